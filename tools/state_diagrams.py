@@ -16,6 +16,7 @@ from ottla_broker.machines import replica_role
 from ottla_controller.machines import standing
 from ottla_core.coordination import phases
 from ottla_group_coordinator.machines import states
+from ottla_txn_coordinator.machines import ending
 from ottla_txn_coordinator.machines import states as txn_states
 
 DESIGN: Final = Path(__file__).resolve().parent.parent / "docs/design"
@@ -60,6 +61,10 @@ TABLES: Final = {
     "election": (
         "replication.md",
         markdown(("replicas that could lead", "the leader is", "then leads", "in sync"), standing.OUTCOMES),
+    ),
+    "end": (
+        "transactions.md",
+        markdown(("the last transaction", "the request", "what follows"), {k: (v,) for k, v in ending.ENDS.items()}),
     ),
 }
 

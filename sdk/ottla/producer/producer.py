@@ -99,11 +99,11 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
             idempotence, a partition has only one request in flight.
         enable_idempotence: let brokers recognise a batch that is retried. Idempotence needs acks="all", retries, and
             max_in_flight of at most 5. It is on by default, unless acks or retries rule it out.
-        partitioner: "default" hashes the key with murmur2, as Kafka's clients do; records without a key fill a batch of
-            one partition, then a batch of the next. "round_robin" and "random" ignore the key and choose a partition
-            for each record, among those that have a leader, so batches are smaller. A callable gets topic, key, value
-            (both as bytes) and the number of partitions, and returns the partition. If you pass partition= to `send`,
-            the partitioner is not used.
+        partitioner: "default" hashes the key with murmur2, as Kafka's Java client does; records without a key fill a
+            batch of one partition, then a batch of the next. "round_robin" and "random" ignore the key and choose a
+            partition for each record, among those that have a leader, so batches are smaller. A callable gets topic,
+            key, value (both as bytes) and the number of partitions, and returns the partition. If you pass partition=
+            to `send`, the partitioner is not used.
         transactional_id: makes the producer transactional: it sends every record in a transaction (`transaction()`).
             Only one producer may use an id at a time.
         transaction_timeout: seconds after which the coordinator aborts a transaction that is still open.

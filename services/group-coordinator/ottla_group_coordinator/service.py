@@ -216,6 +216,8 @@ class GroupService:
             with suppress(OttlaError):  # then they are judged by the metadata as it is
                 await self._caught_up()
 
+        in_transaction = request.HasField("transaction")
+
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             group, topics = shard.group_or_new(request.group), self._metadata.image.topics
             identity, generation = _identity(request.member), request.generation
@@ -231,7 +233,6 @@ class GroupService:
                 but=shard.committed_in(request.group, topics) if request.only_first else (),
             )
 
-        in_transaction = request.HasField("transaction")
         if in_transaction:
             outcomes = await self._transactions.commit(request, decide)
         else:

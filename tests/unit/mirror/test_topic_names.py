@@ -104,7 +104,7 @@ def test_the_group_s_pattern_has_every_copy_and_the_checkpoints(policy: str) -> 
         ((), "there is no flow"),
         ((FlowSettings("east", "moon"),), "no cluster 'moon'"),
         ((FlowSettings("east", "east"),), "to itself"),
-        ((EAST_WEST, EAST_WEST), "two flows east->west"),
+        ((EAST_WEST, EAST_WEST), "two flows of this name"),
         ((FlowSettings("east", "west", topics=("(",)),), "not a regular expression"),
         ((FlowSettings("east", "west", separator="/"),), "separator"),
         (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -109,6 +109,9 @@ class MirrorSettings:
         """The cluster of that alias, which exists."""
         return next(cluster for cluster in self.clusters if cluster.alias == alias)
 
+    def has_cluster(self, alias: str) -> bool:
+        return any(cluster.alias == alias for cluster in self.clusters)
+
     def is_of_ottla(self, flow: FlowSettings) -> bool:
         """Tell whether both clusters of a flow are ottla clusters."""
         return self.cluster(flow.source).kafka is None and self.cluster(flow.target).kafka is None
@@ -117,39 +120,65 @@ class MirrorSettings:
         return any((flow.source, flow.target) == (source, target) for flow in self.flows)
 
 
+class Rule(NamedTuple):
+    """A rule of one flow. Message and hint may hold {flow} and {aliases}, the clusters' aliases."""
+
+    is_broken: Callable[[FlowSettings, MirrorSettings], bool]
+    message: str
+    hint: str
+
+
+RULES: Final = (
+    Rule(
+        lambda flow, settings: not settings.has_cluster(flow.source),
+        "there is no cluster {flow.source!r}",
+        "there is {aliases}",
+    ),
+    Rule(
+        lambda flow, settings: not settings.has_cluster(flow.target),
+        "there is no cluster {flow.target!r}",
+        "there is {aliases}",
+    ),
+    Rule(lambda flow, settings: flow.source == flow.target, "it copies a cluster to itself", "name two clusters"),
+    Rule(
+        lambda flow, settings: [each.name for each in settings.flows].count(flow.name) > 1,
+        "there are two flows of this name",
+        "put their topics into one",
+    ),
+    Rule(
+        lambda flow, settings: flow.delivery == "same_offsets" and flow.policy == "marked",
+        "a copy that others write to can't have the source's offsets",
+        'use delivery = "exactly_once": offsets are translated',
+    ),
+    Rule(
+        lambda flow, settings: flow.delivery == "same_offsets" and not settings.is_of_ottla(flow),
+        "only between ottla clusters can a copy have the source's offsets",
+        'use delivery = "exactly_once": offsets are translated',
+    ),
+    Rule(
+        lambda flow, settings: re.fullmatch(r"[._-]*", flow.separator) is None,
+        "separator {flow.separator!r} can't be in a topic's name",
+        "use . _ or -",
+    ),
+)
+"""The first rule that a flow breaks is reported."""
+
+
 def check(settings: MirrorSettings) -> MirrorSettings:
     """Return `settings`. Raises INVALID_CONFIG for flows that are invalid, or would copy records in a circle."""
     aliases = [cluster.alias for cluster in settings.clusters]
     for alias in aliases:
         if aliases.count(alias) > 1:
-            raise invalid(f"there are two clusters {alias!r}", "give each an alias of its own")
+            raise invalid(f"there are two clusters {alias!r}", "give each a different alias")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", alias):
-            raise invalid(
-                f"{alias!r} is not an alias of a cluster", "use letters, digits, - and _: topics are named by it"
-            )
+            raise invalid(f"{alias!r} is not a valid alias", "use letters, digits, - and _: topics are named by it")
     if not settings.flows:
-        raise invalid("there is no flow", "say what is to be copied: [[flows]] with source and target")
-    names = [flow.name for flow in settings.flows]
+        raise invalid("there is no flow", "say what to copy: [[flows]] with source and target")
     for flow in settings.flows:
-        for alias in (flow.source, flow.target):
-            if alias not in aliases:
-                raise invalid(f"flow {flow.name}: there is no cluster {alias!r}", f"there is {', '.join(aliases)}")
-        if flow.source == flow.target:
-            raise invalid(f"flow {flow.name} copies a cluster to itself", "name two clusters")
-        if names.count(flow.name) > 1:
-            raise invalid(f"there are two flows {flow.name}", "put their topics into one")
-        if flow.delivery == "same_offsets" and flow.policy == "marked":
-            raise invalid(
-                f"flow {flow.name}: a copy that others write to can't have the source's offsets",
-                'use delivery = "exactly_once": offsets are translated',
-            )
-        if flow.delivery == "same_offsets" and not settings.is_of_ottla(flow):
-            raise invalid(
-                f"flow {flow.name}: only between ottla clusters can a copy have the source's offsets",
-                'use delivery = "exactly_once": offsets are translated',
-            )
-        if flow.separator and not re.fullmatch(r"[._-]+", flow.separator):
-            raise invalid(f"flow {flow.name}: separator {flow.separator!r} can't be in a topic's name", "use . _ or -")
+        for rule in RULES:
+            if rule.is_broken(flow, settings):
+                words = {"flow": flow, "aliases": ", ".join(aliases)}
+                raise invalid(f"flow {flow.name}: {rule.message.format(**words)}", rule.hint.format(**words))
         _check_patterns(flow)
     _check_circles(settings)
     if settings.redis and not re.fullmatch(_REDIS, settings.redis):

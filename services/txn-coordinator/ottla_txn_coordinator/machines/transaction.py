@@ -21,6 +21,7 @@ from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.transactions import TRANSACTIONS_V2
+from ottla_txn_coordinator.machines.ending import ENDS, EndAction, Request, stage_of
 from ottla_txn_coordinator.machines.errors import (
     concurrent,
     fenced,
@@ -274,23 +275,32 @@ class End(NamedTuple):
 
 def decide_end(caught: Caught, end: End, now: Moment, fresh_id: int | None = None) -> Decision:
     """The response is the producer of the next transaction, or NEEDS_ID."""
-    record = _known(caught, end.producer)
-    raises = end.version >= TRANSACTIONS_V2
-    if raises and _is_repeat(record, end.producer):
-        if record.state not in (COMMITTED if end.committed else ABORTED):
+    record, request = _known(caught, end.producer), _request(caught, end)
+    match ENDS[stage_of(record.state, committed=end.committed), request]:
+        case EndAction.REFUSE:
             raise _wrong_end(caught, record, end)
-        return ShardDecision(record.holder)
+        case EndAction.WAIT:
+            raise concurrent(caught.transactional_id, "its last transaction is not over yet")
+        case EndAction.ANSWER:
+            return ShardDecision(record.producer if request is Request.OLD else record.holder)
+        case EndAction.RAISE | EndAction.END as action:
+            return _end(caught, record, end, now, fresh_id, is_open=action is EndAction.END)
+
+
+def _request(caught: Caught, end: End) -> Request:
+    """Raises PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING if the transactional id has another producer."""
+    if end.version >= TRANSACTIONS_V2 and _is_repeat(_known(caught, end.producer), end.producer):
+        return Request.REPEAT
     check_producer(caught, end.producer)
-    if record.state in ENDING:
-        if not raises and record.state not in (COMMITTED if end.committed else ABORTED):
-            raise _wrong_end(caught, record, end)
-        raise concurrent(caught.transactional_id, "its last transaction is not over yet")
-    is_open = record.state is TransactionState.ONGOING
-    if not is_open and (not raises or end.committed):
-        if not raises and record.state in (COMMITTED if end.committed else ABORTED):
-            return ShardDecision(record.producer)
-        raise _wrong_end(caught, record, end)
-    if not raises:
+    if end.version < TRANSACTIONS_V2:
+        return Request.OLD
+    return Request.COMMIT if end.committed else Request.ABORT
+
+
+def _end(
+    caught: Caught, record: TransactionRecord, end: End, now: Moment, fresh_id: int | None, *, is_open: bool
+) -> Decision:
+    if end.version < TRANSACTIONS_V2:
         record = replace(record, former_epoch=NO_EPOCH, version=end.version)
     elif (holder := _raised_once(record.holder, fresh_id)) is None:
         return ShardDecision(NEEDS_ID)

@@ -1,0 +1,32 @@
+"""Each rule of a flow is broken by one flow here, which breaks no other, and is reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_mirror.machines.flows import RULES, ClusterSettings, FlowSettings, MirrorSettings, check
+
+KAFKA = ClusterSettings("kafka", ("localhost:9092",), {})
+OTTLA = tuple(ClusterSettings(alias, ("localhost:1",)) for alias in ("east", "west"))
+FAULTY = [
+    (FlowSettings("moon", "west"),),
+    (FlowSettings("east", "moon"),),
+    (FlowSettings("east", "east"),),
+    (FlowSettings("east", "west"), FlowSettings("east", "west")),
+    (FlowSettings("east", "west", delivery="same_offsets", policy="marked"),),
+    (FlowSettings("kafka", "west", delivery="same_offsets"),),
+    (FlowSettings("east", "west", separator="/"),),
+]
+
+
+@pytest.mark.parametrize(("flows", "rule"), list(zip(FAULTY, RULES, strict=True)))
+def test_a_flow_that_breaks_one_rule_is_told_so(flows: tuple[FlowSettings, ...], rule: object) -> None:
+    settings = MirrorSettings((*OTTLA, KAFKA), flows)
+    assert [each for each in RULES if each.is_broken(flows[0], settings)] == [rule]
+    with pytest.raises(OttlaError) as refused:
+        check(settings)
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+    assert refused.value.message.startswith(f"flow {flows[0].name}: ")
+    assert refused.value.hint
+    assert "{" not in refused.value.message + refused.value.hint
