@@ -21,31 +21,34 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Never, Self
 
-from ottla.client.by_partition import OffsetsByPartition
+from ottla.client.by_partition import ByPartition, OffsetsByPartition
 from ottla.client.cluster import ClusterClient
+from ottla.client.list_offsets import OffsetSpec, list_offsets, list_offsets_or_end, spec_timestamp
+from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike
 from ottla.client.settings import CONSUMER_NAMES, merge_config, positive, read_properties, reject_unknown
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, Size, seconds
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.batch import Batch
-from ottla.consumer.commit import Committing
-from ottla.consumer.concurrent_use import guarded
+from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.fetcher import Fetcher, closed_error
 from ottla.consumer.group.assignment import GroupAssignment
+from ottla.consumer.group.commit_round import OnCommitted
 from ottla.consumer.group.listener import Listener, RebalanceListener
 from ottla.consumer.group.metrics import group_metrics
 from ottla.consumer.group.options import AssignorLike, CommitMode
 from ottla.consumer.group.reader import GroupReader
 from ottla.consumer.options import ConsumerOptions, consumer_options
 from ottla.consumer.reader import FOREVER, RecordReader
-from ottla.consumer.seek import Seeking
 from ottla.consumer.start_offsets import ReadingPlan
-from ottla.errors import WakeupError
+from ottla.errors import WakeupError, config_error
 from ottla.generics import K, V
+from ottla.machines.failures import no_position
 from ottla.machines.subscription import SubscriptionState
 from ottla.record import Record
 from ottla.serdes.serdes import DeserializerLike
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 
 Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | OffsetsByPartition
 Stop = Literal["end"] | datetime | timedelta | int | OffsetsByPartition
@@ -64,7 +67,7 @@ _leaving: Final[weakref.WeakSet[Thread]] = weakref.WeakSet()
 _client_numbers = itertools.count(1)
 
 
-class Consumer(Committing, Seeking, Generic[K, V]):
+class Consumer(Generic[K, V]):
     """Reads records.
 
     Without a group, a consumer reads every partition of its topics. If partitions are added later, it reads them from
@@ -207,7 +210,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self._fetcher = Fetcher(self._subscription, self._cluster, options.fetch, self._timeout)
         self._lock = self._fetcher.lock
         self._assignment, self.reader = self._open(options)
-        super().__init__(self._assignment, self.reader.take_back)
+        self._group = self._assignment if isinstance(self._assignment, GroupAssignment) else None
+        self.use_guard = ConcurrentUseGuard(self.reader.take_back)
         of_group = [] if self._group is None else [self._group.lock]
         self.use_guard.guard.watch(*self._fetcher.locks, *self._cluster.locks, *of_group)
         # A garbage-collected consumer closes itself: `for record in Consumer(…, stop="end")` leaves nothing behind.
@@ -307,6 +311,198 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     def _gather(self, limit: int, wait_first: float, wait_more: float, *, polls: bool) -> Batch[K, V]:
         self._note_poll(polls)
         return self.reader.gather(limit, wait_first, wait_more)
+
+    # ---- positions ---------------------------------------------------------------------------------------------------
+
+    @guarded
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that this consumer reads; in a group, its currently assigned partitions."""
+        return set(self._assignment.positions())
+
+    @guarded
+    def position(self, partition: tuple[str, int]) -> int:
+        """Return the offset of the next record of `partition`."""
+        (position,) = self._assignment.of([partition])
+        self._assignment.locate()
+        if position.offset is None:
+            raise no_position(position.partition)
+        return position.offset
+
+    @guarded
+    def seek(
+        self, partition: tuple[str, int], offset: int, *, stop: int | None = None, topic_id: bytes | None = None
+    ) -> None:
+        """Continue at `offset`. If it is not in the log, `auto_offset_reset` applies at the next fetch.
+
+        `stop` is the first offset that is no longer read, and replaces the partition's earlier stop. `topic_id` is the
+        id of the topic in which `offset` is valid: if the topic has been recreated since, the next read raises
+        UNKNOWN_TOPIC_ID or follows `auto_offset_reset`. Without `topic_id`, the offset applies to whichever topic has
+        that name at the next read.
+
+        In a group, the partition must currently be assigned to this consumer. Before the first read no partition is
+        assigned, so seek in `on_assigned` to begin elsewhere.
+        """
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+            raise config_error(
+                f"offset={offset!r} is not an offset", hint="pass 0 or more, or call seek_to_beginning or seek_to_end"
+            )
+        (position,) = self._assignment.of([partition])
+        with self._lock:
+            if stop is not None:
+                position.stop, position.stop_topic_id = stop, None
+            self._subscription.seek(position, offset)
+            position.topic_id = None if topic_id is None else TopicId(topic_id)
+        self.reader.on_seek(position)
+
+    @guarded
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Continue at the first existing record, in all partitions or only in these."""
+        self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
+
+    @guarded
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Continue with records written from now on, in all partitions or only in these."""
+        self._seek_to_time(LATEST_TIMESTAMP, partitions)
+        self._assignment.resolve()
+
+    @guarded
+    def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
+        """Continue at the first record at or after `moment` (a timedelta is relative to now), or else at the end."""
+        self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
+
+    @guarded
+    def seek_to_committed(self, *partitions: tuple[str, int]) -> None:
+        """Continue at the committed offsets (or as `auto_offset_reset` says), in all partitions or only in these.
+
+        Records that were returned but not committed, such as those of an aborted transaction, are returned again.
+        """
+        if not isinstance(self._assignment, GroupAssignment):
+            raise config_error(
+                "this consumer has no group, so nothing is committed", hint="pass group=, or seek to an offset"
+            )
+        self._seek_to_time(None, partitions)
+
+    @guarded
+    def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
+        """Return each assigned partition's offset at `at`; None if no record is that recent. Positions don't change."""
+        when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
+        found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), **self._look_up)
+        return ByPartition({p: None if entry is None else entry.offset for p, entry in found.items()})
+
+    @guarded
+    def lag(self) -> ByPartition[int]:
+        """Return how many offsets each position is behind the current end of its partition, which is looked up now."""
+        ends = self.offsets("latest")
+        return ByPartition({p: max(0, (end or 0) - self.position(p)) for p, end in ends.items()})
+
+    @guarded
+    def caught_up(self) -> bool:
+        """Return whether every record of the assigned partitions has been returned, as of each partition's last fetch.
+
+        The end of a partition that has not been fetched yet is looked up now. The result is False if no partition is
+        assigned.
+        """
+        positions = self._assignment.of(())
+        self._assignment.locate()
+        if unknown := {p: p.version for p in positions if p.high_watermark < 0}:
+            latest = dict.fromkeys((p.partition for p in unknown), LATEST_TIMESTAMP)
+            ends = list_offsets_or_end(self._cluster, latest, **self._look_up)
+            with self._lock:
+                for position in (p for p, version in unknown.items() if p.version == version):
+                    position.high_watermark = max(position.high_watermark, ends[position.partition])
+        return bool(positions) and all(position.lag == 0 for position in positions)
+
+    @guarded
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Return no records of these partitions (default: all) until you call `resume`."""
+        for position in self._assignment.of(partitions):
+            with self._lock:
+                self._subscription.pause(position)
+            self.reader.on_pause(position)
+
+    @guarded
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Resume these partitions (default: all) where they were paused."""
+        for position in self._assignment.of(partitions):
+            with self._lock:
+                self._subscription.resume(position)
+
+    @guarded
+    def paused(self) -> set[TopicPartition]:
+        """Return the paused partitions."""
+        return {name for name, position in self._assignment.positions().items() if position.paused}
+
+    @property
+    def _look_up(self) -> dict[str, Any]:
+        return {"timeout": self._timeout, "read_committed": self._fetcher.read_committed}
+
+    def _seek_to_time(self, timestamp: int | None, partitions: Sequence[tuple[str, int]]) -> None:
+        for position in self._assignment.of(partitions):
+            with self._lock:
+                self._subscription.seek_to_time(position, timestamp)
+            self.reader.on_seek(position)
+
+    # ---- offsets of a group ------------------------------------------------------------------------------------------
+
+    @guarded
+    def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
+        """Commit every record returned so far, or these {(topic, partition): offset}, and wait for the coordinator.
+
+        In a loop over records, the commit includes the current record, as in every Kafka client, so call `commit` only
+        after you have processed that record. (The automatic commits of `commit="at_least_once"` do not include it.)
+
+        An offset is that of the next record to read; to add a note, pass `OffsetAndMetadata(offset, "a note")`. While
+        the coordinator is unreachable, `commit` retries for up to `timeout` seconds.
+
+        Raises CommitFailedError if the group has rebalanced without this consumer; RebalanceInProgressError if the
+        consumer has to continue reading first; UnknownTopicError if a topic is missing, or was recreated since its
+        records were returned (offsets of other partitions are committed); ottla.TimeoutError; WakeupError.
+        """
+        group = self._member()
+        to_commit = group.committer.to_commit(offsets)
+        group.commits.run_callbacks()
+        group.committer.commit(to_commit, seconds(timeout, "timeout"))
+
+    @guarded
+    def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
+        """Commit without waiting. The commit comes after all earlier commits, and is not retried.
+
+        The consumer calls `callback(offsets, error)` when it next reads, commits or closes; `error` is None after
+        success.
+        """
+        group = self._member()
+        group.commits.begin(group.committer.to_commit(offsets), callback=callback)
+
+    @guarded
+    def committed(
+        self, *partitions: tuple[str, int], timeout: Duration = 60.0
+    ) -> ByPartition[OffsetAndMetadata | None]:
+        """Return the group's committed offset in each of these partitions (default: this consumer's), or None."""
+        group = self._member()
+        of = [TopicPartition(*partition) for partition in partitions] or sorted(group.positions())
+        found = group.commits.fetch(of, seconds(timeout, "timeout"))
+        return ByPartition({partition: found.get(partition) for partition in of})
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Return this consumer's identity in its group. Any thread may call it.
+
+        After an eviction, until the consumer joins again, it is the old identity, so a commit with it is rejected.
+        """
+        member = self._member()
+        return member.metadata(member.committer.topic_ids())
+
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Make the group reassign its partitions, beginning with the next poll (KIP-568).
+
+        Call it if your own assignor would now assign the partitions differently. The coordinator records `reason`.
+        """
+        self._member().enforce_rebalance(reason or "the consumer enforces it")
+
+    def _member(self) -> GroupAssignment:
+        if self._group is None:
+            raise config_error("this consumer has no group to commit to", hint="pass group=")
+        return self._group
 
     # ---- the end -------------------------------------------------------------------------------------------------
 

@@ -18,29 +18,33 @@ from ottla.client.cluster import ClusterClient
 from ottla.client.condition import sleep_s
 from ottla.client.guard import Guard, whether_owned
 from ottla.client.limits import check_timeouts, producer_limits
+from ottla.client.offsets import GroupMetadata, OffsetsLike, checked_offsets
 from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties, reject_unknown
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, Size, seconds
-from ottla.errors import ConfigError, ErrorCode, OttlaError
+from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error
 from ottla.generics import K, V
 from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import ProducerBatch
 from ottla.machines.failures import buffer_full, callbacks_late, no_timestamp, not_flushed, not_serialized
 from ottla.machines.queues import PartitionQueue
+from ottla.machines.transaction import PreparedTransaction
 from ottla.machines.transactional_accumulator import TransactionalAccumulator
-from ottla.producer.byte_sending import ByteSending
 from ottla.producer.closing import Closing
 from ottla.producer.delivery import Announcer, Delivery
 from ottla.producer.interceptors import Intercepted
 from ottla.producer.options import ProducerOptions, producer_options
+from ottla.producer.send_columns import ByteColumns
 from ottla.producer.send_many import BatchResult, SentRows
 from ottla.producer.sender import Sender
 from ottla.producer.target import PartitionerLike, Target
 from ottla.producer.targets import Targets
 from ottla.producer.tracing import hooks_of
-from ottla.producer.transaction_manager import manager_of
-from ottla.producer.transactions import Transactional
+from ottla.producer.transaction_manager import TransactionManager, manager_of
+from ottla.producer.transactions import GroupMember, Transaction
 from ottla.serdes.serdes import HeadersLike, Marks, SerializerLike, header_pairs, serialize_auto
+from ottla_core.model import TopicId
+from ottla_core.records.builder import SealedBatch
 from ottla_core.records.record import Header
 from ottla_core.records.twins import new_builder
 
@@ -52,7 +56,7 @@ _QUIET_S: Final = 1.0
 _client_numbers = itertools.count(1)
 
 
-class Producer(Transactional, ByteSending, Generic[K, V]):
+class Producer(Generic[K, V]):
     """Sends records to topics.
 
     It is thread-safe; share one producer between threads, because it batches their records together.
@@ -301,6 +305,123 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
             return
         self._guard.check()
         self._closing.close(limit_s, quiet_s)
+
+    # ---- transactions: they need a `transactional_id`, and a `transaction()` block makes all of these calls in order -
+
+    def init_transactions(self) -> None:
+        """Call once, before the first transaction: fence earlier producers of this id and abort their open transaction.
+
+        Raises ConfigError (a timeout above the cluster's, no transactional_id), ottla.TimeoutError and ConnectError.
+        """
+        self._transactions().init()
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: all later sends belong to it.
+
+        Raises ConfigError if a transaction is open, and FencedError.
+        """
+        self._transactions().begin()
+
+    def send_offsets_to_transaction(self, offsets: OffsetsLike, group_metadata: GroupMetadata | GroupMember) -> None:
+        """Commit {(topic, partition): offset of the next record} for the group, as part of the transaction.
+
+        `group_metadata` is the `group_metadata` of a consumer, or the consumer itself. Raises CommitFailedError if the
+        group has rebalanced without that consumer, and UnknownTopicError if a topic was recreated since its records
+        were returned. After any error, the only option is to abort the transaction.
+        """
+        group = group_metadata if isinstance(group_metadata, GroupMetadata) else group_metadata.group_metadata
+        self._transactions().send_offsets(group, checked_offsets(offsets))
+
+    def commit_transaction(self) -> None:
+        """Wait for every send, and commit. The commit is durable on return; consumers see it a moment later.
+
+        Raises TransactionAborted if no record of the transaction takes effect; if the transaction is still open, which
+        `begin_transaction()` reports, call `abort_transaction()`. Also raises FencedError and ottla.TimeoutError; after
+        a timeout, a second call continues the commit.
+        """
+        self._transactions().commit()
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Wait for every send, and keep the transaction open until this producer or another process decides it.
+
+        Until then, no timeout, no newer producer with the same id and no `close` ends the transaction. Pass the result
+        to `admin.transactions.end` to commit or abort the transaction; None means that nothing was sent, so no decision
+        is needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`.
+        """
+        return self._transactions().prepare()
+
+    def abort_transaction(self) -> None:
+        """Abort: no record sent since `begin_transaction()` takes effect. Raises FencedError and ottla.TimeoutError."""
+        self._transactions().abort()
+
+    def transaction(self, consumer: GroupMember | None = None) -> Transaction:
+        """Return a `with` block that is one transaction: it commits at its end, and aborts if it raises.
+
+            producer = ottla.Producer(transactional_id="totals-1", topic="totals")
+            with producer, ottla.Consumer("orders", group="totals", commit="manual") as consumer:
+                batch = consumer.poll(timeout=1)
+                with producer.transaction(consumer) as tx:
+                    for order in batch.values():
+                        tx.send(order["total"])
+                    tx.commit_offsets(batch)
+
+        The first block calls `init_transactions`. If the block raises an error, the transaction is aborted and the
+        error is passed on. If you passed a `consumer`, it returns to its committed offsets and reads the same records
+        again. The block raises TransactionAborted if the commit fails, after which the next transaction may begin. It
+        also raises FencedError, and ottla.TimeoutError if the outcome is not known.
+        """
+        self._transactions()
+        return Transaction(self, consumer)
+
+    def _transactions(self) -> TransactionManager:
+        self._guard.check()
+        self._check_open()
+        if self._manager is None:
+            raise config_error("this producer is not transactional", hint="pass transactional_id=")
+        return self._manager
+
+    # ---- for connectors: bytes that no serializer or interceptor sees ------------------------------------------------
+
+    def send_columns(self, rows: ByteColumns, topic: str) -> None:
+        """For connectors: send many rows of bytes.
+
+        Waits and raises like `send`; if a row causes the error, some of the rows before it have been sent.
+        """
+        target = self._targets.get(topic) or self._find_target(topic)
+        for rows_of_slice in rows.slices(target):
+            timestamp = self._wall_ms()
+            if self._interrupted():
+                raise self._guard.in_between()
+            with self._lock:
+                for queue, key, value, headers in rows_of_slice:
+                    chosen = queue or target.queues[target.sticky.current]
+                    if self._accumulator.append(chosen, timestamp, key, value, headers) is None:
+                        self._append_to_new(target, queue, timestamp, key, value, headers)
+
+    def send_batch(
+        self, batch: SealedBatch, topic: str, partition: int, *, topic_id: TopicId | None = None
+    ) -> Delivery:
+        """For mirrors: send a whole batch, ignoring `linger`; the Delivery is that of its first record.
+
+        Its records are written unchanged, after everything sent to the partition before. An unknown partition is looked
+        up, since it may be new. With a `topic_id`, the batch is written only to the topic with that id: if the topic
+        has been recreated, the delivery fails with UNKNOWN_TOPIC_ID. The method waits and raises like `send`.
+        """
+        target = self._targets.get(topic) or self._find_target(topic)
+        if partition >= len(target.queues):
+            self._topics.refresh(topic)
+            target = self._find_target(topic)
+        queue = target.numbered(partition)
+        if self._interrupted():
+            raise self._guard.in_between()
+        with self._lock:
+            self._check_open()
+            self._topics.retain(target)
+            known = self._accumulator.known(queue)
+            sent = self._when_room(target, lambda now: self._accumulator.append_batch(known, batch, now, topic_id))
+        return Delivery(sent, 0, batch.max_timestamp_ms)
+
+    # ---- what it knows -----------------------------------------------------------------------------------------------
 
     def partitions_for(self, topic: str | None = None) -> int:
         """Return the number of partitions of the topic. It waits and raises like `send`."""

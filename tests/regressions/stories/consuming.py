@@ -340,7 +340,7 @@ STORIES = (
         "round-of-a-topic-made-anew",
         "An exactly-once App whose round was aborted continued at the former topic's offset in a topic created again",
         instead_of(
-            f"{_CONSUMER}.seek:Seeking.seek",
+            f"{_CONSUMER}.consumer:Consumer.seek",
             lambda original, self, partition, offset, *, stop=None, topic_id=None: original(
                 self, partition, offset, stop=stop
             ),

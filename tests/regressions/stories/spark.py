@@ -151,7 +151,7 @@ STORIES = (
         "spark-task-in-another-topic",
         "A topic was recreated after a batch had been planned, and the tasks read its records for the former one's",
         instead_of(
-            "ottla.consumer.seek:Seeking.seek",
+            "ottla.consumer.consumer:Consumer.seek",
             lambda original, self, partition, offset, **options: original(
                 self, partition, offset, **{**options, "topic_id": None}
             ),
