@@ -49,7 +49,9 @@ class Watchdog:
             "ottla_loop_turn_cpu_max_seconds", "CPU time of the longest turn of the event loop.", lambda: self.max_cpu_s
         )
         metrics.gauge(
-            "ottla_loop_turn_wall_max_seconds", "Wall-clock time of the longest turn.", lambda: self.max_wall_s
+            "ottla_loop_turn_wall_max_seconds",
+            "Wall-clock time of the longest turn of the event loop.",
+            lambda: self.max_wall_s,
         )
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = threading.Event()
@@ -110,7 +112,7 @@ class Watchdog:
             used_s * 1000,
             self._collected_s * 1000,
             omitted,
-            f"the turn ran {where}" if where else "what the turn ran was not seen",
+            f"the turn ran {where}" if where else "the watchdog did not see which code it ran",
         )
 
     def _on_collection(self, phase: str, _: Mapping[str, int]) -> None:

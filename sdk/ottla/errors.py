@@ -67,7 +67,7 @@ class WakeupError(OttlaError):
     """`wakeup()` has interrupted a read. No record is lost, and the next read continues."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.NONE, "the consumer was woken up", hint="continue to read, or close the consumer")
+        super().__init__(ErrorCode.NONE, "the consumer was woken up", hint="keep reading, or close the consumer")
 
 
 class SerializationError(FatalError, ValueError):
@@ -137,7 +137,7 @@ class TruncationError(OffsetOutOfRangeError):
 class CommitFailedError(FatalError):
     """Offsets were not committed, because the group has rebalanced without this consumer.
 
-    Other members may now own its partitions and read again from the last committed offsets. If you continue to read,
+    Other members may now own its partitions and read again from the last committed offsets. If you keep reading,
     the consumer joins the group again.
     """
 
@@ -145,7 +145,7 @@ class CommitFailedError(FatalError):
 class RebalanceInProgressError(FatalError):
     """Offsets can't be committed until the group has rebalanced.
 
-    Continue to read, so that the rebalance can finish, then commit again.
+    Keep reading so that the rebalance can finish, then commit again.
     """
 
 
@@ -196,7 +196,7 @@ class HandlerError(FatalError):
 class DeliveryError(RetriableError):
     """Some records were not delivered, and you did not read their outcomes; `failed` is the number of these records.
 
-    `flush()`, `close()` and the end of a `with` block raise this error. `__cause__` is the error of the first failed
+    `flush()`, `close()` and leaving a `with` block raise this error. `__cause__` is the error of the first failed
     record.
     """
 
@@ -244,7 +244,7 @@ _HINTS: Final[dict[int, str]] = {
     ErrorCode.NOT_CONTROLLER: "no controller responded in time; check that one is running",
     ErrorCode.INVALID_PRODUCER_EPOCH: "another producer has used this producer's id; the next records get a new one",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "check that a group-coordinator is running",
-    ErrorCode.REBALANCE_IN_PROGRESS: "continue to read so that the rebalance can finish, then commit again",
+    ErrorCode.REBALANCE_IN_PROGRESS: "keep reading so that the rebalance can finish, then commit again",
     ErrorCode.FENCED_INSTANCE_ID: "use a different group_instance_id for each consumer",
     ErrorCode.PRODUCER_FENCED: "close this producer; use a different transactional_id for each producer",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower transaction_timeout, or raise the txn-coordinator's "

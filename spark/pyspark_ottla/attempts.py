@@ -64,7 +64,7 @@ def came_too_late(admin: ottla.Admin, batch: Batch, transaction: TaskTransaction
     if not is_decided_by_now(admin, batch, options):
         return False
     logger.info(
-        "aborting transaction %s: it was prepared after the decision about %s",
+        "aborting transaction %s: it was prepared after the outcome of %s was decided",
         transaction.transactional_id,
         named(batch),
     )

@@ -134,7 +134,7 @@ class SourcePartitions:
             if offset is None:
                 raise ConfigError(
                     ErrorCode.INVALID_CONFIG,
-                    f"{partition} has no record at or after the timestamp {timestamps[partition]} ms",
+                    f"{partition} has no records at or after the timestamp {timestamps[partition]} ms",
                     hint=f"use an earlier timestamp, or set {which}OffsetsByTimestampStrategy to latest",
                 )
             found[partition] = offset.offset

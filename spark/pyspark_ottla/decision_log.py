@@ -143,7 +143,7 @@ def _texts(
             if time.monotonic() > over_at:
                 raise error_from_code(
                     ErrorCode.REQUEST_TIMED_OUT,
-                    f"the last decision of query {query} could not be read within {patience_s:g} s",
+                    f"the last commit decision of query {query} could not be read within {patience_s:g} s",
                     hint=f"an open transaction in the topic may hold up the read: `ottla txn explain {TOPIC}` shows it",
                 )
     return found

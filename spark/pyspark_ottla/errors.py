@@ -47,7 +47,7 @@ def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"offsets beyond the end of the log: {named}" + ("; …" if len(missing) > _NAMED else ""),
         hint="either the offset is wrong, the topic was recreated, or the end of its log was lost; to continue "
-        "at the end of the log, set failOnDataLoss to false",
+        "from the end of the log, set failOnDataLoss to false",
     )
 
 
@@ -56,7 +56,7 @@ def foreign_checkpoint(held: str, read: str) -> ConfigError:
     return ConfigError(
         ErrorCode.INVALID_CONFIG,
         f"the checkpoint belongs to another query: it holds {held}, but this query reads {read}",
-        hint="give each query a checkpointLocation of its own; to drop topics that the query no longer subscribes to, "
+        hint="give each query its own checkpointLocation; to drop topics that the query no longer subscribes to, "
         "set failOnDataLoss to false",
     )
 

@@ -240,7 +240,7 @@ def _strategy(options: SparkOptions) -> ConsumerStrategy:
 def _subscribed(options: SparkOptions) -> ConsumerStrategy:
     topics = tuple(dict.fromkeys(name.strip() for name in options.text("subscribe", "").split(",") if name.strip()))
     if not topics:
-        raise config_error("subscribe names no topic", hint="give topic names, separated by commas")
+        raise config_error("subscribe names no topics", hint="give topic names, separated by commas")
     for topic in topics:
         check_topic(topic)
     return ConsumerStrategy(topics=topics)
@@ -325,7 +325,7 @@ def _by_partition(
                 )
             by_partition[TopicPartition(topic, int(number))] = at
     if not by_partition:
-        raise config_error(f"{name} names no partition", hint='give JSON, such as {"orders": {"0": 23, "1": 0}}')
+        raise config_error(f"{name} names no partitions", hint='give JSON, such as {"orders": {"0": 23, "1": 0}}')
     _check_selected(name, by_partition, strategy)
     return by_partition
 

@@ -154,7 +154,9 @@ class QueryTransactions:
         orphans = [each for each, action in to_do.items() if action is Action.ABORT]
         if orphans:
             names = ", ".join(sorted(each.transactional_id for each in orphans))
-            logger.warning("%s: aborting transactions that the decision excludes: %s", named(self._batch), names)
+            logger.warning(
+                "%s: aborting transactions that are not part of a committed write: %s", named(self._batch), names
+            )
         self.end(admin, commits, orphans)
         return to_do
 

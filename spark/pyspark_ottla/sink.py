@@ -119,8 +119,8 @@ class RowWriter:
 
 
 class OttlaBatchWriter(DataSourceArrowWriter):
-    """`df.write.format("ottla")`. With exactly once, all rows count or none do: under an id of its own, or once for
-    each version of a txnAppId."""
+    """`df.write.format("ottla")`. With exactly_once, a write commits all of its rows or none, and repeating a
+    write with the same txnAppId and txnVersion adds no rows."""
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer: Final = writer

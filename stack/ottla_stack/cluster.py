@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 class Cluster:
     """`with Cluster(brokers=3) as c:` starts a cluster at `c.bootstrap`.
 
-    The end of the block stops the cluster and deletes its data. `c.brokers[n]`, `c.group_coordinators[n]` and
+    Leaving the block stops the cluster and deletes its data. `c.brokers[n]`, `c.group_coordinators[n]` and
     `c.txn_coordinators[n]` are services that you can kill or pause. By default a cluster has no txn-coordinators,
     because each of their shards needs a log on every broker. `c.faults` lets you plan which calls fail, and `c.clock`
     is the clock of all services. `racks` has one entry for each broker. A group's first rebalance does not wait for

@@ -42,11 +42,20 @@ _OF_THIS_HOST: Final = (
 )
 _ENTER: Final = """
 set -e
-for name in sys dev; do mount --rbind /$name "$1/$name"; done
-mount -t proc proc "$1/proc"
-mount -t tmpfs tmpfs "$1/run"
-exec chroot "$1" sh -c "cd /$2 && exec $3"
+mount --bind "$1" "$1"
+cd "$1"
+for name in sys dev; do mount --rbind /$name $name; done
+mount -t proc proc proc
+mount -t tmpfs tmpfs run
+mkdir -p .host
+pivot_root . .host
+cd /
+umount -l /.host
+cd "/$2"
+exec "${@:3}"
 """
+"""The root becomes the whole file system: in a chroot, a process could make no network namespaces of its own."""
+_JAVA_TRUST: Final = "etc/ssl/certs/java/cacerts"
 
 
 def debootstrap(suite: str, root: Path, packages: str) -> None:
@@ -91,6 +100,8 @@ def made(suite: str, directory: Path) -> Path:
         shutil.copyfile(f"/etc/{name}", root / "etc" / name)
     shutil.copyfile(ca_bundle(), root / BUNDLE.lstrip("/"))
     (root / "etc/pip.conf").write_text(pip_conf())
+    if Path("/", _JAVA_TRUST).exists():  # Maven trusts what Java trusts
+        shutil.copyfile(Path("/", _JAVA_TRUST), root / _JAVA_TRUST)
     return root
 
 
@@ -110,7 +121,7 @@ def run_inside(root: Path, command: Sequence[str]) -> int:
     inside = {name: value for name, value in os.environ.items() if name not in _OF_THIS_HOST}
     inside |= {"PATH": _PATH, "HOME": "/root"}
     enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
-    script = ["bash", "-c", _ENTER, "bash", str(root), _SOURCE, shlex.join(command)]
+    script = ["bash", "-c", _ENTER, "bash", str(root), _SOURCE, *command]
     return subprocess.run([*enter, *script], env=inside, check=False).returncode
 
 

@@ -193,7 +193,8 @@ def test_a_driver_that_dies_before_its_tasks_are_through_leaves_nothing(
     assert query.written() == expected(0)
     assert query.left() == []
     assert (
-        f"micro-batch 0 of query {query.id}: aborting transactions that the decision excludes: {orphan}" in caplog.text
+        f"micro-batch 0 of query {query.id}: aborting transactions that are not part of a committed write: {orphan}"
+        in caplog.text
     )
 
 

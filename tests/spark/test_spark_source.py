@@ -191,7 +191,7 @@ def test_a_time_of_each_partition(read: Read, trades: str) -> None:
 def test_a_time_after_the_last_record(read: Read, trades: str) -> None:
     late = FIRST_MS + 19_000  # partition 0 ends before
     words = refused(read, subscribe=trades, startingTimestamp=late)
-    assert f"trades-0 has no record at or after the timestamp {late} ms" in words
+    assert f"trades-0 has no records at or after the timestamp {late} ms" in words
     assert "startingOffsetsByTimestampStrategy=latest" in words
     assert read(subscribe=trades, startingTimestamp=late, startingOffsetsByTimestampStrategy="Latest").values == (
         values(19)

@@ -118,7 +118,7 @@ def test_a_query_begins_at_a_time(cluster: Cluster, topic: str, begin: Begin) ->
     assert begin(subscribe=topic, startingTimestamp=0).values() == ["v0", "v1"]
     late = 10**13
     by_partition = offsets(topic, 0, late)
-    assert "no record at or after" in refused(begin, subscribe=topic, startingOffsetsByTimestamp=by_partition)
+    assert "no records at or after" in refused(begin, subscribe=topic, startingOffsetsByTimestamp=by_partition)
     latest = begin(
         subscribe=topic, startingOffsetsByTimestamp=by_partition, startingOffsetsByTimestampStrategy="latest"
     )

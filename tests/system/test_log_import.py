@@ -128,7 +128,7 @@ def test_what_is_not_empty_is_left_as_it_is(
     assert imported(monkeypatch, three, topic, source) == 2
     assert f"{topic}-0 is not empty: it ends at offset 1; nothing was imported" in capsys.readouterr().err
     assert imported(monkeypatch, three, topic, source, "--resume") == 1
-    assert "ends at offset 1, but the import continues at 0" in capsys.readouterr().err
+    assert "ends at offset 1, but the import continues from 0" in capsys.readouterr().err
     assert len(rows_of(three, topic)) == 1
     assert imported(monkeypatch, three, topic, source, "-p", "9") == 2
     assert f"{topic} has no partition 9" in capsys.readouterr().err

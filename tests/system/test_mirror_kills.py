@@ -120,11 +120,11 @@ def test_of_two_mirrors_with_one_node_id_the_later_one_copies_and_the_other_says
 
     cluster.produce(topic, range(100))
     with first, second:
-        wait_until(lambda: "node id of its own" in first.flow().trouble, limit_s=60)
+        wait_until(lambda: "its own node id" in first.flow().trouble, limit_s=60)
         wait_until(lambda: second.flow().partitions and not second.flow().trouble)
         cluster.produce(topic, range(100, 200))
         wait_until(is_copied)
-        assert "node id of its own" in first.flow().trouble
+        assert "its own node id" in first.flow().trouble
         second.terminate()
         wait_until(lambda: first.flow().partitions and not first.flow().trouble)
         cluster.produce(topic, range(200, 300))

@@ -104,7 +104,7 @@ class BrokerInfo:
     `kafka_address` is the address of the broker's first Kafka listener, or "" if it has no Kafka listener.
     `kafka_listeners` maps the name of each listener to its address; it is empty if the broker runs an older release.
 
-    `epoch` increases with each registration of the broker. A `fenced` broker has just started or stopped, and may not
+    `epoch` increases with each registration of the broker. A `fenced` broker has just started or stopped, and can't
     lead partitions. A `read_only` broker can't write to its disk, so it leads only partitions that no other broker can
     lead.
     """

@@ -121,8 +121,8 @@ class Partitions:
         """Append whole batches from another log, keeping their offsets, and return the offset after them.
 
         The partition must end at `expected_offset`, or already contain the first of the batches; afterwards it begins
-        at `log_start_offset`. The batches, at most 1000, must have no producer id and no transaction. If you repeat a
-        call, no batch is appended twice.
+        at `log_start_offset`. The batches, at most 1000, must not have producer ids or belong to transactions. If you
+        repeat a call, no batch is appended twice.
 
         Raises OttlaError with OFFSET_MISMATCH if the partition ends elsewhere, UnknownTopicError and ConnectError.
         """

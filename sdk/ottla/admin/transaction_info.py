@@ -86,8 +86,10 @@ class TransactionInfo:
 class ActiveProducer:
     """The state of one producer in a partition.
 
-    `last_sequence` and `last_written_at` describe the producer's newest batch; they are -1 and None if it has no batch.
-    `coordinator_epoch` is the highest coordinator epoch among its transaction markers, or -1 if it has no marker.
+    `last_sequence` and `last_written_at` describe the producer's newest batch; they are -1 and None if the producer has
+    no batches.
+
+    `coordinator_epoch` is the highest coordinator epoch among its transaction markers, or -1 if it has no markers.
     `first_offset` is the first offset of its open transaction in the partition, or None if no transaction is open.
     """
 
@@ -132,7 +134,7 @@ class PartitionTransactions:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether read_committed consumers have to wait, for an open transaction or for an unreplicated marker."""
+        """Whether read_committed consumers wait for an open transaction to end or for a marker to be replicated."""
         return self.last_stable_offset < self.high_watermark
 
 

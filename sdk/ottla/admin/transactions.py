@@ -177,7 +177,7 @@ class Transactions:
     def abort(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:
         """Abort the open transaction of an id, even a prepared one, fence its producer, and return the transaction.
 
-        Returns once the abort is decided and the markers are written; for a prepared transaction, once it is decided.
+        Returns once the markers are written; for a prepared transaction, once the coordinator has decided to abort it.
         Raises INVALID_TXN_STATE if no transaction is open, or if its outcome has already been decided.
         """
         deadline = self._channel.deadline(timeout)
@@ -186,7 +186,7 @@ class Transactions:
             raise error_from_code(
                 ErrorCode.INVALID_TXN_STATE,
                 f"{transactional_id} has no open transaction: its state is {found.state}",
-                hint="no abort is needed; a transaction that is already decided ends by itself",
+                hint="no abort is needed; once the outcome is decided, the coordinator ends the transaction",
             )
         producer = TxnProducer(id=found.producer_id, epoch=found.producer_epoch)
         if found.is_prepared:  # only its own producer ends it
@@ -200,7 +200,7 @@ class Transactions:
         return found
 
     def end(self, prepared: PreparedTransaction, *, committed: bool, timeout: Duration | None = None) -> None:
-        """Decide a prepared transaction, from any process. Repeating the same decision changes nothing.
+        """Commit or abort a prepared transaction, from any process. Repeating the same decision changes nothing.
 
         Returns once the outcome is decided. Raises INVALID_TXN_STATE if the transaction has ended the other way, and
         PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING if its id now has another producer, or has been forgotten.

@@ -187,7 +187,7 @@ class Consumer(Generic[K, V]):
 
     @property
     def finished(self) -> bool:
-        """Whether the consumer returns no more records, like `ottla.Consumer.finished`.
+        """Whether the consumer will return no more records, like `ottla.Consumer.finished`.
 
         Records that `async for` has read ahead do not count as returned.
         """
@@ -199,7 +199,10 @@ class Consumer(Generic[K, V]):
         return self._sync.metrics
 
     async def close(self) -> None:
-        """Close the consumer like `ottla.Consumer.close`. If a task is reading, its loop ends."""
+        """Close the consumer like `ottla.Consumer.close`.
+
+        If a task is iterating over the consumer, its `async for` loop ends.
+        """
         await self._close(self._sync.close)
 
     async def _close(self, close: Callable[[], None]) -> None:

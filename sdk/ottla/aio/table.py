@@ -87,7 +87,7 @@ class Table(Generic[K, V]):
     def items(self) -> Iterator[tuple[K, V]]:
         """Iterate over keys and values, like `ottla.Table.items`.
 
-        You may await between two items. The table may change in the meantime.
+        You may await between items; the table may change in the meantime.
         """
         return self._sync.items()
 

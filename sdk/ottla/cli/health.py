@@ -99,7 +99,7 @@ class Health:
             found.append(Problem(f"fenced: {_brokers(self.fenced)}", hint))
         if self.read_only:
             hint = (
-                "free space there, or shorten retention; appends then resume by themselves, "
+                "free space there, or shorten retention; appends then resume automatically, "
                 "and meanwhile other brokers lead if they can"
             )
             found.append(Problem(f"full disk: {_brokers(self.read_only)}", hint))
@@ -125,7 +125,7 @@ class Health:
             found.append(Problem(problem, "start the missing brokers; see `ottla partition ls --under-min-isr`"))
         if self.under_replicated:
             problem = f"{counted(self.under_replicated, 'partition')} under-replicated"
-            hint = "replicas of live brokers catch up by themselves; see `ottla partition ls --under-replicated`"
+            hint = "replicas of live brokers catch up automatically; see `ottla partition ls --under-replicated`"
             found.append(Problem(problem, hint))
         if self.uncleanable:
             first = self.uncleanable[0]

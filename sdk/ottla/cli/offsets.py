@@ -29,7 +29,7 @@ LEGAL: Final = "use start, end, an offset such as 42, +5, -100, @2026-11-01T10:0
 
 
 class Anchor(Enum):
-    """What a position is counted from."""
+    """What a position is relative to."""
 
     START = "start"
     END = "end"
@@ -49,7 +49,7 @@ class PositionSpec:
 class PartitionBounds:
     """A partition as it is now: its first offset, the offset of its next record, and the offset found for a time.
 
-    `at_time` is None if the partition has no record at or after the time.
+    `at_time` is None if the partition has no records at or after the time.
     """
 
     start: int

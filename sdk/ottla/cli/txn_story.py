@@ -122,7 +122,7 @@ def waits_for(info: TransactionInfo) -> str:
         return "no transaction is open"
     if info.state.startswith("Prepare"):
         left = ", ".join(map(str, info.partitions)) or "none"
-        return f"it is decided ({info.state}); its marker is not yet in: {left}; see that each has a leader"
+        return f"its outcome is decided ({info.state}); its marker is not yet in: {left}; see that each has a leader"
     until = "it has no timeout" if info.ends_by is None else f"it times out at {_shown(info.ends_by)}"
     return f"its producer has not ended it; {until}; `ottla txn abort {info.name}` aborts it now"
 

@@ -62,5 +62,5 @@ class Guard:
             ErrorCode.INVALID_REQUEST,
             f"a signal handler called {self._client} after it had interrupted another call to it on the same thread: "
             "each call would wait for the other",
-            hint="in the handler, set a flag or raise SystemExit; the end of the `with` block then closes the client",
+            hint="in the handler, set a flag or raise SystemExit; leaving the `with` block then closes the client",
         )

@@ -82,9 +82,9 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
         excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of at most {BATCHES_REMEMBERED}"))
     if excluding:
         setting, needed = excluding[0]
-        requested = "True with transactional_id" if transactional else requested
+        source = " (needed for transactional_id)" if transactional else "" if requested else " (the default)"
         raise config_error(
-            f"enable_idempotence={requested or 'True by default'} and {setting} can't be combined",
+            f"enable_idempotence=True{source} can't be combined with {setting}",
             hint=f"idempotence needs {needed}: change the setting, or set enable_idempotence=False",
         )
     return True

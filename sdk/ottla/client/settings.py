@@ -51,7 +51,7 @@ def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
                 hint=f"pass the host:port of a broker, such as {DEFAULT_BOOTSTRAP}",
             )
     if not addresses:
-        raise config_error("bootstrap names no broker", hint=f"pass a host:port, such as {DEFAULT_BOOTSTRAP}")
+        raise config_error("bootstrap names no brokers", hint=f"pass a host:port, such as {DEFAULT_BOOTSTRAP}")
     return addresses
 
 

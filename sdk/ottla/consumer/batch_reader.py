@@ -63,8 +63,8 @@ class BatchReader:
     """Reads partitions of one cluster. Use it from one thread; any thread may call `close`.
 
     It returns only what lies below the last stable offset, aborted batches included. If the topic was recreated under
-    its name, or the offset is out of the log, it continues at the beginning and says so in the log; if an unclean
-    election has truncated the log, it continues at the end.
+    its name, or the offset is out of the log, it continues from the beginning and logs this; if an unclean election
+    has truncated the log, it continues from the end.
     """
 
     def __init__(

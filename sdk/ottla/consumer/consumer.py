@@ -85,7 +85,7 @@ class Consumer(Generic[K, V]):
         topics: names of one or more topics.
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         group: the id of a consumer group, whose members share the partitions. The consumer joins the group at its first
-            read, keeps its partitions while it reads, and continues at the committed offsets; see docs/use/sdk.md.
+            read, keeps its partitions while it reads, and continues from the committed offsets; see docs/use/sdk.md.
         pattern: a regular expression instead of topics; needs a group. The consumer subscribes to every topic whose
             whole name matches, including topics created later.
         partitions: the partitions to read: numbers if there is one topic, else (topic, number) pairs. Not allowed with
@@ -108,7 +108,7 @@ class Consumer(Generic[K, V]):
         auto_offset_reset: where to continue when the position is not in the log (OFFSET_OUT_OF_RANGE only): "earliest",
             "latest" or "none" (raise OffsetOutOfRangeError). The default is "earliest" if `start` is "earliest" or a
             time, else "latest". After an unclean election, the new leader may lack records that this consumer has read.
-            The consumer then continues at the offset where the two logs diverge, or raises TruncationError if the
+            The consumer then continues from the offset where the two logs diverge, or raises TruncationError if the
             setting is "none". In each of these cases it logs a warning and counts the event in `metrics`.
         fetch_min_bytes, fetch_max_wait: a broker responds to a fetch as soon as it has this many bytes, or after this
             many seconds.
@@ -267,7 +267,7 @@ class Consumer(Generic[K, V]):
 
     @property
     def finished(self) -> bool:
-        """Whether the consumer returns no more records, because it has reached the stop or is closed."""
+        """Whether the consumer will return no more records, because it has reached the stop or is closed."""
         return self.reader.finished
 
     def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> Iterator[Batch[K, V]]:
@@ -507,7 +507,9 @@ class Consumer(Generic[K, V]):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release all resources. A loop that is reading ends, in whichever thread it runs. A second call does nothing.
+        """Release all resources. A second call does nothing.
+
+        If any thread is iterating over the consumer, its `for` loop ends.
 
         A consumer with a group commits processed records (except with commit="manual"), gives up its partitions and
         leaves the group; a static member remains in the group. The records of the last `poll` count as processed only

@@ -17,7 +17,7 @@ METRICS: Final = {
     "position-reset-total": "positions outside the log that were reset by auto_offset_reset (not a Kafka metric)",
     "truncation-total": "new leaders that lacked records already read by the consumer (not a Kafka metric)",
 }
-"""Names and meanings. Totals count from when the consumer was made."""
+"""Names and meanings. Totals are since the consumer was created."""
 
 
 class Consumed:

@@ -161,7 +161,7 @@ class RecordReader(Generic[K, V]):
 
     @property
     def finished(self) -> bool:
-        """Whether the consumer returns no more records, because it has reached the stop or is closed."""
+        """Whether the consumer will return no more records, because it has reached the stop or is closed."""
         over = self._fetcher.closed or self._left == 0 or (self._run is None and self._subscription.done)
         return over and self._handing is None
 

@@ -85,7 +85,7 @@ def callbacks_late(timeout_s: float) -> OttlaError:
 
 def topic_recreated(topic: str, reset: str) -> OttlaError:
     """Return the error for a topic that was recreated since it was read."""
-    then = "" if reset == "none" else f"; reading continues at the {reset} record, as auto_offset_reset says"
+    then = "" if reset == "none" else f"; reading continues from the {reset} record, as auto_offset_reset says"
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
         f"the topic {topic!r} was deleted and recreated: offsets of the old topic are invalid in the new one{then}",

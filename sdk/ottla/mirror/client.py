@@ -82,8 +82,8 @@ class MirrorClient:
     def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Translate offsets in the source to offsets in the copies, and return them by partition of the copies.
 
-        Each offset is that of the next record to read. A reader that continues at the translated offsets skips no
-        unread record. Within the ranges that the mirror keeps, the translation is exact. Elsewhere the translated
+        Each offset is that of the next record to read. A reader that continues from the translated offsets skips no
+        unread records. Within the ranges that the mirror keeps, the translation is exact. Elsewhere the translated
         offset is too early, so the reader reads some records again. Raises UnknownTopicError for a partition that is
         not copied, or for an offset that the mirror can't translate.
         """

@@ -25,7 +25,7 @@ METRICS: Final = {
     "buffer-total-bytes": "size of the buffer (buffer_memory)",
     "buffer-available-bytes": "free space in the buffer, in bytes",
 }
-"""Names and meanings. Totals count from when the producer was made."""
+"""Names and meanings. Totals are since the producer was created."""
 
 
 class Mean:

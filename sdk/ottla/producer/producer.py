@@ -69,7 +69,7 @@ class Producer(Generic[K, V]):
     but a record may be written twice. With acks=0, brokers do not respond, so a record may be lost and its offset is
     never known.
 
-    The end of the `with` block waits for the outcome of every record, and raises DeliveryError if a record failed and
+    Leaving the `with` block waits for the outcome of every record, and raises DeliveryError if a record failed and
     you did not read its outcome. A block that raises also waits, up to `delivery_timeout`; another Ctrl-C ends the
     wait. A producer that you don't close is closed when it is garbage-collected or the process ends, and logs a
     warning. If the process is killed, the records in the buffer are lost. A producer belongs to the process that

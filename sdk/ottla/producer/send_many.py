@@ -16,6 +16,7 @@ from ottla.machines.batches import ProducerBatch
 from ottla.producer.delivery import Delivery, RecordMetadata, outcomes
 from ottla.producer.producer_record import ProducerRecord
 from ottla.record import Record
+from ottla_core.plural import counted
 
 Send = Callable[..., Delivery]
 
@@ -113,7 +114,8 @@ class SentRows:
 def _pair(send: Send, row: tuple[Any, ...]) -> Delivery:
     if len(row) != 2:
         raise SerializationError(
-            f"a row is a tuple of length {len(row)}", hint="pass (key, value), or a ProducerRecord"
+            f"a row must be a (key, value) tuple, but this one has {counted(len(row), 'item')}",
+            hint="pass a key and a value, or a ProducerRecord",
         )
     return send(row[1], key=row[0])
 

@@ -37,6 +37,92 @@ class ConsumedBatch(Protocol):
     def offsets(self) -> Mapping[TopicPartition, int]: ...
 
 
+class Transactional:
+    """The part of a Producer that needs a `transactional_id`: Kafka's calls, under Kafka's names.
+
+    A `transaction()` block makes all of these calls in order.
+    """
+
+    send: Callable[..., Delivery]
+    _guard: Guard
+    _manager: TransactionManager | None = None
+
+    def init_transactions(self) -> None:
+        """Call once, before the first transaction: fence earlier producers of this id and abort their open transaction.
+
+        Raises ConfigError (a timeout above the cluster's, no transactional_id), ottla.TimeoutError and ConnectError.
+        """
+        self._transactions().init()
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: all later sends belong to it.
+
+        Raises ConfigError if a transaction is open, and FencedError.
+        """
+        self._transactions().begin()
+
+    def send_offsets_to_transaction(self, offsets: OffsetsLike, group_metadata: GroupMetadata | GroupMember) -> None:
+        """Commit {(topic, partition): offset of the next record} for the group, as part of the transaction.
+
+        `group_metadata` is the `group_metadata` of a consumer, or the consumer itself. Raises CommitFailedError if the
+        group has rebalanced without that consumer, and UnknownTopicError if a topic was recreated since its records
+        were returned. After any error, the only option is to abort the transaction.
+        """
+        group = group_metadata if isinstance(group_metadata, GroupMetadata) else group_metadata.group_metadata
+        self._transactions().send_offsets(group, checked_offsets(offsets))
+
+    def commit_transaction(self) -> None:
+        """Wait for every send, and commit. The commit is durable on return; consumers see it a moment later.
+
+        Raises TransactionAborted if no record of the transaction takes effect; if the transaction is still open, which
+        `begin_transaction()` reports, call `abort_transaction()`. Also raises FencedError and ottla.TimeoutError; after
+        a timeout, a second call continues the commit.
+        """
+        self._transactions().commit()
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Wait for every send, and keep the transaction open until this producer or another process ends it.
+
+        It is not ended by a timeout, by a newer producer with the same id, or by `close`. Pass the result to
+        `admin.transactions.end` to commit or abort the transaction; None means that nothing was sent, so no decision is
+        needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`.
+        """
+        return self._transactions().prepare()
+
+    def abort_transaction(self) -> None:
+        """Abort: no record sent since `begin_transaction()` takes effect. Raises FencedError and ottla.TimeoutError."""
+        self._transactions().abort()
+
+    def transaction(self, consumer: GroupMember | None = None) -> Transaction:
+        """Return a `with` block that is one transaction: it commits at its end, and aborts if it raises.
+
+            producer = ottla.Producer(transactional_id="totals-1", topic="totals")
+            with producer, ottla.Consumer("orders", group="totals", commit="manual") as consumer:
+                batch = consumer.poll(timeout=1)
+                with producer.transaction(consumer) as tx:
+                    for order in batch.values():
+                        tx.send(order["total"])
+                    tx.commit_offsets(batch)
+
+        The first block calls `init_transactions`. If the block raises an error, the transaction is aborted and the
+        error is passed on. If you passed a `consumer`, it returns to its committed offsets and reads the same records
+        again. The block raises TransactionAborted if the commit fails, after which the next transaction may begin. It
+        also raises FencedError, and ottla.TimeoutError if the outcome is not known.
+        """
+        self._transactions()
+        return Transaction(self, consumer)
+
+    def _check_open(self) -> None:
+        raise NotImplementedError
+
+    def _transactions(self) -> TransactionManager:
+        self._guard.check()
+        self._check_open()
+        if self._manager is None:
+            raise config_error("this producer is not transactional", hint="pass transactional_id=")
+        return self._manager
+
+
 class Transaction:
     """One transaction, used as a `with` block; `Producer.transaction()` returns it."""
 

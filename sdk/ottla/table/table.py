@@ -304,9 +304,10 @@ _DEFAULTS: Final = (Table.__init__.__kwdefaults__ or {}).keys() & _CONSUMERS.key
 
 def record_goal(partition: int, offset: int) -> Goal:
     """Return the goal that the record at that offset is reflected. Raises ConfigError."""
+    hint = "pass an int of at least 0, such as the partition or offset of a RecordMetadata"
     for name, number in (("partition", partition), ("offset", offset)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise config_error(f"{name}={number!r} is not valid", hint="pass a number, as in RecordMetadata")
+            raise config_error(f"{name}={number!r} is not valid", hint=hint)
     return Goal({partition: offset + 1})
 
 

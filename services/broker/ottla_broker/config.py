@@ -26,7 +26,7 @@ class BrokerConfig:
     kafka_port: int = _KAFKA_PORT  # port for Kafka's protocol, on the same host; 0 picks a free port
     kafka_listeners: tuple[str, ...] = ()  # NAME://host:port listeners, instead of kafka_port (`listener_settings`)
     kafka_advertised: tuple[str, ...] = ()  # address for clients; default: the one they dialled (`kafka.addresses`)
-    unstable_api_versions_enable: bool = False  # whether Kafka clients may also use InitProducerId 6 (KIP-939)
+    unstable_api_versions_enable: bool = False  # whether Kafka clients may use version 6 of InitProducerId (KIP-939)
     advertised_host: str = ""  # what services and clients get; empty: `host`
     published_hosts: tuple[str, ...] = ()  # a client that dials one of these hosts reaches every service at that host
     rack: str = ""  # the broker's rack; replicas are spread over racks, and consumers with this client.rack prefer it

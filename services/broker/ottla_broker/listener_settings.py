@@ -69,7 +69,7 @@ def _by_name(setting: str, entries: Iterable[str]) -> dict[str, Address]:
             raise _invalid(f"{setting}: {entry!r} has no name", f"write NAME://host:port, {_EXAMPLE}")
         name = _name(setting, entry, name.upper())
         if name in found:
-            raise _invalid(f"{setting} has {name} twice", "give every listener a name of its own")
+            raise _invalid(f"{setting} has {name} twice", "give each listener its own name")
         found[name] = _address(setting, entry, address)
     return found
 

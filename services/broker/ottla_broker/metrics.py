@@ -60,7 +60,11 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
         "Lag of the follower on this broker that is furthest behind its leader.",
         replication.lag,
     )
-    gauge("ottla_metadata_revision", "Revision of this process's metadata.", lambda: follower.image.revision)
+    gauge(
+        "ottla_metadata_revision",
+        "etcd revision of the cluster metadata that this process has applied.",
+        lambda: follower.image.revision,
+    )
     gauge("ottla_metadata_staleness_seconds", "Seconds since etcd last responded.", lambda: follower.staleness_s)
     add_topic_tables(metrics, replicas)
 

@@ -83,7 +83,9 @@ def build(
 
     add_metrics(metrics, follower, index, leadership, presence)
     metrics.gauge(
-        "ottla_metadata_revision", "Revision of this process's metadata.", lambda: float(follower.image.revision)
+        "ottla_metadata_revision",
+        "etcd revision of the cluster metadata that this process has applied.",
+        lambda: float(follower.image.revision),
     )
     metrics.gauge(
         "ottla_metadata_staleness_seconds", "Seconds since etcd last responded.", lambda: follower.staleness_s

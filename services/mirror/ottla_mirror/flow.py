@@ -169,7 +169,7 @@ class Flow:
                 return False
         except ottla.OttlaError:
             return False  # joining says why
-        self.error = f"another mirror has the id {self._id}, so this one stands by; give each a node id of its own"
+        self.error = f"another mirror has the id {self._id}, so this one stands by; give each mirror its own node id"
         return True
 
     def _copy_until_stopped(self) -> None:

@@ -26,11 +26,11 @@ class TxnMetrics:
     def __init__(self, shards: Shards[TransactionShard], metrics: Metrics, clock: Clock) -> None:
         self._shards: Final = shards
         self._clock: Final = clock
-        name, text = "ottla_txn_ends_total", "Transactions decided, by result."
+        name, text = "ottla_txn_ends_total", "Transactions whose outcome was decided, by result."
         self._ends: Final = {kind: metrics.counter(name, text, result=kind.value) for kind in _ENDS}
         self._inits: Final = metrics.counter("ottla_txn_producers_total", "Transactional producers initialized.")
         self._completions: Final = metrics.histogram(
-            "ottla_txn_complete_seconds", "Time from the decision on a transaction to its last marker."
+            "ottla_txn_complete_seconds", "Time from the decision to commit or abort a transaction to its last marker."
         )
         metrics.table("ottla_txn_ids", Table("Transactional ids in each state.", ("state",), self._states))
         metrics.gauge("ottla_txn_open", "Open transactions.", lambda: len(self._open_since_ms()))

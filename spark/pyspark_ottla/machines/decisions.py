@@ -177,7 +177,7 @@ def _fields(head: str) -> dict[str, Any]:
 def _unreadable(cause: str) -> ConfigError:
     return ConfigError(
         ErrorCode.UNSUPPORTED_VERSION,
-        f"the query's last decision can't be read: {cause}",
+        f"the query's last commit decision can't be read: {cause}",
         hint="continue the query with the release that wrote the decision, or with a newer release",
     )
 
@@ -387,8 +387,8 @@ def check_kept(actions: Mapping[TaskTransaction, Action], batch: Batch) -> None:
         raise TransactionAborted(
             ErrorCode.TRANSACTION_ABORTABLE,
             f"{named(batch)}: another client ended transaction {lost[0]}{more}, so rows are lost",
-            hint=f"`ottla txn explain --id {lost[0]}` shows what ended the transaction; if the batch was not decided, "
-            "a restarted query writes the batch again",
+            hint=f"`ottla txn explain --id {lost[0]}` shows what ended the transaction; if the driver had not decided "
+            "to commit the batch, a restarted query writes it again",
         )
 
 
@@ -404,6 +404,6 @@ def superseded(batch: Batch, error: FencedError) -> OvertakenError:
     return OvertakenError(
         error.code,
         f"another run of the same query has begun to write, so this run no longer writes {named(batch)}",
-        hint="stop one of the runs; each query needs a checkpointLocation of its own, and each batch write needs a "
-        "txnAppId of its own",
+        hint="stop one of the runs; each query needs its own checkpointLocation, and each batch write needs its "
+        "own txnAppId",
     )

@@ -68,7 +68,7 @@ def _copied(log: LogFiles, draft: Path, topic_id: str) -> list[SegmentReport]:
             copy.truncate(report.size_bytes)
         reports.append(report)
     if not reports:
-        raise config_error(f"{log.directory} has no segment", hint="use another replica of the partition")
+        raise config_error(f"{log.directory} has no segments", hint="use another replica of the partition")
     end = reports[-1].next_offset
     starts = [start for start in verifier.epochs.entries if start.start_offset < end]
     checkpoint.write_epochs(disk, draft / checkpoint.LEADER_EPOCHS, starts or [EpochStart(0, reports[0].base_offset)])

@@ -88,7 +88,7 @@ def sources_of(paths: Sequence[Path], partition: int | None, *, compacted: bool)
         if number < 0:
             raise config_error(
                 f"the name {found.directory} contains no partition number",
-                hint="pass one directory and its --partition",
+                hint="pass a single directory, and its partition number with --partition",
             )
         if numbers.count(number) > 1:
             raise config_error(
@@ -104,7 +104,7 @@ def _checked(found: LogFiles, partition: int, *, compacted: bool) -> Source:
         if damage.path.name == "partition.metadata":
             raise FatalError(ErrorCode.CORRUPT_MESSAGE, f"{damage.path}: {damage.problem}", hint=damage.remedy)
     if not any(report.batches for report in segments):
-        raise config_error(f"{found.directory} contains no batch", hint="there is nothing to import")
+        raise config_error(f"{found.directory} contains no batches", hint="there is nothing to import")
     for report in segments:
         for position, header in _headers(report):
             if problem := _problem(header):

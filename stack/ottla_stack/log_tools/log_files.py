@@ -51,7 +51,7 @@ def find_logs(path: Path, topic: str | None = None, partitions: Sequence[int] = 
         )
     found = [path] if _is_partition(path) else list(filter(_is_partition, _subdirectories(path)))
     if not found:
-        content = "holds no log" if any(path.iterdir()) else "is empty"
+        content = "contains no logs" if any(path.iterdir()) else "is empty"
         raise config_error(f"{path} {content}", hint="pass a segment, a partition's directory or a data directory")
     chosen = [directory for directory in found if _is_chosen(directory, topic, partitions)]
     if not chosen:

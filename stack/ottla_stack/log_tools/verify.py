@@ -126,7 +126,7 @@ class LogVerifier:
         directory = self._log.directory
         names = sorted(os.listdir(directory)) if self._log.is_whole else ()
         if self._log.is_whole and not any(name.endswith(LOG_SUFFIX) for name in names):
-            yield Damage(directory, 0, -1, "it has no segment", _COPY)
+            yield Damage(directory, 0, -1, "it has no segments", _COPY)
         for name in names:
             path = directory / name
             with suppress(FileNotFoundError):

@@ -96,7 +96,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
         ("full", "full disk: broker 1; free space there"),
         ("nobody", "no broker is live; start the brokers"),
         ("leaderless", "1 partition without a leader: neither writable nor readable; start a broker of their ISR"),
-        ("lagging", "1 partition under-replicated; replicas of live brokers catch up by themselves"),
+        ("lagging", "1 partition under-replicated; replicas of live brokers catch up automatically"),
     ],
 )
 def test_each_thing_that_is_wrong_is_told_with_what_to_do(

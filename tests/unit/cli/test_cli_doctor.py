@@ -198,7 +198,7 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
     }
     assert printed.err.splitlines() == [
         "ottla: orders-0 on broker 0: it can't be compacted: the disk has room for 7 bytes",
-        "ottla: broker 1: its disk accepts no appends; free space on it, and appends resume by themselves",
+        "ottla: broker 1: its disk accepts no appends; free space on it, and appends resume automatically",
         "ottla: broker 1: it can't be reached: broker 1 does not answer (NETWORK_EXCEPTION); start it",
         "checked 2 brokers: 3 problems with logs or disks",
     ]

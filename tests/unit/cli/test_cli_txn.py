@@ -151,7 +151,10 @@ def test_explain_of_a_marker_that_is_being_replicated(
         ({"timeout": None}, "it has no timeout; `ottla txn abort pay` aborts it now"),
         ({"is_prepared": True}, "pay is Prepared"),
         ({"is_prepared": True}, "its application has to end it"),
-        ({"state": "PrepareCommit"}, "it is decided (PrepareCommit); its marker is not yet in: orders-0, orders-1"),
+        (
+            {"state": "PrepareCommit"},
+            "its outcome is decided (PrepareCommit); its marker is not yet in: orders-0, orders-1",
+        ),
         ({"state": "CompleteCommit", "started_at": None}, "pay is CompleteCommit: no transaction is open"),
     ],
 )

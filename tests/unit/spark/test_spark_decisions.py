@@ -165,7 +165,7 @@ def test_a_driver_that_comes_too_late_is_fenced() -> None:
         is_decided(LAST, BATCH._replace(number=3), ROWS)
     error = superseded(BATCH, FencedError(ErrorCode.PRODUCER_FENCED, "x"))
     assert "has begun to write, so this run no longer writes micro-batch 5 of query q" in str(error)
-    assert "checkpointLocation of its own" in error.hint
+    assert "its own checkpointLocation" in error.hint
 
 
 def test_a_batch_is_known_by_its_rows() -> None:

@@ -69,15 +69,15 @@ def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"kafka__bootstrap__servers": " , "}, "names no broker"),
-        ({"subscribe": " , "}, "names no topic"),
+        ({"kafka__bootstrap__servers": " , "}, "names no brokers"),
+        ({"subscribe": " , "}, "names no topics"),
         ({"subscribe": "a b"}, "a b"),
         ({"startingOffsets": "soon"}, "startingOffsets=soon is not valid"),
         ({"startingOffsets": "[1]"}, "startingOffsets is not valid"),
         ({"startingOffsets": '{"a": {"0": "1"}}'}, "startingOffsets is not valid"),
         ({"startingOffsets": '{"a": {"0": -3}}'}, "startingOffsets is not valid"),
         ({"startingOffsets": '{"a": {"x": 1}}'}, "startingOffsets is not valid"),
-        ({"startingOffsets": "{}"}, "startingOffsets names no partition"),
+        ({"startingOffsets": "{}"}, "startingOffsets names no partitions"),
         ({"startingOffsets": '{"b": {"0": 1}}'}, "names b-0, which the query does not read"),
         ({"startingOffsets": "latest"}, "starts at latest reads nothing"),
         ({"startingOffsets": '{"a": {"0": -1}}'}, "starts at latest reads nothing"),

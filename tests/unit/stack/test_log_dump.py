@@ -141,7 +141,7 @@ def test_what_is_no_log_is_one_line(
     for arguments, code, message in (
         ([tmp_path / "none"], 4, f"{tmp_path / 'none'} does not exist; pass a segment"),
         ([tmp_path / "empty"], 2, f"{tmp_path / 'empty'} is empty; pass a segment"),
-        ([tmp_path / "others"], 2, f"{tmp_path / 'others'} holds no log; pass a segment"),
+        ([tmp_path / "others"], 2, f"{tmp_path / 'others'} contains no logs; pass a segment"),
         ([alien], 2, f"{alien} is not part of a log; segments have names such as"),
         ([data, "--topic", "nope"], 4, f"{data} has no log of nope; it has orders-0"),
         ([data, "-p", "9"], 4, f"{data} has no log of partition 9; it has orders-0"),

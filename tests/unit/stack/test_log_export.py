@@ -127,10 +127,10 @@ def test_a_log_without_segments_is_not_exported(
     for path in segments(directory):
         path.unlink()
     assert exported(monkeypatch, tmp_path / "data", tmp_path / "out") == 2
-    assert f"{directory} has no segment" in capsys.readouterr().err
+    assert f"{directory} has no segments" in capsys.readouterr().err
     assert list((tmp_path / "out").iterdir()) == []
     assert ottla_log(monkeypatch, "verify", directory) == 1
-    assert f"{directory}: at position 0: it has no segment" in capsys.readouterr().err
+    assert f"{directory}: at position 0: it has no segments" in capsys.readouterr().err
 
 
 def test_a_full_disk_is_named(

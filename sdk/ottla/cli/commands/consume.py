@@ -196,7 +196,7 @@ def _check_member(group: str, first: PositionSpec, end: str | None, partitions: 
     if end is not None or partitions:
         raise config_error(
             "--group can't be combined with --to or -p",
-            hint="the group assigns the partitions; use -n to stop reading",
+            hint="the group assigns the partitions; to stop after N records, use -n",
         )
     if first.anchor not in (Anchor.START, Anchor.END) or first.number:
         raise config_error(

@@ -172,7 +172,7 @@ def _log_findings(admin: Admin, broker: BrokerInfo) -> Iterator[dict[str, Any]]:
 
     if broker.read_only:
         yield finding(
-            f"broker {broker.id}", "its disk accepts no appends; free space on it, and appends resume by themselves"
+            f"broker {broker.id}", "its disk accepts no appends; free space on it, and appends resume automatically"
         )
     try:
         directories = admin.cluster.log_dirs(broker.id, timeout=ASIDE_S)

@@ -275,8 +275,8 @@ def kick(
 ) -> None:
     """Remove members from a group; the remaining members take over their partitions.
 
-    A member that is still running rejoins by itself. Use this command for a member that hangs, or for a static member
-    that will not come back.
+    A member that is still running rejoins automatically. Use this command for a member that hangs, or for a static
+    member that will not come back.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:

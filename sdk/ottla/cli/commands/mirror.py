@@ -117,7 +117,7 @@ def translate(
     ],
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show the offsets in the target that match these source offsets. A consumer that starts there skips no record."""
+    """Show the offsets in the target that match these source offsets. A consumer that starts there skips no records."""
     from ottla_core.model import TopicPartition
 
     settings, items, at = Settings.of(ctx), list[Item](), TopicPartition(topic, partition)

@@ -14,7 +14,7 @@ METRICS: Final = {
     "last-heartbeat-seconds-ago": "seconds since the last heartbeat was sent; -1 before the first",
     "last-poll-seconds-ago": "seconds since the last poll; -1 before the first",
 }
-"""Names and meanings. Totals count from when the consumer was made."""
+"""Names and meanings. Totals are since the consumer was created."""
 
 
 def group_metrics(group: GroupAssignment, now: float) -> dict[str, float]:

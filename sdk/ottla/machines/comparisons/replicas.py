@@ -146,7 +146,7 @@ class Comparison:
 
 def _first_header(records: bytes, offset: int) -> BatchHeader:
     if not records:
-        raise corrupt(f"the response contains no batch from offset {offset} on, which is below the high watermark")
+        raise corrupt(f"the response contains no batches from offset {offset} on, which is below the high watermark")
     header = read_header(records)
     if next(iter_headers(records), None) is None:
         raise corrupt(f"the response from offset {offset} on is not a complete batch")

@@ -18,7 +18,7 @@ class ReplicaRole(Enum):
 
 
 class RoleEvent(Enum):
-    NO_LEADER = "no broker leads, or this one may not yet"
+    NO_LEADER = "no broker leads, or this broker can't lead yet"
     OTHER_LEADS = "another broker leads"
     THIS_LEADS = "this broker is to lead an epoch"
     EPOCH_STARTED = "the epoch's start is known"

@@ -147,7 +147,7 @@ class LeaderRole(ReplicaState):
         if self.log.log_end_offset != expected_offset:
             raise OttlaError(
                 ErrorCode.OFFSET_MISMATCH,
-                f"{self} ends at offset {self.log.log_end_offset}, but the import continues at {expected_offset}",
+                f"{self} ends at offset {self.log.log_end_offset}, but the import continues from {expected_offset}",
                 hint="import into a topic that has no other writer",
             )
         now_ms = self._clock.wall_ms()

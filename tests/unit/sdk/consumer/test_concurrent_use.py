@@ -86,7 +86,7 @@ def test_whoever_waits_for_records_is_woken_at_once_and_can_go_on(read: Any) -> 
         assert isinstance(reader.result(), WakeupError)
         assert time.monotonic() - began < AT_ONCE
         cluster.release()
-        assert str(reader.result()) == "the consumer was woken up; continue to read, or close the consumer"
+        assert str(reader.result()) == "the consumer was woken up; keep reading, or close the consumer"
         with Producer[Any, Any]("b0:1", topic="t", _transport=cluster.connect) as producer:
             producer.send(b"later")
         assert consumer.poll(WAIT).values() == [b"later"]

@@ -323,7 +323,7 @@ def test_a_topic_that_was_made_anew_is_another_and_is_read_as_auto_offset_reset_
         # The warning is logged without the lock, by the thread that saw the metadata: it may come after the records.
         wait_until(lambda: any("was deleted and recreated" in record.message for record in caplog.records))
     (words,) = [r.message for r in caplog.records if "was deleted and recreated" in r.message]
-    assert "reading continues at the earliest record" in words
+    assert "reading continues from the earliest record" in words
 
 
 @pytest.mark.story("topic-made-anew-is-read-from-the-middle")

@@ -107,7 +107,7 @@ def test_a_replica_that_is_given_up_does_not_stop_the_others() -> None:
 @pytest.mark.parametrize(
     ("records", "words"),
     [
-        (b"", "the response contains no batch from offset 2 on"),
+        (b"", "the response contains no batches from offset 2 on"),
         (b"\0" * 70, "not a complete batch"),
         (b"short", "5 bytes are left"),
         (batch(2)[:-1], "not a complete batch"),
