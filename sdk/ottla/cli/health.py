@@ -116,7 +116,7 @@ class Health:
                 f"{counted(self.to_recover, 'partition')} where no replica is known to have every acknowledged record"
             )
             hint = (
-                "start all brokers of their last known ELR, on the data that they had; if one is gone for good, "
+                "start all brokers of their last known ELR, on the data that they had; if one is permanently lost, "
                 "`ottla partition elect --unclean` elects one of the others, with what it has"
             )
             found.append(Problem(problem, hint))

@@ -93,7 +93,7 @@ class FlowInfo:
     def troubles(self) -> Iterator[str]:
         """Yield one sentence for each problem of the flow."""
         if self.paused:
-            yield f"{self.name} is paused; go on with: ottla mirror resume '{self.name}'"
+            yield f"{self.name} is paused; resume it with: ottla mirror resume '{self.name}'"
         if self.trouble:
             yield f"{self.name} is in trouble: {self.trouble}"
         for partition in self.partitions:
@@ -140,7 +140,7 @@ class MovedGroup:
             yield f"{self.group} stays where it is: it has committed nothing of what is copied"
         for position in self.positions:
             if position.obstacle:
-                yield f"{self.group} does not go on in {position.to}: {position.obstacle}"
+                yield f"{self.group} cannot continue in {position.to}: {position.obstacle}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,8 @@ def test_a_plan_is_told_before_a_yes_and_all_that_stays_is_named(
     assert len(asked) == 1
     assert client.calls == [("east->west", ["billing", "nightly"])]
     assert "billing: from orders-0 at 200 to east.orders-0 at 187" in told.err
-    assert "billing does not go on in east.orders-1: the counterpart of offset 90 there is not known" in told.err
-    assert "billing does not go on in east.orders-2: it is further ahead there, at 9 instead of 7" in told.err
+    assert "billing cannot continue in east.orders-1: the counterpart of offset 90 there is not known" in told.err
+    assert "billing cannot continue in east.orders-2: it is further ahead there, at 9 instead of 7" in told.err
     assert "nightly stays where it is: nightly has 2 members" in told.err
     first, unknown, ahead = [json.loads(line) for line in told.out.splitlines()]
     assert (first["before"], first["to_topic"], first["after"], first["had"]) == (200, "east.orders", 187, 150)
