@@ -34,6 +34,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OF_THIS_HOST: Final = (
     "VIRTUAL_ENV",
     "PYTHONPATH",
+    "PYTHONDONTWRITEBYTECODE",
     "PYENV_ROOT",
     "JAVA_HOME",
     "PIP_FIND_LINKS",

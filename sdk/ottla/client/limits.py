@@ -83,9 +83,10 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
     if excluding:
         setting, needed = excluding[0]
         source = " (needed for transactional_id)" if transactional else "" if requested else " (the default)"
+        or_off = "" if transactional else ": change the setting, or set enable_idempotence=False"
         raise config_error(
             f"enable_idempotence=True{source} can't be combined with {setting}",
-            hint=f"idempotence needs {needed}: change the setting, or set enable_idempotence=False",
+            hint=f"idempotence needs {needed}{or_off}",
         )
     return True
 

@@ -342,11 +342,11 @@ class Producer(Generic[K, V]):
         self._transactions().commit()
 
     def prepare_transaction(self) -> PreparedTransaction | None:
-        """Wait for every send, and keep the transaction open until this producer or another process decides it.
+        """Wait for every send, and keep the transaction open until this producer or another process ends it.
 
-        Until then, no timeout, no newer producer with the same id and no `close` ends the transaction. Pass the result
-        to `admin.transactions.end` to commit or abort the transaction; None means that nothing was sent, so no decision
-        is needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`.
+        It is not ended by a timeout, by a newer producer with the same id, or by `close`. Pass the result to
+        `admin.transactions.end` to commit or abort the transaction; None means that nothing was sent, so no decision is
+        needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`.
         """
         return self._transactions().prepare()
 

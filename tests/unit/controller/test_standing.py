@@ -79,3 +79,11 @@ def test_a_partition_that_is_settled_stays_as_it_is() -> None:
         rules = Rules(2, standing.unclean)
         after = settled(standing.partition, standing.existing, rules)
         assert settled(after, standing.existing, rules) is after, standing
+
+
+def test_members_within_grace_stay_in_sync_when_their_leader_is_distrusted() -> None:
+    """It is soon known whether they come back; an empty ISR would let any eligible replica lead alone."""
+    existing = availability({1: "dead, and its tail may be lost", 2: "within grace"}, None)
+    partition = Partition(REPLICAS, 1, 3, (1, 2), 5)
+    after = settled(partition, existing, Rules(1, unclean=False))
+    assert (after.leader, after.isr) == (NO_LEADER, (2,))

@@ -78,3 +78,21 @@ def test_what_each_cell_says_holds(met: Meeting) -> None:
     assert written.state is expected[action, met.end.committed]
     sends = [effect for effect in decision.effects if isinstance(effect, SendMarkers)]
     assert bool(sends) == (action is EndAction.END)
+
+
+@pytest.mark.parametrize(
+    ("state", "committed", "code"),
+    [
+        (TransactionState.PREPARE_ABORT, True, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (TransactionState.PREPARE_COMMIT, False, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (TransactionState.COMPLETE_COMMIT, True, ErrorCode.INVALID_TXN_STATE),
+    ],
+)
+def test_an_end_in_the_raised_epoch_belongs_to_the_next_transaction(
+    state: TransactionState, committed: bool, code: ErrorCode
+) -> None:
+    """While the last transaction ends, the producer waits, whichever way it ends. Then there is nothing to commit."""
+    record = TransactionRecord(HOLDER, 1_000, state, former_epoch=FORMER.epoch, version=TRANSACTIONS_V2)
+    with pytest.raises(OttlaError) as refused:
+        decide_end(Caught("payments", record), End(HOLDER, committed), NOW)
+    assert refused.value.code == code
