@@ -370,8 +370,7 @@ class Producer(Generic[K, V]):
         again. The block raises TransactionAborted if the commit fails, after which the next transaction may begin. It
         also raises FencedError, and ottla.TimeoutError if the outcome is not known.
         """
-        self._transactions()
-        return Transaction(self, consumer)
+        return Transaction(self.send, self._transactions(), self._guard, self._check_open, consumer)
 
     def _transactions(self) -> TransactionManager:
         self._guard.check()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
-from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
+from ottla.client.guard import Guard
+from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, checked_offsets
 from ottla.errors import FencedError, OttlaError, TransactionAborted, config_error
 from ottla.machines.transaction import TransactionState
 from ottla.producer.delivery import Delivery
 from ottla.producer.transaction_manager import ABORTED, AGAIN, TransactionManager
 from ottla_core.model import TopicPartition
-
-if TYPE_CHECKING:
-    from ottla.producer.producer import Producer
 
 logger = logging.getLogger("ottla.producer")
 
@@ -40,14 +38,24 @@ class ConsumedBatch(Protocol):
 class Transaction:
     """One transaction, used as a `with` block; `Producer.transaction()` returns it."""
 
-    def __init__(self, producer: Producer[Any, Any], consumer: GroupMember | None) -> None:
-        self._producer: Final = producer
+    def __init__(
+        self,
+        send: Callable[..., Delivery],
+        manager: TransactionManager,
+        guard: Guard,
+        check_open: Callable[[], None],
+        consumer: GroupMember | None,
+    ) -> None:
+        self._send: Final = send
+        self._manager: Final = manager
+        self._guard: Final = guard
+        self._check_open: Final = check_open
         self._consumer: Final = consumer
         self.aborted = False  # whether nothing of it counts, so that the work has to be repeated
 
     def send(self, value: Any, **arguments: Any) -> Delivery:
         """Send a record like `Producer.send`. Consumers with read_committed see it after the block has committed."""
-        return self._producer.send(value, **arguments)
+        return self._send(value, **arguments)
 
     def commit_offsets(self, batch: ConsumedBatch) -> None:
         """Commit the offsets after `batch` for the group that read it, as part of the transaction.
@@ -61,10 +69,10 @@ class Transaction:
                 hint="read it with Consumer(group=…)",
             )
         offsets = {partition: OffsetAndMetadata(offset) for partition, offset in batch.offsets.items()}
-        self._producer.send_offsets_to_transaction(offsets, group)
+        self._usable().send_offsets(group, checked_offsets(offsets))
 
     def __enter__(self) -> Self:
-        manager = self._producer._transactions()
+        manager = self._usable()
         if manager.transactions.state is TransactionState.UNINITIALIZED:
             manager.init()
         if manager.transactions.state is TransactionState.ABORTING:
@@ -75,15 +83,21 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        manager = self._producer._manager
-        if manager is None or self._producer._guard.foreign:  # the transaction is the parent's
+        manager = self._manager
+        if self._guard.foreign:  # the transaction is the parent's
             return
         if error is not None:
             self._abort(manager)
         elif manager.transactions.state in (TransactionState.READY, TransactionState.PREPARED):  # the block ended it
-            self._producer._check_open()  # or prepared it, and it was not a close, which aborts
+            self._check_open()  # or prepared it, and it was not a close, which aborts
         else:
             self._commit(manager)
+
+    def _usable(self) -> TransactionManager:
+        """Return the manager. Raises where the producer's calls raise: in a forked child, or after its close."""
+        self._guard.check()
+        self._check_open()
+        return self._manager
 
     def _commit(self, manager: TransactionManager) -> None:
         try:
