@@ -35,12 +35,18 @@ def parser() -> argparse.ArgumentParser:
         help="values are JSON: store these of their columns instead, such as 'id INT, to STRING'",
     )
     found.add_argument("--headers", action="store_true", help="keep the headers as well")
+    found.add_argument(
+        "--audit", action="store_true", help="compare the lake with its one topic at the end, like audit.py"
+    )
     job.add_stream(found)
     return found
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the last micro-batch of this run, and the offsets up to which the lake holds the topic."""
+    """Return the last micro-batch of this run, and the offsets up to which the lake holds the topic.
+
+    With `--audit`, also return what the job `audit` returns, as "audit".
+    """
     records = job.read_stream(spark, options, options.topic, includeHeaders=str(options.headers).lower())
     when = f.date_format("timestamp", _UNITS[options.by]).alias(options.by)
     value = f.from_json(f.col("value").cast("string"), options.json) if options.json else f.col("value")
@@ -51,9 +57,16 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     writer = rows.writeStream.format("parquet").partitionBy(options.by).option("path", options.to)
     query = job.run_stream(writer, options, options.to)
     progress = query.lastProgress
-    if progress is None:
-        return {"last_batch": None, "ends": {}}
-    return {"last_batch": progress.batchId, "ends": json.loads(progress.sources[0].endOffset)}
+    last_batch, ends = None, {}
+    if progress is not None:
+        last_batch, ends = progress.batchId, json.loads(progress.sources[0].endOffset)
+    report: dict[str, Any] = {"last_batch": last_batch, "ends": ends}
+    if options.audit:
+        import audit  # not at the top: under spark-submit, `--py-files` has to name it
+
+        report["audit"] = audit.run(spark, argparse.Namespace(**vars(options), lake=options.to))
+        report["exit"] = report["audit"].pop("exit")
+    return report
 
 
 if __name__ == "__main__":

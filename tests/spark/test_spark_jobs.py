@@ -194,7 +194,9 @@ def whole_lake(spark: SparkSession, topics: Cluster, half_a_lake: Path) -> Path:
     given = ["--bootstrap", topics.bootstrap, "--topic", "flights", "--to", str(half_a_lake)]
     before = spark.read.parquet(str(half_a_lake)).count()
     assert 0 < before < FLIGHTS, "it was killed half-way"
-    lake.run(spark, lake.parser().parse_args([*given, "--available-now"]))
+    report = lake.run(spark, lake.parser().parse_args([*given, "--available-now", "--audit"]))
+    assert report["exit"] == 0
+    assert report["audit"]["present"] == FLIGHTS
     return half_a_lake
 
 

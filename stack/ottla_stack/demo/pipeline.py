@@ -38,7 +38,9 @@ class Pipeline:
         where = ["--to-topic", DELAYS, "--to-parquet", self._windows_in, "--group", GROUP, "--exactly-once"]
         self.delays: Final = SparkJob("delays", directory, bootstrap, *clock, *where, "--max-records", _A_BATCH)
         options = ["--topic", flights.TOPIC, "--json", _COLUMNS, "--by", "month"]
-        self._lake: Final = SparkJob("lake", directory, bootstrap, *options, "--to", self._lake_in, "--available-now")
+        self._lake: Final = SparkJob(
+            "lake", directory, bootstrap, *options, "--to", self._lake_in, "--available-now", "--audit"
+        )
         self._audit: Final = SparkJob("audit", directory, bootstrap, "--topic", flights.TOPIC, "--lake", self._lake_in)
 
     def __enter__(self) -> Self:
@@ -77,17 +79,17 @@ class Pipeline:
     def finish(self, count: int, picture: Path | None, *, drop_a_row: bool) -> dict[str, Any]:
         """End the stream and the lake, audit the lake, and compare both with pandas; `drop_a_row` plants a fault."""
         streamed = self.delays.stop()
-        self._lake.result()
+        audited = self._lake.result()[1]["audit"]
         if drop_a_row:
             plant_in_lake(self._lake_in)
-        with self._audit as audit:  # which starts its JVM while pandas computes
-            expected = by_pandas(count)
-            lake_rows, of_lake = pandas_check.of_lake(self._lake_in)
-            windows = pandas_check.of_windows(self._windows_in)
-            wrong_hours = differences(of_lake, expected)
-            wrong_windows = differences(windows, expected)
-            wrong_in_topic = differences(pandas_check.of_topic(self._bootstrap, DELAYS), expected)
-            _, audited = audit.result()
+            with self._audit as audit:
+                _, audited = audit.result()
+        expected = by_pandas(count)
+        lake_rows, of_lake = pandas_check.of_lake(self._lake_in)
+        windows = pandas_check.of_windows(self._windows_in)
+        wrong_hours = differences(of_lake, expected)
+        wrong_windows = differences(windows, expected)
+        wrong_in_topic = differences(pandas_check.of_topic(self._bootstrap, DELAYS), expected)
         if picture is not None:
             plot(windows, picture)
         return {
