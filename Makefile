@@ -20,7 +20,7 @@ help:  ## this list
 # ---- set-up -------------------------------------------------------------------------------------------------------
 # A stamp per lock file: the first `make` on a fresh machine installs, the tenth does nothing.
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ottla needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V). Name another one: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ottla needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V). Name another one: make PYTHON=python3.13 …" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "This Python has no ensurepip; installing Debian's python3-venv." >&2; \
