@@ -22,8 +22,14 @@ from ottla_stack.state import StackState
 SOURCE = [Flight(n, "AB"[n % 2], 1000 + n, b"{%d}" % n) for n in range(10)]
 
 
+LOOPBACK_ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+"""Runs a command without a network, which an installed demo does not need. Only root may do that."""
+
+
 def demo(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "ottla_stack.demo", *arguments]
+    if os.geteuid() == 0:
+        command = [*LOOPBACK_ALONE, *command]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
