@@ -332,7 +332,7 @@ class Consumer(Generic[K, V]):
     def seek(
         self, partition: tuple[str, int], offset: int, *, stop: int | None = None, topic_id: bytes | None = None
     ) -> None:
-        """Continue at `offset`. If it is not in the log, `auto_offset_reset` applies at the next fetch.
+        """Continue from `offset`. If it is not in the log, `auto_offset_reset` applies at the next fetch.
 
         `stop` is the first offset that is no longer read, and replaces the partition's earlier stop. `topic_id` is the
         id of the topic in which `offset` is valid: if the topic has been recreated since, the next read raises
@@ -356,7 +356,7 @@ class Consumer(Generic[K, V]):
 
     @guarded
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Continue at the first existing record, in all partitions or only in these."""
+        """Continue from the first existing record, in all partitions or only in these."""
         self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
 
     @guarded
@@ -367,12 +367,12 @@ class Consumer(Generic[K, V]):
 
     @guarded
     def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
-        """Continue at the first record at or after `moment` (a timedelta is relative to now), or else at the end."""
+        """Continue from the first record at or after `moment` (a timedelta is relative to now), or from the end."""
         self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
     @guarded
     def seek_to_committed(self, *partitions: tuple[str, int]) -> None:
-        """Continue at the committed offsets (or as `auto_offset_reset` says), in all partitions or only in these.
+        """Continue from the committed offsets (or as `auto_offset_reset` says), in all partitions or only in these.
 
         Records that were returned but not committed, such as those of an aborted transaction, are returned again.
         """
@@ -414,7 +414,7 @@ class Consumer(Generic[K, V]):
 
     @guarded
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return no records of these partitions (default: all) until you call `resume`."""
+        """Stop returning records from these partitions (default: all) until you call `resume`."""
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.pause(position)
