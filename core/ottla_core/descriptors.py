@@ -24,8 +24,9 @@ def raise_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     if limit != resource.RLIM_INFINITY and limit < ENOUGH:
         _log.warning(
-            "this process may open only %d files and connections, half of them log files; thousands of partitions or "
-            "clients need more. Raise the limit to %d (ulimit -n %d, or LimitNOFILE= in its systemd unit)",
+            "this process may open only %d files and connections, at most half of them for logs, which is too few for "
+            "thousands of partitions or clients. Raise the limit to %d (ulimit -n %d, or LimitNOFILE= in the service's "
+            "systemd unit)",
             limit,
             ENOUGH,
             ENOUGH,

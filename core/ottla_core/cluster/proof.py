@@ -28,7 +28,7 @@ def check_proof(registered: Broker, secret: bytes) -> None:
     if registered.secret and not hmac.compare_digest(registered.secret, secret):
         raise OttlaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"the caller claims to be broker {registered.id}, but does not have the secret of that broker's "
-            "registration",
+            f"the caller claims to be broker {registered.id}, but does not have the secret from that "
+            "broker's registration",
             hint="only the broker's own process may send this request; clients must fetch as consumers",
         )

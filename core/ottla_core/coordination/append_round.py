@@ -135,7 +135,7 @@ def _on_timer(key: TimerKey) -> Callable[[Any, Moment], ShardDecision[None]]:
 
 def _too_late() -> OttlaError:
     return OttlaError(
-        ErrorCode.REQUEST_TIMED_OUT, "the request timed out while it waited in the queue; nothing was changed"
+        ErrorCode.REQUEST_TIMED_OUT, "the request timed out while waiting in the queue; nothing was changed"
     )
 
 

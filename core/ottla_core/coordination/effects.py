@@ -103,4 +103,4 @@ def late() -> OttlaError:
 
 
 def superseded() -> OttlaError:
-    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "a retry of this request has replaced it")
+    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "a retry of this request has superseded it")

@@ -119,7 +119,7 @@ class OwnedShards(Shards[S]):
         metrics.gauge("ottla_shards_serving", "Shards loaded and being served.", self._serving, kind=kind)
         metrics.gauge(
             "ottla_shard_loading_seconds",
-            "Time that the slowest shard load in progress has taken so far.",
+            "Age of the longest shard load in progress.",
             self._loading_s,
             kind=kind,
         )
@@ -144,7 +144,7 @@ class OwnedShards(Shards[S]):
     async def kill(self) -> None:
         self._stopping = True
         for held in self._held.values():
-            held.handle(lambda owner, now: owner.leave("the process stops"))
+            held.handle(lambda owner, now: owner.leave("the process is stopping"))
         self._held.clear()
         self._to_load.clear()
         for task in self._tasks:

@@ -99,5 +99,5 @@ def _unreadable(header: BatchHeader, reason: str) -> OttlaError:
     return OttlaError(
         ErrorCode.CORRUPT_MESSAGE,
         f"the batch at offset {header.base_offset} can't be read: {reason}",
-        hint=f"the producer wrote the batch this way; to skip it, seek to offset {header.next_offset}",
+        hint=f"the producer wrote a malformed batch; to skip it, seek to offset {header.next_offset}",
     )

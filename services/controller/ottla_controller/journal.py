@@ -131,8 +131,8 @@ class Journal:
             return decision.response
         raise OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"the brokers that the request depends on changed during each of {MAX_RACES} attempts; the request changed "
-            "nothing",
+            f"the brokers that the request depends on kept changing: all {MAX_RACES} attempts failed, and nothing was "
+            "written",
             hint="try again",
         )
 
@@ -153,7 +153,7 @@ class Journal:
                 if written == 0 or not decision.commits_first:
                     raise
                 _log.warning(
-                    "the change was made, but the entries that it makes obsolete have not been removed yet: %s", error
+                    "the change was made, but the entries that it made obsolete have not been removed yet: %s", error
                 )
                 return
 
@@ -178,7 +178,7 @@ class Journal:
                 if not unknown:
                     raise
                 if self._clock.monotonic() >= give_up_at:
-                    self._end("it is not known what became of a write")
+                    self._end("the outcome of a write is unknown")
                     raise _away(f"{error}; the change may have been made") from None
                 await asyncio.sleep(_RETRY_S)
                 continue
@@ -220,7 +220,7 @@ class Journal:
         try:
             await self._follower.wait_for(self._seq_revision, timeout=IMAGE_TIMEOUT_S)
         except (TimeoutError, StoreUnavailableError, OttlaError) as error:
-            _log.warning("responding before this process's metadata holds the change: %s", error)
+            _log.warning("responding before this process's metadata includes the change: %s", error)
 
     def _check_open(self) -> None:
         if self._over is not None:

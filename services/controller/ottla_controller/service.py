@@ -371,7 +371,7 @@ class ControllerService:
         except TimeoutError as error:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"epoch {epoch} is not known to this controller yet: {error}",
+                f"this controller does not know epoch {epoch} yet: {error}",
                 hint="try again",
             ) from None
 

@@ -62,7 +62,7 @@ class GroupCoordinatorConfig:
                 ErrorCode.INVALID_CONFIG,
                 f"group_min_session_timeout_ms={self.group_min_session_timeout_ms} is above "
                 f"group_max_session_timeout_ms={self.group_max_session_timeout_ms}",
-                hint="these limits allow no session timeout",
+                hint="lower the first, or raise the second: no session timeout satisfies both",
             )
         return GroupSettings(
             min_session_timeout_ms=self.group_min_session_timeout_ms,

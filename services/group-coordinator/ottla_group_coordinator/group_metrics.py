@@ -61,7 +61,7 @@ class GroupMetrics:
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded) and effect.unreadable:
-            _log.warning("unreadable records in shard %d, which this release keeps: %d", shard, effect.unreadable)
+            _log.warning("records in shard %d that this release keeps but can't read: %d", shard, effect.unreadable)
         if isinstance(effect, Happened):
             for n, event in enumerate(effect.events):
                 self._count(event, effect.events[:n])

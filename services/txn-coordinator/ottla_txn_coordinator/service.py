@@ -61,7 +61,7 @@ MOST_PARTITIONS: Final = 10_000
 _TOO_MUCH: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_REQUEST})
 """An addition has more partitions than a transaction may have, or than its record has room for."""
 
-_NOT_ATTEMPTED: Final = OttlaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "another partition of the request is unknown")
+_NOT_ATTEMPTED: Final = OttlaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "another partition in the request is unknown")
 
 Decide = Callable[[Caught, TransactionSettings, Moment, int | None], Decision]
 

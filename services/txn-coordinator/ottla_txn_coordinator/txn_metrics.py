@@ -43,7 +43,7 @@ class TxnMetrics:
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded) and effect.unreadable:
-            _log.warning("unreadable records in shard %d, which this release keeps: %d", shard, effect.unreadable)
+            _log.warning("records in shard %d that this release keeps but can't read: %d", shard, effect.unreadable)
         if isinstance(effect, TransactionCompleted):
             self._completions.observe(effect.after_ms / 1000)
         if isinstance(effect, HistoryEvent):

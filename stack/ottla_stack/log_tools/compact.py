@@ -172,7 +172,7 @@ def _leaving_nothing(directory: Path) -> Iterator[None]:
             raise FatalError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{directory}: there is no room for the cleaned segments next to the old ones: {free} bytes are free",
-                hint="make room for one more segment, and run the command again: segments that were compacted stay "
-                "compacted",
+                hint="free space for one more segment, then run the command again; segments that are already compacted "
+                "stay compacted",
             ) from None
         raise

@@ -81,7 +81,7 @@ def sources_of(paths: Sequence[Path], partition: int | None, *, compacted: bool)
         raise config_error("a single segment is not a log", hint="pass the directory of a partition")
     if partition is not None and len(logs) > 1:
         raise config_error(
-            f"{len(logs)} logs can't become one partition", hint="leave --partition out, or pass one log"
+            f"{len(logs)} logs can't become one partition", hint="leave out --partition, or pass only one log"
         )
     numbers = [name_of(found.directory).partition if partition is None else partition for found in logs]
     for found, number in zip(logs, numbers, strict=True):

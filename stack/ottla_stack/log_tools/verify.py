@@ -41,7 +41,7 @@ _AN_APPEND_S: Final = 0.1
 """After this time a broker has written the rest of what it has begun to append."""
 
 _COPY: Final = "have the broker copy the replica from its leader again (docs/operate/log-tools.md)"
-_REMOVE: Final = "stop the broker and remove the file, which it then rebuilds"
+_REMOVE: Final = "stop the broker, remove the file, and start the broker, which rebuilds the file"
 
 
 @dataclass(slots=True)

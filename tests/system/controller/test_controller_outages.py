@@ -97,7 +97,7 @@ async def test_a_write_whose_result_stays_unknown_ends_the_term_and_comes_too_la
         await term.journal.commit(lambda _: write_configs("99"))
     assert unknown.value.code == ErrorCode.REQUEST_TIMED_OUT
     assert term.ended == [True]
-    with pytest.raises(OttlaError, match="not known what became of a write"):
+    with pytest.raises(OttlaError, match="outcome of a write is unknown"):
         await term.journal.commit(lambda _: write_configs("99"))
     await world.store.revoke_lease(term.lease, timeout=LIMIT_S)
     await world.start_active(1)

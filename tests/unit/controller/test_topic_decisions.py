@@ -157,7 +157,8 @@ def test_partitions_are_added_after_the_old_ones_with_a_warning_that_keys_move()
 
 @pytest.mark.feature(165)
 @pytest.mark.parametrize(
-    ("total", "words"), [(2, "already has 2 partitions"), (1, "the request is for 1"), (0, "the request is for 0")]
+    ("total", "words"),
+    [(2, "already has 2 partitions"), (1, "the requested total is 1"), (0, "the requested total is 0")],
 )
 def test_partitions_are_never_taken_away(total: int, words: str) -> None:
     with pytest.raises(OttlaError, match=words) as refused:

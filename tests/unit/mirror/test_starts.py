@@ -53,10 +53,10 @@ def test_an_empty_copy_is_begun_and_one_that_was_created_again_is_begun_anew() -
 
 
 @pytest.mark.parametrize(
-    ("begun", "reason"), [(None, "no position is known"), (Begun(1, FORMER), r"east\.t was recreated")]
+    ("begun", "reason"), [(None, "the mirror has no position for it"), (Begun(1, FORMER), r"east\.t was recreated")]
 )
 def test_a_copy_with_records_of_which_nothing_is_known_is_named(begun: Begun | None, reason: str) -> None:
     what = known(begun, None if begun is None else COMMITTED, None, 7)
-    with pytest.raises(OttlaError, match=rf"east\.t-0 ends at offset 7, and {reason}.*delete east\.t"):
+    with pytest.raises(OttlaError, match=rf"east\.t-0 ends at offset 7, but {reason}.*delete east\.t"):
         start_of(COPY, what, compares=False)
     assert start_of(COPY, what, compares=True).position is None

@@ -241,7 +241,7 @@ def test_without_room_nothing_is_touched(
     assert compacted(monkeypatch, directory) == 1
     error = capsys.readouterr().err
     assert f"{directory}: there is no room for the cleaned segments" in error
-    assert "make room" in error
+    assert "free space for one more segment" in error
     assert files_of(directory) == before
 
     def no_file(*_: object) -> None:

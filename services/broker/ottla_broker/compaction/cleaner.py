@@ -270,6 +270,6 @@ def _not_secured(replica: Replica) -> OttlaError:
     point = replica.log.compaction.recovery_point
     return OttlaError(
         ErrorCode.KAFKA_STORAGE_ERROR,
-        f"the recovery point of {replica} on disk is {point}, so the log above it can't be compacted yet",
+        f"the stored recovery point of {replica} is {point}, so the log above offset {point} can't be compacted yet",
         hint="the broker writes the recovery point again before it next compacts this log",
     )

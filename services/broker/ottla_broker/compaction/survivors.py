@@ -147,6 +147,6 @@ def check_keyless(offset: int, *, drops: bool) -> None:
         ErrorCode.INVALID_RECORD,
         f"the record at offset {offset} has no key, so the log can't be compacted: the record was written before the "
         f"topic was set to cleanup.policy=compact, and {KEYLESS}=false keeps such records",
-        hint=f"read the records without a key that you need, then set {KEYLESS}=true on the topic so that compaction "
+        hint=f"read the keyless records that you still need, then set {KEYLESS}=true on the topic so that compaction "
         "drops them (`ottla log compact` has --drop-keyless for this). Or set cleanup.policy=delete",
     )

@@ -44,7 +44,9 @@ def decode(request_type: Any, version: int, body: Reader) -> Message:
     try:
         return _reading(request_type, version).read(body)
     except MalformedError as error:
-        raise MalformedError(f"the bytes are not a {request_type.__name__} of version {version}: {error}") from None
+        raise MalformedError(
+            f"the bytes are not a valid {request_type.__name__} of version {version}: {error}"
+        ) from None
 
 
 def encode(response: Message) -> Parts:

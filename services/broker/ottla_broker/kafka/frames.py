@@ -85,7 +85,7 @@ def read_correlation_id(frame: memoryview) -> int:
     try:
         return int(_CORRELATION.unpack_from(frame, HEAD_BYTES)[0])
     except struct.error:
-        raise MalformedError("the request ends within its header") from None
+        raise MalformedError("the request ends in the middle of its header") from None
 
 
 def response(correlation_id: int, body: Parts, *, tagged: bool) -> Parts:

@@ -198,7 +198,7 @@ class Producers:
                 if known is None:
                     self.first_sequences.check(header)
                     if begins_at_zero and header.base_sequence != 0:
-                        raise _out_of_order(header, 0, "the first of its transaction")
+                        raise _out_of_order(header, 0, "the first sequence of a transaction")
                 is_open = header.producer_id in begun or header.producer_id in self.transactions
                 if header.is_transactional and not is_open:
                     begun[header.producer_id] = next_offset
@@ -333,7 +333,7 @@ def _is_next(entry: bytes, header: BatchHeader) -> bool:
     if header.producer_epoch < epoch:
         raise _stale(header, epoch)
     if header.base_sequence != 0:
-        raise _out_of_order(header, 0, f"the first of its epoch {header.producer_epoch}")
+        raise _out_of_order(header, 0, f"the first sequence of epoch {header.producer_epoch}")
     return True
 
 
@@ -349,7 +349,7 @@ def _repeated(entry: bytes, header: BatchHeader) -> KeptBatch | None:
         behind = (kept[0].first_sequence - header.base_sequence) % _SEQUENCES
         if header.last_offset_delta < behind <= _SEQUENCES // 2:
             return None
-    raise _out_of_order(header, _next_sequence(entry), "expected next")
+    raise _out_of_order(header, _next_sequence(entry), "the expected sequence")
 
 
 def _common_position(repeats: list[KeptBatch | None], count: int) -> Original:
@@ -358,8 +358,8 @@ def _common_position(repeats: list[KeptBatch | None], count: int) -> Original:
     if len(repeats) < count or any(a.last_offset + 1 != b.first_offset for a, b in pairwise(kept)):
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"the log already contains {len(repeats)} of {count} batches for one partition, but not all {count} in one "
-            "run, so one response can't report their offsets; nothing was appended",
+            f"the log already contains {len(repeats)} of the request's {count} batches for a partition, but not all "
+            f"{count} back to back, so one response can't report their offsets; nothing was appended",
             hint="send these batches one by one",
         )
     if len(kept) < count:
@@ -416,7 +416,7 @@ def _stale(header: BatchHeader, epoch: int) -> OttlaError:
 def _out_of_order(header: BatchHeader, expected: int, which: str) -> OttlaError:
     return OttlaError(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer {header.producer_id} sent sequence {header.base_sequence}, but {expected} is {which}",
+        f"producer {header.producer_id} sent sequence {header.base_sequence}, but {which} is {expected}",
         hint="an earlier batch is missing or still in flight; send the batches again, in order",
     )
 

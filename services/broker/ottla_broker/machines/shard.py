@@ -68,14 +68,14 @@ def mismatch(log_end_offset: int, expected_offset: int) -> OttlaError:
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
         f"the request expects the shard's log to end at offset {expected_offset}, but the log ends at {log_end_offset}",
-        hint="a new owner appends its fence at the end of the log; any other owner has to load the shard again",
+        hint="if you are the shard's new owner, append your fence at the log's end; otherwise, load the shard again",
     )
 
 
 def _fenced(stored: StoredFence, owner: ShardFence, hint: str) -> OttlaError:
-    known = f"epoch {stored.fence.epoch} of {stored.fence.incarnation}" if stored.exists else "no fence"
+    known = f"epoch {stored.fence.epoch} of incarnation {stored.fence.incarnation}" if stored.exists else "no fence"
     return OttlaError(
         ErrorCode.SHARD_FENCED,
-        f"the shard has {known}, but the caller has epoch {owner.epoch} of {owner.incarnation}",
+        f"the shard has {known}, but the caller has epoch {owner.epoch} of incarnation {owner.incarnation}",
         hint=hint,
     )

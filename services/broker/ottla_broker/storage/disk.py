@@ -182,7 +182,11 @@ class Disk:
         try:
             room = self._reserve.make()
         except OSError as error:
-            _logger.warning("can't reserve space in %s for when the disk is full: %s", self.path, error.strerror)
+            _logger.warning(
+                "can't create the reserve file in %s, which the broker needs once the disk is full: %s",
+                self.path,
+                error.strerror,
+            )
             room = True
         self.full = "" if room else self.full or "there is too little room on the disk"
 

@@ -57,7 +57,7 @@ class _EntryFile:
             raise IndexDamagedError(f"{self.path.name} is missing") from None
         stored, rest = divmod(file.size_bytes(), size)
         if rest:
-            raise IndexDamagedError(f"{self.path.name} ends within an entry")
+            raise IndexDamagedError(f"{self.path.name} ends in the middle of an entry")
         self._tail = _Tail(stored, bytearray())
         if stored:
             self.last = self._unpack(file.read((stored - 1) * size, size), 0)

@@ -188,7 +188,10 @@ class LogDir:
             end = log.log_end_offset if log is not None else 0
             if end < promised and (log is not None or str(partition) not in deleted):
                 _logger.warning(
-                    "%s ends at offset %d, but once reached offset %d", self.disk.path / str(partition), end, promised
+                    "%s ends at offset %d, but previously reached offset %d",
+                    self.disk.path / str(partition),
+                    end,
+                    promised,
                 )
                 reached = False
         return reached
@@ -227,7 +230,7 @@ class LogDir:
         gone = sorted(self._gone.intersection(relied_upon))
         if gone and not self.may_have_lost_tail:
             _logger.warning(
-                "%s has no log of %s, one of %d missing logs that the cluster relies on",
+                "%s lacks the log for partition %s; missing logs that the cluster relies on, in total: %d",
                 self.disk.path,
                 gone[0],
                 len(gone),

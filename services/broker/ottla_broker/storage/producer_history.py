@@ -120,7 +120,7 @@ class ProducerHistory:
                     self.aborts_before = header.next_offset
             elif not contents.on_data(header, now_ms):
                 _logger.warning(
-                    "%s: the leader accepted a batch of producer %d with the outdated epoch %d",
+                    "%s: the leader accepted a batch from producer %d with the outdated epoch %d",
                     self._directory.name,
                     header.producer_id,
                     header.producer_epoch,

@@ -169,7 +169,7 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
         found_bytes = segment.path.stat().st_size
         next_offset = segment.refill(_trusted(segment, found_bytes, epochs))
         if segment.size_bytes < found_bytes:
-            _logger.warning("%s is truncated from %d to %d bytes", segment.path, found_bytes, segment.size_bytes)
+            _logger.warning("truncating %s from %d to %d bytes", segment.path, found_bytes, segment.size_bytes)
             _discard(segments, number + 1, f"the log after the truncation at offset {next_offset} may be incomplete")
             break
     return next_offset

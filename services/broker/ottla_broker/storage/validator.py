@@ -92,8 +92,8 @@ def _check_transaction(headers: list[BatchHeader]) -> None:
     if len(kinds) > 1 and any(is_transactional for _, _, is_transactional in kinds):
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            "a transactional batch was sent together with a batch of another producer or epoch, or with one outside a "
-            "transaction",
+            "a transactional batch was sent together with a batch that has another producer or epoch, or that is not "
+            "transactional",
             hint="send the batches one by one",
         )
 

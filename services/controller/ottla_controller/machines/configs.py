@@ -186,7 +186,7 @@ def _check_not_pinned(topic: str, ops: Sequence[Op]) -> None:
     if topic in INTERNAL_TOPICS and pinned:
         raise OttlaError(
             ErrorCode.POLICY_VIOLATION,
-            f"only the controller sets {pinned[0]} of the internal topic {topic}",
+            f"only the controller may set {pinned[0]} of the internal topic {topic}",
             hint="the topic's other configs may be altered",
         )
 
@@ -224,7 +224,7 @@ def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> 
     if not stored.values and sum(scope == kind.value for scope, _ in image.configs) >= MAX_RESOURCES:
         raise OttlaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{MAX_RESOURCES:,} {kind.value} resources, the maximum, already have configs",
+            f"{MAX_RESOURCES:,} {kind.value} resources already have configs, which is the maximum",
             hint="remove the configs of resources that no longer exist",
         )
     key = keys.configs(kind.value, resource.name)
@@ -292,7 +292,7 @@ def _broker_id(image: ClusterImage, name: str) -> int:
     known = broker_id in image.brokers or ("broker", name) in image.configs
     if not known and broker_id not in image.broker_ids.by_directory.values():
         raise OttlaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {name} is unknown", hint="start it, or name another one"
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {name} is unknown", hint="start it, or use another broker id"
         )
     return broker_id
 

@@ -96,8 +96,8 @@ def decide_create_partitions(
     if total_count <= topic.partition_count:
         raise OttlaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"the topic {name} already has {counted(topic.partition_count, 'partition')}, but the request is for "
-            f"{total_count} in all",
+            f"the topic {name} already has {counted(topic.partition_count, 'partition')}, but the requested "
+            f"total is {total_count}",
             hint="partitions can only be added; request a larger total",
         )
     _check_count(total_count)
@@ -239,7 +239,7 @@ def _check_new_assignments(
             f"the assignment has {counted(len(assignments), 'partition')} with "
             f"{counted(len(assignments[0]), 'replica')} each, but the request adds {count} with {replication_factor} "
             "each",
-            hint="list the replicas of each new partition; the topic's replication factor sets their number",
+            hint="for each new partition, list as many replicas as the topic's replication factor",
         )
     return check_assignments(list(enumerate(assignments)), _registered(image))
 

@@ -115,7 +115,7 @@ def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
     if requested.topic_id is not None and requested.topic_id != topic.id:
         return OttlaError(
             ErrorCode.UNKNOWN_TOPIC_ID,
-            f"{requested.partition} was read from an earlier topic of the same name",
+            f"the offset for {requested.partition} belongs to an earlier topic of the same name",
             hint="start over in the new topic, as if nothing had been committed",
         )
     return None

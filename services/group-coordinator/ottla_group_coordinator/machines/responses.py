@@ -61,7 +61,7 @@ def fenced_instance(instance_id: str, member_id: str) -> OttlaError:
 def illegal_generation(group: str, named: int, current: int) -> OttlaError:
     return OttlaError(
         ErrorCode.ILLEGAL_GENERATION,
-        f"generation {named} of group {group} is not the current one, which is {current}",
+        f"generation {named} of group {group} is not current; the current generation is {current}",
         hint="join again; the request for the old generation changed nothing",
     )
 

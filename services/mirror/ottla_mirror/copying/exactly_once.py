@@ -49,7 +49,7 @@ class ExactlyOnceCopier(Copier):
         except ottla.OttlaError as error:
             if not transaction.aborted or self._reading_failed:
                 raise
-            logger.warning("copying a round again: %s", error)
+            logger.warning("the transaction was aborted; copying its records again: %s", error)
             self._go_back(copied)
             return
         self._end_s = self._clock.monotonic() - self._end_began_at

@@ -73,10 +73,10 @@ def start_of(copy: TopicPartition, known: Known, *, compares: bool) -> Start:
 
 
 def _foreign(copy: TopicPartition, known: Known) -> OttlaError:
-    reason = "no position is known" if known.begun is None else f"{copy.topic} was recreated"
+    reason = "the mirror has no position for it" if known.begun is None else f"{copy.topic} was recreated"
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
-        f"{copy} ends at offset {known.copy_end}, and {reason}: copying would duplicate its records, or the mirror "
-        "did not write them",
+        f"{copy} ends at offset {known.copy_end}, but {reason}: its records are earlier copies, which copying again "
+        "would duplicate, or another program wrote them",
         hint=f"delete {copy.topic}; the mirror then makes a complete new copy",
     )

@@ -85,7 +85,7 @@ def test_a_batch_is_repeated_only_if_both_its_sequences_and_its_epoch_agree(six:
 def test_a_gap_is_refused_and_filled_later(six: Producers) -> None:
     assert refused(six, header_of(19)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     append(six, 118, header_of(18), header_of(19))
-    with pytest.raises(OttlaError, match="sequence 50, but 20 is expected next"):
+    with pytest.raises(OttlaError, match="sequence 50, but the expected sequence is 20"):
         six.check([header_of(50)], 200, NOON)
 
 

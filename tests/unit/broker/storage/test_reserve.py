@@ -157,4 +157,4 @@ def test_without_a_way_to_keep_room_a_broker_works_all_the_same(
     disk.keep_reserve()
     assert not disk.full
     assert not (tmp_path / FILE).exists()
-    assert "can't reserve space" in caplog.text
+    assert "can't create the reserve file" in caplog.text

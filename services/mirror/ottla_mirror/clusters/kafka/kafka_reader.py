@@ -97,7 +97,7 @@ class KafkaReader:
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 taken.setdefault(partition, []).append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition in self._positions:
-                logger.warning("%s: %s; reading it from its beginning", partition, error.str())
+                logger.warning("%s: %s; reading the partition from its beginning", partition, error.str())
                 out_of_log.append(partition)
             elif error.fatal():
                 raise as_ottla(error)
@@ -142,7 +142,7 @@ class KafkaReader:
         try:
             found = self._ids.of({partition.topic for partition in self._positions})
         except OttlaError as error:
-            logger.info("can't compare topics now, retrying: %s", error)
+            logger.info("can't check whether topics were recreated, retrying: %s", error)
             return
         for partition in list(self._positions):
             topic_id = found.get(partition.topic)

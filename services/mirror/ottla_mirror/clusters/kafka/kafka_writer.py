@@ -166,7 +166,7 @@ class KafkaWriter:
                 if monotonic() > deadline_at:
                     raise ottla.BufferFullError(
                         ErrorCode.REQUEST_TIMED_OUT,
-                        f"the buffer had no room for records of {topic} within {_ROOM_S:g} s",
+                        f"the buffer stayed full for {_ROOM_S:g} s, so a record for {topic} was not sent",
                     ) from None
                 self._producer.poll(_STEP_S)
 
@@ -191,7 +191,8 @@ class KafkaTransaction:
         while not self._is_committed():
             if monotonic() > deadline_at:
                 raise ottla.TimeoutError(
-                    ErrorCode.REQUEST_TIMED_OUT, "the target did not report in time whether a round was committed"
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "the target did not report in time whether the transaction was committed",
                 )
         return False
 
