@@ -100,7 +100,7 @@ def test_a_mistake_is_answered_with_the_sentence_of_the_page(example: Example, c
 def test_the_page_has_the_ten_kinds_and_a_poisonous_record() -> None:
     sections = list(dict.fromkeys(example.section for example in EXAMPLES))
     assert [section.partition(".")[0] for section in sections[:10]] == [str(n) for n in range(1, 11)]
-    assert sections[10:] == ["And a poisonous record"]
+    assert sections[10:] == ["Also: a poison record"]
 
 
 class PoisonError(Exception):
