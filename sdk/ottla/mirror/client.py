@@ -130,7 +130,7 @@ class MirrorClient:
         return self._move(Mirror.FAILBACK, flow, groups, dry_run)
 
     def verify(self, flow: str, topics: Collection[str] = (), *, state: Path | None = None) -> list[CopyCheck]:
-        """Compare each partition that this mirror copies with its copy, record by record, without a time limit.
+        """Compare source and copy of each partition that this mirror copies, record by record, without a time limit.
 
         `topics` are names of topics in the source. `state` is a file that stores the progress, so that the next call
         continues from there.

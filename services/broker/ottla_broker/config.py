@@ -29,7 +29,7 @@ class BrokerConfig:
     unstable_api_versions_enable: bool = False  # whether Kafka clients may use version 6 of InitProducerId (KIP-939)
     advertised_host: str = ""  # what services and clients get; empty: `host`
     published_hosts: tuple[str, ...] = ()  # a client that dials one of these hosts reaches every service at that host
-    rack: str = ""  # the broker's rack; replicas are spread over racks, and consumers with this client.rack prefer it
+    rack: str = ""  # the broker's rack; replicas span racks, and consumers with the same client.rack prefer this broker
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points

@@ -185,7 +185,7 @@ def verify(
     ] = None,
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Compare each partition that this mirror copies with its copy, record by record.
+    """Compare the source and the copy of each partition that this mirror copies, record by record.
 
     Exits with code 3 if a partition differs from its copy.
     """
