@@ -170,7 +170,7 @@ class FencedError(FatalError):
 
 
 class RejectError(FatalError):
-    """A handler of an App raises it to send a record to the dead-letter topic without retries."""
+    """A handler of an App raises this error to send a record to the dead-letter topic without retries."""
 
     def __init__(self, message: str = "", *, hint: str = "") -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message, hint=hint)

@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     found = job.parser(__doc__)
     found.add_argument("--flights", default="flights", metavar="TOPIC", help="the topic of flights (%(default)s)")
     found.add_argument("--weather", default="weather", metavar="TOPIC", help="the topic of observations (%(default)s)")
-    found.add_argument("--clock", metavar="TOPIC", help="a topic whose records move the event time on")
+    found.add_argument("--clock", metavar="TOPIC", help="a topic whose records advance the event time")
     found.add_argument(
         "--watermark", default="1 hour", metavar="DURATION", help="how late records may arrive (%(default)s)"
     )

@@ -82,7 +82,9 @@ def add_stream(found: argparse.ArgumentParser) -> None:
     found.add_argument(
         "--every", default="1 second", metavar="DURATION", help="time between micro-batches (%(default)s)"
     )
-    found.add_argument("--max-records", type=_positive, metavar="N", help="the most that one micro-batch reads")
+    found.add_argument(
+        "--max-records", type=_positive, metavar="N", help="the maximum number of records in a micro-batch"
+    )
     found.add_argument(
         "--group", help="commit processed offsets to this group, so that `ottla group show` shows the lag"
     )

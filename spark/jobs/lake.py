@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--json",
         metavar="COLUMNS",
-        help="values are JSON: store these of their columns instead, such as 'id INT, to STRING'",
+        help="store these columns of the JSON values instead, such as 'id INT, to STRING'",
     )
     found.add_argument("--headers", action="store_true", help="keep the headers as well")
     found.add_argument(

@@ -25,9 +25,7 @@ def parser() -> argparse.ArgumentParser:
     found = job.parser(__doc__)
     found.add_argument("--topic", required=True, help="the topic to read")
     found.add_argument("--to", required=True, type=Path, metavar="DIR", help="the directory of the table")
-    found.add_argument(
-        "--json", metavar="COLUMNS", help="values are JSON: read these of their columns, such as 'id INT'"
-    )
+    found.add_argument("--json", metavar="COLUMNS", help="read these columns of the JSON values, such as 'id INT'")
     return found
 
 

@@ -170,7 +170,8 @@ def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) 
         check_topic(topic)
     if (acks := options.client.get("acks", "all")) not in ("all", "-1"):
         raise config_error(
-            f"kafka.acks={acks} is not supported: the sink's producers are always idempotent, which needs acks=all",
+            f"kafka.acks={acks} is not supported: the sink's producers are always idempotent, "
+            "and idempotence needs acks=all",
             hint="remove kafka.acks: the sink counts a row as written once every in-sync replica has it",
         )
     options.flag("includeHeaders", False)
@@ -216,7 +217,7 @@ def _check_timeout(client: dict[str, str], *, exactly_once: bool) -> None:
         raise config_error(
             f"kafka.{name}={client[name]} is less than kafka.delivery.timeout.ms={delivery_ms:g}: the "
             "transaction of a task that waits for brokers would time out",
-            hint="set a longer time than a micro-batch takes; the default is 15 minutes",
+            hint="set a timeout longer than a micro-batch takes; the default is 15 minutes",
         )
 
 

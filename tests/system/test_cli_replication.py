@@ -83,7 +83,7 @@ def test_a_broker_that_is_killed_shows_wherever_one_looks(
     cluster.brokers[2].kill()
     wait_until(lambda: len(items("partition ls --under-min-isr --leader 0")) == 3)
     assert ottla("cluster health -o table") == 1
-    assert "acks=all is refused" in capsys.readouterr().out
+    assert "writes with acks=all fail" in capsys.readouterr().out
 
 
 def test_partitions_without_a_leader_show_and_can_be_given_one_at_a_price(

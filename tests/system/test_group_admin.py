@@ -214,13 +214,13 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
         rebalance_timeout_ms=60_000,
         protocol_type="consumer",
         protocols=[pb.Protocol(name="range", metadata=encode_subscription(Subscription((topic,))))],
-        reason=f"{topic} has 6 partitions, 4 of which were given out",
+        reason=f"{topic} has 6 partitions, but the last assignment covered 4",
         client_id="silent",
     )
     Coordinators(way).call(group, Group.JOIN, again, timeout=LIMIT_S)
     way.close()
     causes = [e.cause for e in admin.groups.explain(group) if e.kind == "rebalance-began"]
-    assert causes[-1] == f"silent asked to join again: {topic} has 6 partitions, 4 of which were given out"
+    assert causes[-1] == f"silent asked to join again: {topic} has 6 partitions, but the last assignment covered 4"
 
 
 @pytest.mark.story("configs-of-groups-without-effect")

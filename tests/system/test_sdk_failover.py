@@ -138,7 +138,7 @@ def test_after_an_unclean_election_a_reader_is_told_where_the_log_parts(
         with pytest.raises(ottla.TruncationError) as caught:
             read(strict, 1)
         assert (caught.value.offset, caught.value.divergent_offset) == (20, 10)
-    assert any("lacks it from 10 on; continuing there" in record.message for record in caplog.records)
+    assert any("lacks the records from 10 on; continuing there" in record.message for record in caplog.records)
 
 
 def read(consumer: ottla.Consumer[Any, Any], count: int) -> list[int]:

@@ -33,7 +33,7 @@ class GroupMember:
     """One member. `instance_id` is the member's group.instance.id, or None for a dynamic member.
 
     `topics` are the subscribed topics and `partitions` the assigned partitions. Both are empty while the group
-    rebalances, and if its members are not consumers. The timeouts are in seconds.
+    rebalances, or if its members are not consumers. The timeouts are in seconds.
     """
 
     member_id: str

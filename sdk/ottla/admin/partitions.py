@@ -37,7 +37,7 @@ class Election:
 
     @property
     def was_needed(self) -> bool:
-        """Whether an election was needed, because the partition did not have the right leader."""
+        """Whether an election was needed; False if the partition already had the right leader."""
         return self.error is None or self.error.code != ErrorCode.ELECTION_NOT_NEEDED
 
 

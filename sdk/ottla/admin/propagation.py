@@ -49,7 +49,7 @@ def until_all(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"{done}, but some brokers had not learned of it after {deadline.timeout:g} s: "
                 f"{', '.join(behind) or 'some partition has no leader'}",
-                hint="check that those brokers reach etcd",
+                hint="check that those brokers can reach etcd",
             )
         cluster.wait(pause)
 

@@ -59,7 +59,7 @@ class ReplicaCheck:
 
     @property
     def not_compared(self) -> int:
-        """The number of offsets beyond `end` that some replica has and another replica has not reached yet."""
+        """The number of offsets beyond `end` that at least one replica has and another has not reached yet."""
         return max(self.high_watermarks.values(), default=self.end) - self.end
 
 

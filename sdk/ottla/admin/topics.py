@@ -134,7 +134,7 @@ class Topics:
             if missing and (if_missing == "ok" or outcome.repeated):
                 continue
             if missing:
-                raise self._channel.cluster.unknown_topic(topic.name, 'with if_missing="ok" that is fine')
+                raise self._channel.cluster.unknown_topic(topic.name, 'with if_missing="ok", this is not an error')
             raise_in_band(topic.error)
 
     def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:

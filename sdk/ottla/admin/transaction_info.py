@@ -72,7 +72,7 @@ class TransactionInfo:
 
     @property
     def ends_by(self) -> datetime | None:
-        """The time when the coordinator aborts the transaction unless its producer ends it first; None if never."""
+        """The time when the coordinator aborts the transaction unless its producer ends it first, or None."""
         if self.state != ONGOING or self.is_prepared or self.timeout is None or self.started_at is None:
             return None
         return self.started_at + timedelta(seconds=self.timeout)

@@ -56,7 +56,7 @@ class Table(Generic[K, V]):
         self._sync: SyncTable[K, V] = SyncTable(topic, **arguments)
 
     def start(self) -> Self:
-        """Start to load the table, like `ottla.Table.start`."""
+        """Start loading the table, like `ottla.Table.start`."""
         self._sync.start()
         return self
 

@@ -46,7 +46,7 @@ _CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
 
 
 class App:
-    """Calls your handlers for the records of topics, at least once or exactly once, with retries and dead letters.
+    """Calls your handlers for records from topics, at least once or exactly once, with retries and dead letters.
 
         app = ottla.App("billing", consumer={"auto_offset_reset": "earliest"})
 
@@ -146,7 +146,7 @@ class App:
                 gets additional headers `ottla.…`. Without a dead-letter topic, the app stops at such a record with
                 HandlerError, and tries the record again when it next runs.
             key, value: deserializers, as for ottla.Consumer. By default, `value` follows the type annotation of the
-                handler's first parameter; if the parameter has no annotation, it is auto.
+                handler's first parameter, or is auto if the parameter has no annotation.
             max_in_flight: the maximum number of records that are read but not committed, and therefore the maximum
                 number that are handled again after a crash. At this limit the app stops reading, even if a single
                 record that is being retried holds up the commit.

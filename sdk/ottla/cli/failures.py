@@ -135,7 +135,7 @@ def sentence(error: BaseException) -> str:
         return f"{error.filename or 'input or output'}: {error.strerror or error}"
     return (
         f"internal error, {type(error).__name__}: {error}; "
-        "please report it, with what it prints with OTTLA_DEBUG=1 in the environment"
+        "please report this bug, with the output that the command prints with OTTLA_DEBUG=1"
     )
 
 

@@ -87,20 +87,22 @@ class Health:
     def _broken_services(self) -> list[Problem]:
         found = []
         if not self.info.controller_address:
-            hint = "start a controller, or check in its log whether it reaches etcd; until then, no leaders are elected"
+            hint = (
+                "start a controller, or check in its log whether it can reach etcd; until then, no leaders are elected"
+            )
             found.append(Problem("no active controller", hint))
         if not self.live:
-            found.append(Problem("no broker is live", "start the brokers, or see in their logs what holds them up"))
+            found.append(Problem("no broker is live", "start the brokers, or check their logs for the cause"))
         if self.away:
-            hint = f"start {'it' if len(self.away) == 1 else 'each'} again, on the data that it had"
+            hint = f"restart {'it' if len(self.away) == 1 else 'each'} with its existing data"
             found.append(Problem(f"away: {_brokers(self.away)}", hint))
         if self.fenced:
-            hint = "a fenced broker is starting or stopping; if it stays fenced, see in its log what holds it up"
+            hint = "a fenced broker is starting or stopping; if it stays fenced, check its log for the cause"
             found.append(Problem(f"fenced: {_brokers(self.fenced)}", hint))
         if self.read_only:
             hint = (
                 "free space there, or shorten retention; appends then resume automatically, "
-                "and meanwhile other brokers lead if they can"
+                "and until then, other brokers lead the partitions if possible"
             )
             found.append(Problem(f"full disk: {_brokers(self.read_only)}", hint))
         return found
@@ -109,19 +111,19 @@ class Health:
         found = []
         if self.without_leader:
             problem = f"{counted(self.without_leader, 'partition')} without a leader: neither writable nor readable"
-            hint = "start a broker of their ISR or ELR; `ottla partition ls --offline` names these"
+            hint = "start a broker in their ISR or ELR; `ottla partition ls --offline` shows these brokers"
             found.append(Problem(problem, hint))
         if self.to_recover:
             problem = (
                 f"{counted(self.to_recover, 'partition')} where no replica is known to have every acknowledged record"
             )
             hint = (
-                "start all brokers of their last known ELR, on the data that they had; if one is permanently lost, "
-                "`ottla partition elect --unclean` elects one of the others, with what it has"
+                "start all brokers in their last known ELR with their existing data; if one is permanently lost, "
+                "`ottla partition elect --unclean` elects one of the others, with the records that it has"
             )
             found.append(Problem(problem, hint))
         if self.under_min_isr:
-            problem = f"{counted(self.under_min_isr, 'partition')} under min.insync.replicas: acks=all is refused"
+            problem = f"{counted(self.under_min_isr, 'partition')} under min.insync.replicas: writes with acks=all fail"
             found.append(Problem(problem, "start the missing brokers; see `ottla partition ls --under-min-isr`"))
         if self.under_replicated:
             problem = f"{counted(self.under_replicated, 'partition')} under-replicated"

@@ -25,7 +25,7 @@ ELSEWHERE: Final = "elsewhere"
 _ONLY_LISTENER: Final = "PLAINTEXT"
 _LOOPBACK: Final = frozenset({"localhost", "::1", "[::1]"})
 _AWAY: Final = frozenset({Met.UNRESOLVED.value, Met.UNREACHED.value, Met.CONNECTION_REFUSED.value})
-_KAFKA_PORTS: Final = "Kafka's port is 9092 where the gRPC port is 9650, 9093 where it is 9651"
+_KAFKA_PORTS: Final = "Kafka's port is 9092 if the gRPC port is 9650, or 9093 if it is 9651"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,8 @@ class Expected:
         """Return the hint for an address that does not lead to its broker: what to set, as far as known."""
         host = host_of(self.entry) or "host"
         name = f"{self.listener}://" if self.listener else ""
-        return f"advertise an address that clients here reach, such as kafka_advertised={name}{host}:{port_of(address)}"
+        advertised = f"{name}{host}:{port_of(address)}"
+        return f"advertise an address that clients here can reach, such as kafka_advertised={advertised}"
 
 
 def unmet(look: Look, advertise: str) -> Problem:
@@ -147,7 +148,10 @@ def unmet(look: Look, advertise: str) -> Problem:
     if look.met is Met.WARY:
         hint = "it may require authentication, which is not supported yet: see what listens at that port"
         return Problem(f"{address} speaks Kafka's protocol but does not describe its cluster", hint)
-    hint = "the port is published to where no program listens, or another program has it: see what listens there"
+    hint = (
+        "the port is published to an address where no program listens, or another program uses it: "
+        "check what listens there"
+    )
     return Problem(f"{address} accepts connections but does not answer", hint)
 
 
@@ -208,7 +212,7 @@ def _set_apart(findings: list[Finding]) -> list[Finding]:
 
 
 def _without(broker: BrokerInfo, listener: str) -> Finding:
-    text = f"it has no listener {listener}: clients that use it can't reach what this broker leads"
+    text = f"it has no listener {listener}: clients of that listener can't reach the partitions that this broker leads"
     problem = Problem(text, "configure one with kafka_listeners and kafka_advertised")
     return Finding("", "missing", broker.id, listener, problem)
 

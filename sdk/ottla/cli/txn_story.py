@@ -25,7 +25,7 @@ _OF_SPARK: Final = re.compile(r"spark-(.+)-(?:r[0-9a-f]{8}-[0-9]+-[0-9]+|[0-9]+-
 """The id of an attempt of a task that writes exactly once (docs/use/spark.md)."""
 
 _REPLICATED: Final = (
-    "its marker is being replicated: see whether `ottla partition ls --under-replicated` names the partition"
+    "its marker is being replicated: check whether `ottla partition ls --under-replicated` lists the partition"
 )
 
 
@@ -115,14 +115,15 @@ def advice(found: OpenTransaction) -> str:
 def waits_for(info: TransactionInfo) -> str:
     """Return what a transaction waits for, and what to do."""
     if info.is_prepared and (settled := settled_by(info.name)):
-        return f"it is prepared and has no timeout: its query ends it when it is restarted, or run `{settled}`"
+        return f"it is prepared and has no timeout: its query ends it after a restart, or run `{settled}`"
     if info.is_prepared:
         return f"it is prepared and has no timeout: its application has to end it, or run `ottla txn abort {info.name}`"
     if info.started_at is None:
         return "no transaction is open"
     if info.state.startswith("Prepare"):
         left = ", ".join(map(str, info.partitions)) or "none"
-        return f"its outcome is decided ({info.state}); its marker is not yet in: {left}; see that each has a leader"
+        decided = f"its outcome is decided ({info.state})"
+        return f"{decided}; partitions without a marker: {left}; check that each has a leader"
     until = "it has no timeout" if info.ends_by is None else f"it times out at {_shown(info.ends_by)}"
     return f"its producer has not ended it; {until}; `ottla txn abort {info.name}` aborts it now"
 
@@ -141,7 +142,7 @@ def blocked_story(item: Item) -> Iterator[str]:
         who = item["transactional_id"] or "an unknown transactional id"
         since = f"since {item['since']}" if item["since"] else f"last written to at {item['last_written_at']}"
         producer = f"producer {item['producer_id']}, epoch {item['epoch']}"
-        yield printable(f"  {who} holds it: {producer}, {item['state']}, {since}")
+        yield printable(f"  {who} holds it back: {producer}, {item['state']}, {since}")
     yield printable(f"  {item['what_to_do']}")
 
 

@@ -150,7 +150,9 @@ class ClusterClient:
         self, method: Method[Request, Response], request: Request, deadline_at: float, try_s: float
     ) -> Response | OttlaError:
         """Return the first response, or the last error if no broker gives one."""
-        last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the timeout left no time for {method.name}")
+        last = OttlaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"the timeout expired before the client could call {method.name}"
+        )
         for address in self._addresses():
             left = deadline_at - self.clock.monotonic()
             if left <= 0:

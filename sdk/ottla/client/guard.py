@@ -60,7 +60,7 @@ class Guard:
         """Return the error for a signal handler that interrupts a call."""
         return ConfigError(
             ErrorCode.INVALID_REQUEST,
-            f"a signal handler called {self._client} after it had interrupted another call to it on the same thread: "
+            f"a signal handler interrupted a call to {self._client} and made another call to it on the same thread: "
             "each call would wait for the other",
             hint="in the handler, set a flag or raise SystemExit; leaving the `with` block then closes the client",
         )

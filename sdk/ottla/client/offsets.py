@@ -34,7 +34,7 @@ OffsetsLike = Mapping[Any, int | OffsetAndMetadata]
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """A consumer's identity in its group. While it is not a member, `generation` is -1 and `member_id` is "".
+    """A consumer's identity in its group. While the consumer is not a member, `generation` is -1 and `member_id` is "".
 
     `topic_ids` are the ids of the topics that the last returned records came from; the consumer's offsets are valid
     only in these topics.

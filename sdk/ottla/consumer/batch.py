@@ -21,7 +21,7 @@ Segment = tuple[TopicPartition, RecordRange]
 
 
 class Batch(Sequence[Record[K, V]]):
-    """Records in order within each partition.
+    """A batch of records, in order within each partition.
 
     Each record is deserialized when you access it, so `len()` and `offsets` cost nothing. Accessing a record that can't
     be deserialized raises SerializationError. An empty batch is falsy.

@@ -167,7 +167,7 @@ class CompletedFetch:
             return OpenBatch(header, data)
         except OttlaError as error:
             hint = (
-                "read again; if the error stays, the log is damaged there: "
+                "read again; if the error persists, the log is damaged there: "
                 f"to continue without that batch, seek to {header.next_offset}"
             )
             raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None

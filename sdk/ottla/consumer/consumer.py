@@ -135,7 +135,7 @@ class Consumer(Generic[K, V]):
             `session_timeout`, it gets its partitions back without a rebalance.
         on_assigned, on_revoked, on_lost: callbacks for newly assigned partitions, for partitions that are about to move
             to other members, and for partitions that may already belong to other members; `on_lost` defaults to
-            `on_revoked`. Each gets a list of partitions and runs in the reading thread.
+            `on_revoked`. Each callback gets a list of partitions and runs in the reading thread.
         listener: one object with these three methods, instead of three callbacks (ottla.RebalanceListener).
         client_rack: the rack of this client, to match the `rack` setting of brokers. If an in-sync replica is in this
             rack, the leader refers the consumer to that replica (KIP-392). With "" (no rack) the consumer reads from
@@ -332,7 +332,7 @@ class Consumer(Generic[K, V]):
     def seek(
         self, partition: tuple[str, int], offset: int, *, stop: int | None = None, topic_id: bytes | None = None
     ) -> None:
-        """Continue from `offset`. If it is not in the log, `auto_offset_reset` applies at the next fetch.
+        """Continue from `offset`; if this offset is not in the log, `auto_offset_reset` applies at the next fetch.
 
         `stop` is the first offset that is no longer read, and replaces the partition's earlier stop. `topic_id` is the
         id of the topic in which `offset` is valid: if the topic has been recreated since, the next read raises
@@ -384,7 +384,10 @@ class Consumer(Generic[K, V]):
 
     @guarded
     def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
-        """Return each assigned partition's offset at `at`; None if no record is that recent. Positions don't change."""
+        """Return, for each assigned partition, the offset at `at`, or None if no record is that recent.
+
+        The consumer's positions do not change.
+        """
         when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
         found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), **self._look_up)
         return ByPartition({p: None if entry is None else entry.offset for p, entry in found.items()})
@@ -487,7 +490,7 @@ class Consumer(Generic[K, V]):
     def group_metadata(self) -> GroupMetadata:
         """Return this consumer's identity in its group. Any thread may call it.
 
-        After an eviction, until the consumer joins again, it is the old identity, so a commit with it is rejected.
+        Between an eviction and the next join, the result is the old identity, and a commit that uses it is rejected.
         """
         member = self._member()
         return member.metadata(member.committer.topic_ids())

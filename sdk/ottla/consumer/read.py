@@ -66,7 +66,7 @@ def read(
     config: Mapping[str, Any] | None = None,
     _transport: Transport | None = None,
 ) -> Rows[K, V]:
-    """Return the records of one or more topics from `start` to `stop`. They are read only when you use them.
+    """Return the records of one or more topics from `start` to `stop`. The records are read only when you use them.
 
         for record in ottla.read("orders", start=timedelta(hours=-1)):
             print(record.key, record.value)

@@ -166,5 +166,5 @@ class ScriptedLog:
 
 def _out_of_order(header: BatchHeader, next_sequence: int) -> OttlaError:
     return OttlaError(
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"got sequence {header.base_sequence}, but the next is {next_sequence}"
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"got sequence {header.base_sequence}, but expected {next_sequence}"
     )

@@ -202,7 +202,7 @@ class Accumulator(RecordBuffer):
         A missing response counts as none received.
         """
         reported = Reported()
-        lost = BatchResponse(code=ErrorCode.NETWORK_EXCEPTION, message="the broker's answer left this partition out")
+        lost = BatchResponse(code=ErrorCode.NETWORK_EXCEPTION, message="the broker's response left out this partition")
         remaining = {partition_id: iter(parts) for partition_id, parts in responses.items()}
         for part in request.parts:
             self._report(part, next(remaining.get(part.route.partition_id, iter(())), lost), now, reported)

@@ -122,7 +122,11 @@ def consumer_failed(bug: BaseException) -> FatalError:
 
 
 def _by_a_bug(what: str, bug: BaseException, hint: str) -> FatalError:
-    error = FatalError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: {bug!r}", hint=f"{hint}; please report the cause")
+    error = FatalError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"{what}: {bug!r}",
+        hint=f"{hint}; please report this bug, with the exception above",
+    )
     error.__cause__ = bug
     return error
 
@@ -184,7 +188,8 @@ def left_behind(address: str, overdue_s: float) -> str:
 def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
     """Return the warning that a broker does not know batches that it acknowledged; one warning for all in flight."""
     return (
-        f"{partition}: the broker's state of this producer does not match what it acknowledged ({response.message}); "
+        f"{partition}: the broker's state for this producer does not match the batches that it acknowledged "
+        f"({response.message}); "
         "continuing in a new epoch: records in flight may be written twice or out of order"
     )
 
@@ -201,13 +206,14 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
     """Return the error for records that were read, but that the new leader's log lacks from `end` on (None:
     unknown)."""
     where = (
-        "the new leader's log does not know that epoch"
+        "the new leader's log does not contain that epoch"
         if end is None
-        else f"the new leader's log lacks it from {end} on"
+        else f"the new leader's log lacks the records from {end} on"
     )
     hint = "seek to an offset that exists" if end is None else f"seek to {end} to continue there"
     message = (
-        f"{partition}: the log was truncated: it was read up to offset {offset} in leader epoch {epoch}, and {where}"
+        f"{partition}: the log was truncated: this consumer read up to offset {offset} in leader epoch {epoch}, "
+        f"and {where}"
     )
     return TruncationError(message, hint=hint, offset=offset, divergent_offset=end)
 

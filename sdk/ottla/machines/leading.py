@@ -65,14 +65,14 @@ def check_assignments(
     owner_of: dict[TopicPartition, str] = {}
     for member_id, partitions in made.items():
         if member_id not in topics_of:
-            raise _wrong(name, f"knows a member {member_id!r} that is not in the group")
+            raise _wrong(name, f"returned a member {member_id!r} that is not in the group")
         for partition in partitions:
             if not 0 <= partition.partition < partitions_of.get(partition.topic, 0):
-                raise _wrong(name, f"gives out {partition}, which does not exist")
+                raise _wrong(name, f"assigned {partition}, which does not exist")
             if partition.topic not in topics_of[member_id]:
-                raise _wrong(name, f"gives {partition} to {member_id!r}, which does not read that topic")
+                raise _wrong(name, f"assigned {partition} to {member_id!r}, which does not subscribe to that topic")
             if partition in owner_of:
-                raise _wrong(name, f"gives {partition} to {owner_of[partition]!r} and to {member_id!r}")
+                raise _wrong(name, f"assigned {partition} to both {owner_of[partition]!r} and {member_id!r}")
             owner_of[partition] = member_id
 
 
@@ -98,7 +98,7 @@ def changed_topics(known: Mapping[str, int], now: Mapping[str, int]) -> str:
     """
     for topic, count in now.items():
         if count != known.get(topic, 0):
-            return f"{topic} has {counted(count, 'partition')}, {known.get(topic, 0)} of which were given out"
+            return f"{topic} has {counted(count, 'partition')}, but the last assignment covered {known.get(topic, 0)}"
     return ""
 
 

@@ -47,12 +47,12 @@ class MemberState(Enum):
 class Meaning(Enum):
     """The reaction that a coordinator's error requires from a member."""
 
-    TAKE_ID = "join again with the member id that came with it"
-    REJOIN = "the others rebalance: join again"
-    LOST = "the group has continued without this member: join as a new one"
-    FIND = "another one may be the coordinator: look for it, and ask again"
-    AGAIN = "ask the same one again, a little later"
-    FATAL = "asking again does not mend it"
+    TAKE_ID = "join again with the member id from the response"
+    REJOIN = "the group is rebalancing: join again"
+    LOST = "the group has continued without this member: join as a new member"
+    FIND = "the coordinator may have moved: look it up, and try again"
+    AGAIN = "try the same coordinator again, a little later"
+    FATAL = "a retry would not help"
 
 
 MEANINGS: Final = {
@@ -223,7 +223,7 @@ class Membership:
                 self.rejoin("the group rebalances")
             case Meaning.LOST:
                 self._lose(message or meaning.value)
-                self.rejoin("the group went on without it")
+                self.rejoin("the group continued without it")
             case Meaning.FIND | Meaning.AGAIN:
                 pause = _BACKOFF_S * 2.0 ** min(self._heartbeat_failures, 10)
                 self._heartbeat_failures += 1
@@ -241,7 +241,7 @@ class Membership:
                 self.rejoin("the group rebalances")
             elif meaning is Meaning.LOST:
                 self._lose(message or meaning.value)
-                self.rejoin("the group went on without it")
+                self.rejoin("the group continued without it")
         return meaning
 
     def leave(self) -> str:

@@ -184,8 +184,8 @@ class Transactions:
     def reason(self) -> TransactionAborted:
         """Return the error for records that fail with the transaction, and for a commit."""
         if self.error is None:
-            return TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, "the transaction of the record was aborted")
-        message = f"nothing of the transaction counts: {self.error.message}"
+            return TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, "the record's transaction was aborted")
+        message = f"no record of the transaction takes effect: {self.error.message}"
         aborted = TransactionAborted(self.error.code, message, hint=_INSTEAD[_S.FAILED])
         aborted.__cause__ = self.error
         return aborted

@@ -80,12 +80,13 @@ class MirrorClient:
         return found
 
     def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Translate offsets in the source to offsets in the copies, and return them by partition of the copies.
+        """Translate source offsets into offsets in the copies.
 
-        Each offset is that of the next record to read. A reader that continues from the translated offsets skips no
-        unread records. Within the ranges that the mirror keeps, the translation is exact. Elsewhere the translated
-        offset is too early, so the reader reads some records again. Raises UnknownTopicError for a partition that is
-        not copied, or for an offset that the mirror can't translate.
+        Each offset is that of the next record to read. The result maps each partition of a copy to its translated
+        offset. A reader that continues from the translated offsets skips no unread records. The translation is exact
+        for recently copied records. For older records, the translated offset may be too low, so that the reader reads
+        some records again. Raises UnknownTopicError for a partition that is not copied, or for an offset that the
+        mirror can't translate.
         """
         if self._redis is not None and (found := self._redis.translate(flow, positions)) is not None:
             return found
@@ -116,9 +117,9 @@ class MirrorClient:
     def failover(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
         """Pause the flow, translate the committed offsets of groups (by default all), and commit them in the target.
 
-        If the source is unreachable, the offsets come from the last checkpoints. A failover moves no group that has
-        members in the target, and moves no group backwards. A dry run changes nothing and returns the result that a
-        failover would have.
+        If the source is unreachable, the offsets come from the last checkpoints. A failover does not move a group
+        that has members in the target, and never moves a group backwards. A dry run changes nothing and returns the
+        result that a failover would have.
         """
         return self._move(Mirror.FAILOVER, flow, groups, dry_run)
 

@@ -95,7 +95,7 @@ class FlowInfo:
         if self.paused:
             yield f"{self.name} is paused; resume it with: ottla mirror resume '{self.name}'"
         if self.trouble:
-            yield f"{self.name} is in trouble: {self.trouble}"
+            yield f"{self.name} makes no progress: {self.trouble}"
         for partition in self.partitions:
             if partition.trouble:
                 yield f"{self.name}: {partition.topic}-{partition.partition} is not copied: {partition.trouble}"
@@ -135,9 +135,9 @@ class MovedGroup:
     def troubles(self) -> Iterator[str]:
         """Yield a sentence for each problem that keeps the group from continuing in the other cluster."""
         if self.error is not None:
-            yield f"{self.group} stays where it is: {self.error.message}"
+            yield f"{self.group} is not moved: {self.error.message}"
         elif not self.positions:
-            yield f"{self.group} stays where it is: it has committed nothing of what is copied"
+            yield f"{self.group} is not moved: it has committed no offsets in the copied partitions"
         for position in self.positions:
             if position.obstacle:
                 yield f"{self.group} cannot continue in {position.to}: {position.obstacle}"

@@ -65,7 +65,7 @@ class Producer(Generic[K, V]):
             producer.send({"id": 1, "total": 9.5}, key="eu")
 
     The producer retries a batch until a broker responds or `delivery_timeout` passes. With idempotence, the default,
-    each record is still written only once, in order within its partition. Without idempotence the order is also kept,
+    each record is still written only once, in order within its partition. Without idempotence, the order is still kept,
     but a record may be written twice. With acks=0, brokers do not respond, so a record may be lost and its offset is
     never known.
 
@@ -73,8 +73,8 @@ class Producer(Generic[K, V]):
     you did not read its outcome. A block that raises also waits, up to `delivery_timeout`; another Ctrl-C ends the
     wait. A producer that you don't close is closed when it is garbage-collected or the process ends, and logs a
     warning. If the process is killed, the records in the buffer are lost. A producer belongs to the process that
-    created it: its methods raise ConfigError in a forked child. Methods that wait also raise ConfigError in a signal
-    handler that interrupts such a method.
+    created it: its methods raise ConfigError in a forked child. A method that waits also raises ConfigError if
+    you call it in a signal handler that has interrupted such a method.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
@@ -311,14 +311,14 @@ class Producer(Generic[K, V]):
     def init_transactions(self) -> None:
         """Call once, before the first transaction: fence earlier producers of this id and abort their open transaction.
 
-        Raises ConfigError (a timeout above the cluster's, no transactional_id), ottla.TimeoutError and ConnectError.
+        Raises ConfigError (no transactional_id, or a timeout above the cluster's), ottla.TimeoutError and ConnectError.
         """
         self._transactions().init()
 
     def begin_transaction(self) -> None:
         """Begin a transaction: all later sends belong to it.
 
-        Raises ConfigError if a transaction is open, and FencedError.
+        Raises ConfigError if a transaction is already open, and FencedError.
         """
         self._transactions().begin()
 
@@ -335,8 +335,8 @@ class Producer(Generic[K, V]):
     def commit_transaction(self) -> None:
         """Wait for every send, and commit. The commit is durable on return; consumers see it a moment later.
 
-        Raises TransactionAborted if no record of the transaction takes effect; if the transaction is still open, which
-        `begin_transaction()` reports, call `abort_transaction()`. Also raises FencedError and ottla.TimeoutError; after
+        Raises TransactionAborted if the transaction can't be committed; none of its records take effect. If a record
+        failed, call `abort_transaction()` to end the transaction. Also raises FencedError and ottla.TimeoutError; after
         a timeout, a second call continues the commit.
         """
         self._transactions().commit()
@@ -355,7 +355,7 @@ class Producer(Generic[K, V]):
         self._transactions().abort()
 
     def transaction(self, consumer: GroupMember | None = None) -> Transaction:
-        """Return a `with` block that is one transaction: it commits at its end, and aborts if it raises.
+        """Return a context manager for one transaction: the block commits at its end, and aborts if it raises.
 
             producer = ottla.Producer(transactional_id="totals-1", topic="totals")
             with producer, ottla.Consumer("orders", group="totals", commit="manual") as consumer:
@@ -366,7 +366,7 @@ class Producer(Generic[K, V]):
                     tx.commit_offsets(batch)
 
         The first block calls `init_transactions`. If the block raises an error, the transaction is aborted and the
-        error is passed on. If you passed a `consumer`, it returns to its committed offsets and reads the same records
+        error propagates. If you passed a `consumer`, it returns to its committed offsets and reads the same records
         again. The block raises TransactionAborted if the commit fails, after which the next transaction may begin. It
         also raises FencedError, and ottla.TimeoutError if the outcome is not known.
         """
@@ -400,11 +400,11 @@ class Producer(Generic[K, V]):
     def send_batch(
         self, batch: SealedBatch, topic: str, partition: int, *, topic_id: TopicId | None = None
     ) -> Delivery:
-        """For mirrors: send a whole batch, ignoring `linger`; the Delivery is that of its first record.
+        """For mirrors: send a whole batch, ignoring `linger`; the Delivery is for its first record.
 
-        Its records are written unchanged, after everything sent to the partition before. An unknown partition is looked
-        up, since it may be new. With a `topic_id`, the batch is written only to the topic with that id: if the topic
-        has been recreated, the delivery fails with UNKNOWN_TOPIC_ID. The method waits and raises like `send`.
+        Its records are written unchanged, after all records sent to the partition earlier. An unknown partition is
+        looked up, since it may be new. With a `topic_id`, the batch is written only to the topic with that id: if the
+        topic has been recreated, the delivery fails with UNKNOWN_TOPIC_ID. The method waits and raises like `send`.
         """
         target = self._targets.get(topic) or self._find_target(topic)
         if partition >= len(target.queues):

@@ -44,7 +44,7 @@ class BatchResult:
 
     @property
     def ok(self) -> list[RecordMetadata]:
-        """The RecordMetadata of the delivered rows, in order; computed at each access."""
+        """The RecordMetadata of the delivered rows, in order, computed on each access."""
         deliveries = map(Delivery, *self._delivered)
         groups = groupby(deliveries, Delivery.batch_key)
         return [metadata for _, group in groups for metadata in outcomes(list(group))[0]]

@@ -28,7 +28,7 @@ from ottla.producer.txn_client import TxnClient
 logger = logging.getLogger("ottla.producer")
 
 ABORTED: Final = "the transaction was not committed: "
-AGAIN: Final = "begin another one with the same work"
+AGAIN: Final = "repeat the work in another transaction"
 
 
 class TransactionManager:

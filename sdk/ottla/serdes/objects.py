@@ -190,7 +190,7 @@ class _ObjectReader:
         try:
             return self._kind(**fields)
         except (ValueError, TypeError) as error:  # its __post_init__ raised
-            raise MismatchError(f"{self._kind.__name__} refuses it: {error}") from error
+            raise MismatchError(f"{self._kind.__name__} rejects it: {error}") from error
 
 
 def _compile(hint: Any, known: dict[Any, Read]) -> Read:

@@ -102,7 +102,7 @@ class Follower:
             return False
         elsewhere = isinstance(error, OffsetOutOfRangeError) or error.code in _MADE_ANEW
         if elsewhere:
-            logger.warning("the table %r is cleared and loaded again: %s", view.topic, error.message)
+            logger.warning("clearing the table %r and loading it again: %s", view.topic, error.message)
             view.clear()
             if self._snapshot is not None:
                 self._snapshot.clear()

@@ -105,7 +105,9 @@ class TableSnapshot:
             raise ValueError("the start of the log has moved, because records were deleted")
         kept_ms, age_ms = deleted_kept_ms(consumer, self._topic), cluster.clock.wall_ms() - head.as_of_ms
         if not 0 <= age_ms < kept_ms:
-            raise ValueError(f"the snapshot is {age_ms / 1000:.0f} s old, and delete.retention.ms is {kept_ms}")
+            raise ValueError(
+                f"the snapshot's age of {age_ms / 1000:.0f} s is not between 0 and delete.retention.ms ({kept_ms} ms)"
+            )
         end = consumer.offsets("latest")
         for number, (offset, _) in head.positions.items():
             partition = TopicPartition(self._topic, number)

@@ -110,7 +110,7 @@ class Table(Generic[K, V]):
         self._end.atexit = False
 
     def start(self) -> Self:
-        """Start to load the table.
+        """Start loading the table.
 
         A `with` block and every call that waits also start it. A second call does nothing.
         """

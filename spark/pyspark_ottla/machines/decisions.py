@@ -247,7 +247,7 @@ class Status(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNUSED = "not begun"
-    FOLLOWED = "followed by another transaction of the id"
+    FOLLOWED = "followed by another transaction with the same id"
     UNKNOWN = "the id does not exist"
 
 

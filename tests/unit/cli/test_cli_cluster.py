@@ -77,7 +77,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
     assert item["partitions"] == {"total": 3, **figures}
     assert [problem["what"] for problem in item["problems"]] == [
         "away: broker 1",
-        "2 partitions under min.insync.replicas: acks=all is refused",
+        "2 partitions under min.insync.replicas: writes with acks=all fail",
         "2 partitions under-replicated",
     ]
     assert all(problem["hint"] for problem in item["problems"])
@@ -85,7 +85,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "cluster c1 is not healthy"
     assert lines[2:4] == ["  brokers     1 live, 1 away", "  partitions  3, 2 under-replicated, 2 under min ISR"]
-    assert lines[4] == "away: broker 1; start it again, on the data that it had"
+    assert lines[4] == "away: broker 1; restart it with its existing data"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
         ("fenced", "fenced: broker 1; "),
         ("full", "full disk: broker 1; free space there"),
         ("nobody", "no broker is live; start the brokers"),
-        ("leaderless", "1 partition without a leader: neither writable nor readable; start a broker of their ISR"),
+        ("leaderless", "1 partition without a leader: neither writable nor readable; start a broker in their ISR"),
         ("lagging", "1 partition under-replicated; replicas of live brokers catch up automatically"),
     ],
 )
@@ -185,7 +185,7 @@ def test_controllers_tell_who_is_active_and_that_others_are_not_known(
         "",
         (
             "ottla: the cluster has no active controller (NOT_CONTROLLER); start a controller, or check in its log "
-            "whether it reaches etcd\n"
+            "whether it can reach etcd\n"
         ),
     )
 

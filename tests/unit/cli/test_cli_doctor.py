@@ -166,7 +166,7 @@ def test_a_transaction_that_its_coordinator_can_not_end_is_told(
     ]
     assert ottla("doctor transactions") == 1
     assert capsys.readouterr().err.splitlines() == [
-        "ottla: __transaction_state-1: coordinator 4 can't do what is due: 1 timers are rejected and tried again",
+        "ottla: __transaction_state-1: coordinator 4 can't run its due timers: 1 timers are rejected and tried again",
         "ottla: __transaction_state-2: no coordinator owns it; check that an ottla-txn-coordinator is running",
         "checked 3 shards of transactional ids: 2 with problems",
     ]
@@ -241,6 +241,6 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
         "ottla: __consumer_offsets-2: no coordinator owns it; check that an ottla-group-coordinator is running",
         f"ottla: __consumer_offsets-3: coordinator 4 has not served it for 61 s: {damaged}",
         "ottla: __consumer_offsets-4: 2 records can't be read by this release, so their content is missing",
-        "ottla: __consumer_offsets-5: coordinator 4 can't do what is due: 1 timers are rejected",
+        "ottla: __consumer_offsets-5: coordinator 4 can't run its due timers: 1 timers are rejected",
         "checked 6 shards of groups: 4 with problems",
     ]

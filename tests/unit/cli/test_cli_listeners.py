@@ -101,7 +101,7 @@ def test_names_of_another_network_are_told_to_clients_here(network: Network) -> 
     network.put(Met.UNRESOLVED, *told.values())
     for n, address in EXTERNAL.items():
         network.broker(n, address, told)
-    words = "the name broker-0 can't be resolved here; advertise an address that clients here reach, such as "
+    words = "the name broker-0 can't be resolved here; advertise an address that clients here can reach, such as "
     findings = check_cluster(info(*({"PLAINTEXT": told[n]} for n in range(2))), ["localhost"], network)
     assert bad(findings)[0, "unresolved"] == words + "kafka_advertised=PLAINTEXT://localhost:9092"
     assert set(bad(findings)) == {(0, "unresolved"), (1, "unresolved")}
@@ -120,7 +120,7 @@ def test_localhost_is_told_to_a_client_on_another_machine(network: Network) -> N
     network.at.clear()
     network.broker(0, "db7.example:9092", EXTERNAL)
     words = "localhost is this machine, where nothing listens at localhost:9093; the broker is on db7.example; "
-    words += "advertise an address that clients here reach, such as kafka_advertised="
+    words += "advertise an address that clients here can reach, such as kafka_advertised="
     assert bad(check_kafka(["db7.example:9092"], network))[1, "refused"] == words + "db7.example:9093"
     found = bad(check_cluster(ONLY_EXTERNAL, ["db7.example"], network))
     assert found[1, "refused"] == words + "EXTERNAL://db7.example:9093"
@@ -144,7 +144,7 @@ def test_a_port_is_published_under_another_number(network: Network) -> None:
             0,
             "refused",
         ): "nothing listens at localhost:9092, but a broker does at localhost:29092: its port is "
-        "published under another number; advertise an address that clients here reach, such as "
+        "published under another number; advertise an address that clients here can reach, such as "
         "kafka_advertised=localhost:29092"
     }
 
@@ -152,11 +152,11 @@ def test_a_port_is_published_under_another_number(network: Network) -> None:
 @pytest.mark.parametrize(
     ("met", "words"),
     [
-        (Met.GRPC, "localhost:9093 is a gRPC port, not a Kafka port; Kafka's port is 9092 where the gRPC port is 9650"),
+        (Met.GRPC, "localhost:9093 is a gRPC port, not a Kafka port; Kafka's port is 9092 if the gRPC port is 9650"),
         (Met.HTTP, "localhost:9093 is an HTTP port, not a Kafka port; Kafka's port is 9092"),
         (Met.TLS, "localhost:9093 requires TLS, which no listener supports yet; see what else"),
         (Met.WARY, "localhost:9093 speaks Kafka's protocol but does not describe its cluster; it may require auth"),
-        (Met.MUTE, "localhost:9093 accepts connections but does not answer; the port is published to where no"),
+        (Met.MUTE, "localhost:9093 accepts connections but does not answer; the port is published to an address"),
         (
             Met.UNREACHED,
             "localhost:9093 can't be reached from here: it is on another network, or behind a firewall; adv",
@@ -200,8 +200,8 @@ def test_a_broker_without_that_listener_and_one_without_any(network: Network) ->
     cluster = info({"EXTERNAL": EXTERNAL[0], "LAN": "localhost:9092"}, {"EXTERNAL": EXTERNAL[1]}, {})
     found = bad(check_cluster(cluster, ["localhost"], network))
     assert found == {
-        (1, "missing"): "it has no listener LAN: clients that use it can't reach what this broker leads; configure "
-        "one with kafka_listeners and kafka_advertised",
+        (1, "missing"): "it has no listener LAN: clients of that listener can't reach the partitions that this broker "
+        "leads; configure one with kafka_listeners and kafka_advertised",
         (2, "missing"): "it serves no Kafka listener; start a release that does",
     }
 
@@ -228,8 +228,8 @@ def test_one_of_two_addresses_to_come_by_is_wrong(network: Network) -> None:
     network.put(Met.GRPC, "localhost:9650")
     findings = check_kafka(["localhost:9650", "localhost:9092"], network)
     assert bad(findings) == {
-        (None, "grpc"): "localhost:9650 is a gRPC port, not a Kafka port; Kafka's port is 9092 where the gRPC port is "
-        "9650, 9093 where it is 9651; to check by gRPC, run `ottla -b localhost:9650 doctor`"
+        (None, "grpc"): "localhost:9650 is a gRPC port, not a Kafka port; Kafka's port is 9092 if the gRPC port is "
+        "9650, or 9093 if it is 9651; to check by gRPC, run `ottla -b localhost:9650 doctor`"
     }
     assert len(findings) == 3
 
@@ -273,7 +273,7 @@ def test_doctor_alone_looks_at_the_listeners(line: str, capsys: pytest.CaptureFi
     assert printed.err.splitlines() == [
         "ottla: broker 0, listener INTERNAL: the name broker-0 can't be resolved here",
         "ottla: broker 1, listener INTERNAL: the name broker-1 can't be resolved here",
-        "checked 4 listeners: none wrong for clients from here",
+        "checked 4 listeners: none wrong for clients on this machine",
     ]
 
 
@@ -285,7 +285,7 @@ def test_a_mistake_is_code_1_with_what_to_do(network: Network, capsys: pytest.Ca
     assert said.startswith(
         "ottla: broker 1: localhost:9093 accepts connections but does not answer; the port is published"
     )
-    assert said.endswith("\nchecked 2 listeners: 1 wrong for clients from here\n")
+    assert said.endswith("\nchecked 2 listeners: 1 wrong for clients on this machine\n")
 
 
 @pytest.mark.usefixtures("command")

@@ -80,7 +80,7 @@ def test_a_plan_is_told_before_a_yes_and_all_that_stays_is_named(
     assert "billing: from orders-0 at 200 to east.orders-0 at 187" in told.err
     assert "billing cannot continue in east.orders-1: the counterpart of offset 90 there is not known" in told.err
     assert "billing cannot continue in east.orders-2: it is further ahead there, at 9 instead of 7" in told.err
-    assert "nightly stays where it is: nightly has 2 members" in told.err
+    assert "nightly is not moved: nightly has 2 members" in told.err
     first, unknown, ahead = [json.loads(line) for line in told.out.splitlines()]
     assert (first["before"], first["to_topic"], first["after"], first["had"]) == (200, "east.orders", 187, 150)
     assert (unknown["after"], ahead["after"], ahead["had"]) == (None, 7, 9)
@@ -109,7 +109,7 @@ def test_groups_that_all_go_on_are_a_success_and_a_source_that_is_away_is_named(
     )
     client.moved = MovedGroups(True, [MovedGroup("billing", [], None)])
     assert ottla("mirror failover 'east->west' --yes --group billing") == 3
-    assert "billing stays where it is: it has committed nothing of what is copied" in capsys.readouterr().err
+    assert "billing is not moved: it has committed no offsets in the copied partitions" in capsys.readouterr().err
 
 
 def test_where_no_mirror_runs_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:

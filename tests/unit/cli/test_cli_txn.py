@@ -113,7 +113,7 @@ def test_explain_names_the_offset_its_holder_and_what_to_do(
     assert ottla("txn explain orders 0 -o table") == 0
     told = capsys.readouterr().out
     assert "orders-0: readers of committed records wait at 40, 10 records behind the end" in told
-    assert "pay holds it: producer 7, epoch 3, Ongoing, since 2026-11-01T12:00" in told
+    assert "pay holds it back: producer 7, epoch 3, Ongoing, since 2026-11-01T12:00" in told
     assert "`ottla txn abort pay`" in told
     assert ottla("txn explain orders 1 -o table") == 0
     assert "no transaction blocks readers in orders-1" in capsys.readouterr().err
@@ -123,7 +123,9 @@ def test_explain_of_what_hangs_gives_the_command(fake: FakeTransactions, capsys:
     fake.opened = [PartitionTransactions(P0, 50, 40, (held(P0, 40, None),))]
     assert ottla("txn explain orders -o table") == 0
     told = capsys.readouterr().out
-    assert "an unknown transactional id holds it: producer 7, epoch 3, Hanging, last written to at 2026-11-01" in told
+    assert (
+        "an unknown transactional id holds it back: producer 7, epoch 3, Hanging, last written to at 2026-11-01" in told
+    )
     assert "`ottla txn abort --topic orders --partition 0 --offset 40`" in told
     elsewhere = replace(PAY, partitions=(P1,))
     fake.opened = [PartitionTransactions(P0, 50, 40, (held(P0, 40, elsewhere),))]
@@ -153,7 +155,7 @@ def test_explain_of_a_marker_that_is_being_replicated(
         ({"is_prepared": True}, "its application has to end it"),
         (
             {"state": "PrepareCommit"},
-            "its outcome is decided (PrepareCommit); its marker is not yet in: orders-0, orders-1",
+            "its outcome is decided (PrepareCommit); partitions without a marker: orders-0, orders-1",
         ),
         ({"state": "CompleteCommit", "started_at": None}, "pay is CompleteCommit: no transaction is open"),
     ],
@@ -208,7 +210,7 @@ def test_a_task_of_a_spark_write_is_aborted_by_force_alone(
     assert fake.calls == [f"spark-{query}"]
     assert f"`python -m pyspark_ottla.settle {query}` ends the whole write" in capsys.readouterr().err
     assert ottla(f"txn explain --id {task} -o table") == 0
-    assert f"its query ends it when it is restarted, or run `python -m pyspark_ottla.settle {query}`" in " ".join(
+    assert f"its query ends it after a restart, or run `python -m pyspark_ottla.settle {query}`" in " ".join(
         capsys.readouterr().out.split()
     )
     assert ottla(f"txn abort {task} --force -y") == 0

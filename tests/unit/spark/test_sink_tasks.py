@@ -145,7 +145,7 @@ def test_partitions_that_were_added_are_found(made: list[Any], brokers: FakeClus
         ({"kafka.transaction.timeout.ms": "60000"}, "transaction.timeout.ms works only with delivery=exactly_once"),
         (
             {"delivery": "exactly_once", "kafka.transaction.timeout.ms": "60000"},
-            "is less than kafka.delivery.timeout.ms=120000: .*a longer time than a micro-batch takes",
+            "is less than kafka.delivery.timeout.ms=120000: .*a timeout longer than a micro-batch takes",
         ),
         ({"delivery": "at_most_once"}, "delivery=at_most_once is not valid .*at_least_once or exactly_once"),
         ({"topic": "no such name!"}, "no such name"),

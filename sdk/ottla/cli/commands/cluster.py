@@ -178,7 +178,7 @@ def controllers(ctx: typer.Context) -> None:
     with open_admin(settings) as admin:
         described = admin.cluster.describe()
     if not described.controller_address:
-        hint = "start a controller, or check in its log whether it reaches etcd"
+        hint = "start a controller, or check in its log whether it can reach etcd"
         raise error_from_code(ErrorCode.NOT_CONTROLLER, "the cluster has no active controller", hint=hint)
     item = {
         "id": described.controller_id,

@@ -62,8 +62,9 @@ _TRANSACTIONS: Final = "__transaction_state"
 _LOOK_LIMIT_S: Final = 2.0
 _EVERY_S: Final = 0.2
 _REMEDY: Final = (
-    "to copy a wrong replica again from its leader, stop its broker cleanly, move the folder <topic id>-<partition> "
-    "out of its data directory, and start it again; if the leader has the wrong one, another broker leads from then on"
+    "to replace a wrong replica with a copy from its leader, cleanly stop the replica's broker, move the folder "
+    "<topic id>-<partition> out of the broker's data directory, and restart the broker; if the leader's replica is the "
+    "wrong one, another broker then becomes the leader"
 )
 
 
@@ -98,7 +99,7 @@ def listeners(
             text = finding.problem.what if finding.state == ELSEWHERE else "; ".join(finding.problem)
             say(f"ottla: {finding.name + ': ' if finding.name else ''}{text}")
     bad = sum(f.is_bad for f in findings)
-    say(f"checked {counted(len(findings), 'listener')}: {bad or 'none'} wrong for clients from here")
+    say(f"checked {counted(len(findings), 'listener')}: {bad or 'none'} wrong for clients on this machine")
     if bad:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -129,7 +130,7 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
     The comparison covers the offsets from the replicas' highest log start offset to their lowest high watermark. NOT
     COMPARED counts the offsets that a replica has beyond that high watermark. In a compacted topic, the records that
     two replicas share must be equal, and a record that only one of them has must be superseded on the other. --timeout
-    limits the wait for each response of a broker.
+    limits the wait for each response from a broker.
 
     Exits with code 1 if a replica differs or can't be read.
     """
@@ -231,7 +232,7 @@ def _shard_text(of: ShardStatus, kind: str) -> Iterator[str]:
     if of.coordinator is None:
         yield f"no coordinator owns it; check that an ottla-{kind}-coordinator is running"
     if of.trouble and of.phase == "serving":
-        yield f"coordinator {of.coordinator} can't do what is due: {of.trouble}"
+        yield f"coordinator {of.coordinator} can't run its due timers: {of.trouble}"
     elif of.trouble:
         yield f"coordinator {of.coordinator} has not served it for {of.seconds:.0f} s: {of.trouble}"
     if of.unreadable:

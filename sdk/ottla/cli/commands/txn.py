@@ -187,7 +187,8 @@ def abort(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Abort even a transaction of a Spark write, which may leave the write incomplete."
+            "--force",
+            help="Abort the transaction even if it belongs to a Spark write, which may then remain incomplete.",
         ),
     ] = False,
     dry_run: DryRun = False,

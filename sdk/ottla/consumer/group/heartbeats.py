@@ -124,7 +124,7 @@ class Heartbeats:
         with self._lock:
             who, reason = self._member.on_poll_overdue()
         logger.warning(
-            "group %s: this consumer leaves the group: %s; poll more often, read fewer records per poll "
+            "group %s: this consumer is leaving the group: %s; poll more often, read fewer records per poll "
             "(max_poll_records) or raise max_poll_interval",
             self._coordinator.group,
             reason,

@@ -16,7 +16,7 @@ Listener = Callable[[Partitions], object]
 
 
 class RebalanceListener:
-    """To handle rebalances, subclass it, or pass callables to a consumer instead.
+    """To handle rebalances, subclass this class, or pass callables to a consumer instead.
 
     The methods run in the reading thread, during a read. If a method raises, the rebalance continues, and then the read
     raises that error. The methods may use the consumer, for example to seek in `on_assigned` or to commit in

@@ -226,7 +226,7 @@ class CompactedComparison(Comparison):
     def _give_up(self, broker: int, offset: int) -> None:
         self.given_up[broker] = error_from_code(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"before offset {offset}, the replica lacks records with more keys than fit in "
+            f"the replica lacks too many records before offset {offset}: their keys do not fit in "
             f"{self._missing_bytes >> 20} MiB",
             hint="its log was compacted, and another replica's was not: compare again once all of them are compacted",
         )

@@ -407,7 +407,9 @@ def test_a_truncated_log_is_told_of_and_read_on_from_where_it_parts() -> None:
     (check,) = sub.checks(0.0, led_by(1, 6))
     news = sub.on_checked(check, 4, 7, 0.0)
     assert (position.offset, position.fetch_offset, position.epoch) == (7, 7, 4)
-    assert "read up to offset 10 in leader epoch 5, and the new leader's log lacks it from 7 on" in news.reset[0]
+    assert (
+        "read up to offset 10 in leader epoch 5, and the new leader's log lacks the records from 7 on" in news.reset[0]
+    )
     assert (sub.truncations, sub.resets) == (1, 0)
     assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 7)]}
 

@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_named_with_its_place(data: str, words: str) -> Non
 
 
 def test_a_class_may_refuse_and_a_model_says_why() -> None:
-    with pytest.raises(ValueError, match="Positive refuses it: not positive"):
+    with pytest.raises(ValueError, match="Positive rejects it: not positive"):
         deserializer(Positive, "value")(b'{"value": 0}')
     with pytest.raises(ValueError, match=r"^id: Input should be a valid integer.* \(and 1 more\)$"):
         deserializer(Model, "value")(b'{"id": "x"}')
