@@ -79,7 +79,7 @@ def test_a_broker_that_is_killed_shows_wherever_one_looks(
     assert [(b["id"], b["state"]) for b in items("cluster brokers")] == [(0, "live"), (2, "live"), (1, "away")]
     capsys.readouterr()
     assert ottla("cluster health -o table") == 1
-    assert "away: broker 1; start it again" in capsys.readouterr().out
+    assert "away: broker 1; restart it" in capsys.readouterr().out
     cluster.brokers[2].kill()
     wait_until(lambda: len(items("partition ls --under-min-isr --leader 0")) == 3)
     assert ottla("cluster health -o table") == 1

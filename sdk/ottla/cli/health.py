@@ -94,7 +94,7 @@ class Health:
         if not self.live:
             found.append(Problem("no broker is live", "start the brokers, or check their logs for the cause"))
         if self.away:
-            hint = f"restart {'it' if len(self.away) == 1 else 'each'} with its existing data"
+            hint = f"restart {'it' if len(self.away) == 1 else 'each'} with its original data"
             found.append(Problem(f"away: {_brokers(self.away)}", hint))
         if self.fenced:
             hint = "a fenced broker is starting or stopping; if it stays fenced, check its log for the cause"
@@ -118,7 +118,7 @@ class Health:
                 f"{counted(self.to_recover, 'partition')} where no replica is known to have every acknowledged record"
             )
             hint = (
-                "start all brokers in their last known ELR with their existing data; if one is permanently lost, "
+                "start all brokers in their last known ELR with their original data; if one is permanently lost, "
                 "`ottla partition elect --unclean` elects one of the others, with the records that it has"
             )
             found.append(Problem(problem, hint))

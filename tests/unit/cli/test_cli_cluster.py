@@ -85,7 +85,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "cluster c1 is not healthy"
     assert lines[2:4] == ["  brokers     1 live, 1 away", "  partitions  3, 2 under-replicated, 2 under min ISR"]
-    assert lines[4] == "away: broker 1; restart it with its existing data"
+    assert lines[4] == "away: broker 1; restart it with its original data"
 
 
 @pytest.mark.parametrize(

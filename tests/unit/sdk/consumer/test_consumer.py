@@ -593,7 +593,7 @@ def test_a_truncated_log_is_read_on_from_where_it_parts_with_a_warning(caplog: p
         assert consumer.position(T0) == end + 1
         assert consumer.metrics["truncation-total"] == 1
     (warning,) = [r.message for r in caplog.records]
-    assert "t-0: the log was truncated: it was read up to offset 50 in leader epoch 0" in warning
+    assert "t-0: the log was truncated: this consumer read up to offset 50 in leader epoch 0" in warning
     assert f"the new leader's log lacks the records from {end} on; continuing there" in warning
 
 

@@ -56,7 +56,7 @@ def test_everybody_gets_something_if_only_nothing() -> None:
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        ({"a": [T[0]], "b": [T[0]]}, "gives t-0 to 'a' and to 'b'"),
+        ({"a": [T[0]], "b": [T[0]]}, "assigned t-0 to both 'a' and 'b'"),
         ({"a": [T[3]]}, "t-3, which does not exist"),
         ({"a": [TopicPartition("u", 0)]}, "which does not subscribe to that topic"),
         ({"c": [T[0]]}, "a member 'c'"),
