@@ -64,6 +64,7 @@ from ottla_core.coordination.shard_log import (
 )
 from ottla_core.coordination.timers import NEVER, Moment, Timers
 from ottla_core.errors import OttlaError
+from ottla_core.plural import counted
 from ottla_core.records.fence import ShardFence, seal_fence
 
 _REPORT_AFTER: Final = 8
@@ -202,7 +203,7 @@ class Owner(Generic[S]):
         if self._stalled or not rejected:
             return self._stalled
         key, reason = next(iter(rejected.items()))
-        return f"{len(rejected)} timers are rejected and tried again, such as {str(key)[:_SHOWN]}: {reason}"
+        return f"{counted(len(rejected), 'rejected timer')} to be tried again, such as {str(key)[:_SHOWN]}: {reason}"
 
     @property
     def is_stuck(self) -> bool:

@@ -30,7 +30,7 @@ _OF_A_MEMBER: Final = {
     kind: RebalanceCause(kind.value) for kind in (Kind.JOINED, Kind.LEFT, Kind.EVICTED, Kind.REPLACED)
 }
 
-_NEW_PARTITIONS: Final = re.compile(r"new partitions|metadata has changed|has \d+ partitions")
+_NEW_PARTITIONS: Final = re.compile(r"new partitions|metadata has changed|has \d+ partitions?")
 """In the reasons of ottla's SDK and of Kafka's own client."""
 
 

@@ -161,12 +161,12 @@ def test_a_transaction_that_its_coordinator_can_not_end_is_told(
     assert ottla("doctor transactions -o json") == 0
     assert capsys.readouterr().err == "checked 1 shard of transactional ids: none with problems\n"
     standings += [
-        ShardStatus(1, 4, "serving", 61.0, 5, "1 timers are rejected and tried again", 0),
+        ShardStatus(1, 4, "serving", 61.0, 5, "1 rejected timer to be tried again", 0),
         ShardStatus(2, None, "unowned", 0.0, None, "", 0),
     ]
     assert ottla("doctor transactions") == 1
     assert capsys.readouterr().err.splitlines() == [
-        "ottla: __transaction_state-1: coordinator 4 can't run its due timers: 1 timers are rejected and tried again",
+        "ottla: __transaction_state-1: coordinator 4 can't run its due timers: 1 rejected timer to be tried again",
         "ottla: __transaction_state-2: no coordinator owns it; check that an ottla-txn-coordinator is running",
         "checked 3 shards of transactional ids: 2 with problems",
     ]
@@ -234,13 +234,13 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
         ShardStatus(2, None, "unowned", 0.0, None, "", 0),
         ShardStatus(3, 4, "loading", 61.0, 5, damaged, 0),
         ShardStatus(4, 4, "serving", 61.0, 5, "", 2),
-        ShardStatus(5, 4, "serving", 61.0, 5, "1 timers are rejected", 0),
+        ShardStatus(5, 4, "serving", 61.0, 5, "1 rejected timer", 0),
     )
     assert ottla("doctor groups") == 1
     assert capsys.readouterr().err.splitlines() == [
         "ottla: __consumer_offsets-2: no coordinator owns it; check that an ottla-group-coordinator is running",
         f"ottla: __consumer_offsets-3: coordinator 4 has not served it for 61 s: {damaged}",
         "ottla: __consumer_offsets-4: 2 records can't be read by this release, so their content is missing",
-        "ottla: __consumer_offsets-5: coordinator 4 can't run its due timers: 1 timers are rejected",
+        "ottla: __consumer_offsets-5: coordinator 4 can't run its due timers: 1 rejected timer",
         "checked 6 shards of groups: 4 with problems",
     ]

@@ -234,6 +234,7 @@ def test_what_a_group_of_nobody_had_is_not_remembered() -> None:
     ("reason", "cause"),
     [
         ("t has 6 partitions, but the last assignment covered 4", "partitions"),
+        ("t has 1 partition, but the last assignment covered 0", "partitions"),
         ("cached metadata has changed from (version 3) to (version 4)", "partitions"),
         ("need to revoke partitions", "asked"),
         ("", "asked"),

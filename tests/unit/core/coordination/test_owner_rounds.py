@@ -524,7 +524,7 @@ def test_a_timer_that_is_rejected_goes_off_again_and_is_in_the_trouble_until_it_
     hand.tick(1.0)
     hand.prove()
     assert code(hand, None) == ErrorCode.RECORD_LIST_TOO_LARGE
-    assert "1 timers are rejected and tried again, such as end: " in hand.owner.trouble
+    assert "1 rejected timer to be tried again, such as end: " in hand.owner.trouble
     assert "one batch holds at most" in hand.owner.trouble
     assert hand.owner.wake_at == hand.at + REJECTED_S
     hand.refusals.clear()
