@@ -35,7 +35,7 @@ from ottla_stack.demo.pandas_check import by_pandas
 from ottla_stack.demo.pipeline import Pipeline
 from ottla_stack.demo.planted import plant_in_flights
 from ottla_stack.demo.plot import plot
-from ottla_stack.demo.producing import create_topics, produce, tick
+from ottla_stack.demo.producing import MONTH_S, SLOW_MONTH_S, create_topics, produce, tick
 from ottla_stack.demo.spark_job import missing_reason
 from ottla_stack.demo.stages import Stages
 from ottla_stack.demo.weather import read_weather
@@ -99,7 +99,7 @@ def flow(
     columns = (TextColumn("producing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=_console)
     seen = read_weather(source[-1].timestamp_ms)
-    if pipeline:
+    if pipeline and full:  # or else Spark starts while the records are written
         with stages.stage("spark", "a streaming query starts"):
             pipeline.wait_until_running()
     with LiveTable(stack.bootstrap, _console, progress) if pipeline else progress as screen:
@@ -110,8 +110,8 @@ def flow(
             if full and pipeline and count >= len(sent) // 2:
                 pipeline.kill_driver()
 
-        with stages.stage("produce", "flights and weather go into topics, and Spark joins them as they come"):
-            produce(stack.bootstrap, sent, seen, on_sent)
+        with stages.stage("produce", "flights and weather go into topics; Spark starts, and joins them as they come"):
+            produce(stack.bootstrap, sent, seen, on_sent, SLOW_MONTH_S if full else MONTH_S)
         pids: list[int] = []
         if full:
             with stages.stage("restart", "every broker is restarted"):

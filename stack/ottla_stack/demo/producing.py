@@ -26,8 +26,9 @@ WATERMARK_DAYS: Final = 60
 _LIMIT_S: Final = 90.0
 _DAY_MS: Final = 86_400_000
 _MONTH_MS: Final = 30 * _DAY_MS
-_MONTH_S: Final = 1.0
-"""The least time for a month: otherwise the year is over before a stream that reads it has had a second batch."""
+MONTH_S: Final = 0.5
+SLOW_MONTH_S: Final = 1.5
+"""The least time for a month, so that a stream is in the middle of its work when half of the year is sent."""
 
 _REPORT_EVERY: Final = 2_000
 
@@ -42,13 +43,18 @@ def create_topics(bootstrap: str) -> None:
             admin.topics.create(name, partitions=partitions, config={"retention.ms": "-1"})
 
 
-def produce(bootstrap: str, sent: list[Flight], seen: list[Observation], report: Callable[[int], None]) -> None:
-    """Send both, and report how many flights have been sent. Raises the error of a failed delivery."""
+def produce(
+    bootstrap: str, sent: list[Flight], seen: list[Observation], report: Callable[[int], None], month_s: float
+) -> None:
+    """Send both, a month in at least `month_s` seconds, and report how many flights have been sent.
+
+    Raises the error of a failed delivery.
+    """
     rows = heapq.merge(_observations(seen), _flights(sent), key=lambda row: row[0])
     number = 0
     with ottla.Producer(bootstrap, key="str", value="bytes", compression="zstd") as producer:
         for _, of_a_month in groupby(rows, key=lambda row: row[0] // _MONTH_MS):
-            due_at = time.monotonic() + _MONTH_S
+            due_at = time.monotonic() + month_s
             deliveries = []
             for at_ms, topic, fields in of_a_month:
                 deliveries.append(producer.send(topic=topic, timestamp=at_ms, **fields))
