@@ -137,11 +137,11 @@ class HeldShard(Generic[S]):
         if token is None:
             self._process.own_rejected.value += 1
             _log.error(
-                "a decision that %s shard %d made on its own was rejected: %s", self._process.kind, self.number, error
+                "an action that %s shard %d started by itself was rejected: %s", self._process.kind, self.number, error
             )
         if not isinstance(error, OttlaError):
             _log.error(
-                "a decision that %s shard %d made on its own failed", self._process.kind, self.number, exc_info=error
+                "an action that %s shard %d started by itself failed", self._process.kind, self.number, exc_info=error
             )
         if token is not None and not token.done():
             reject(token, error)

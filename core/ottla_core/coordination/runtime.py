@@ -109,7 +109,7 @@ class OwnedShards(Shards[S]):
         )
         self.own_rejected: Final = metrics.counter(
             "ottla_shard_timers_rejected_total",
-            "Rejected decisions that a shard made on its own, for example on a timer.",
+            "Actions that the coordinator started by itself (for example, on a timer) and that were rejected.",
             kind=kind,
         )
         self._gaps: Final = {

@@ -150,7 +150,7 @@ class App:
             max_in_flight: the maximum number of records that are read but not committed, and therefore the maximum
                 number that are handled again after a crash. At this limit the app stops reading, even if a single
                 record that is being retried holds up the commit.
-            max_in_flight_bytes: the maximum bytes of unfinished records; one poll may exceed this limit.
+            max_in_flight_bytes: the maximum total size in bytes of unfinished records; one poll may exceed this limit.
             commit_interval: seconds between commits; the app commits sooner once half of `max_in_flight` records are
                 finished.
             consumer: further arguments to ottla.Consumer, such as auto_offset_reset or max_poll_interval.

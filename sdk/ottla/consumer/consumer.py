@@ -112,11 +112,11 @@ class Consumer(Generic[K, V]):
             setting is "none". In each of these cases it logs a warning and counts the event in `metrics`.
         fetch_min_bytes, fetch_max_wait: a broker responds to a fetch as soon as it has this many bytes, or after this
             many seconds.
-        fetch_max_bytes, max_partition_fetch_bytes: the maximum bytes of one response, and of one partition in a
-            response. The first batch of a response is always whole, even if it is larger. Larger responses lower the
-            throughput: several fetches are in flight at a time, but with large responses the broker and the client take
-            turns (1.6 M records/s with 8 MiB, 3.0 M with 2 MiB).
-        prefetch: the maximum bytes that the consumer fetches ahead of the records that you have read.
+        fetch_max_bytes, max_partition_fetch_bytes: the maximum size in bytes of one response, and of one partition
+            in a response. The first batch of a response is always whole, even if it is larger. Larger responses lower
+            the throughput: several fetches are in flight at a time, but with large responses the broker and the client
+            take turns (1.6 M records/s with 8 MiB, 3.0 M with 2 MiB).
+        prefetch: the maximum number of bytes that the consumer fetches ahead of the records that you have read.
         max_poll_records: the maximum number of records that one `poll` returns, and that an iteration with a group
             takes at a time.
         commit: when a consumer with a group commits. With "at_least_once" (the default), it commits processed records;
@@ -402,7 +402,7 @@ class Consumer(Generic[K, V]):
     def caught_up(self) -> bool:
         """Return whether every record of the assigned partitions has been returned, as of each partition's last fetch.
 
-        The end of a partition that has not been fetched yet is looked up now. The result is False if no partition is
+        If a partition has not been fetched yet, this call looks up its end. The result is False if no partition is
         assigned.
         """
         positions = self._assignment.of(())

@@ -84,9 +84,9 @@ class MirrorClient:
 
         Each offset is that of the next record to read. The result maps each partition of a copy to its translated
         offset. A reader that continues from the translated offsets skips no unread records. The translation is exact
-        for recently copied records. For older records, the translated offset may be too low, so that the reader reads
-        some records again. Raises UnknownTopicError for a partition that is not copied, or for an offset that the
-        mirror can't translate.
+        for records that the mirror copied in the last hour. For older records, the translated offset may be too low,
+        so the reader reads some records again. Raises UnknownTopicError for a partition that is not copied, or for an
+        offset that the mirror can't translate.
         """
         if self._redis is not None and (found := self._redis.translate(flow, positions)) is not None:
             return found

@@ -39,7 +39,7 @@ class RecordMetadata(NamedTuple):
 class Delivery:
     """The future outcome of one `send()`. Only a producer creates deliveries.
 
-    Within `delivery_timeout` of the send, the outcome is known: a RecordMetadata or an OttlaError.
+    The outcome, a RecordMetadata or an OttlaError, is known within `delivery_timeout` of the send.
     """
 
     __slots__ = ("_batch", "_index", "_timestamp")

@@ -88,11 +88,11 @@ class Producer(Generic[K, V]):
         compression: "none", "gzip", "snappy", "lz4" or "zstd". Batches stay compressed on disk and on the way to the
             consumer.
         linger: seconds that a record waits for other records to join its batch.
-        batch_size: the maximum bytes of a batch before compression; a larger record gets its own batch.
-        buffer_memory: the maximum bytes of all unacknowledged batches plus the in-flight requests that carry them; at
-            least batch_size. `send` waits while the buffer is full.
-        max_request_size: the maximum bytes of a record, and of a request, which may carry batches of many partitions.
-            It can be at most 16 MiB.
+        batch_size: the maximum size in bytes of a batch before compression; a larger record gets its own batch.
+        buffer_memory: the maximum total size in bytes of all unacknowledged batches and of the in-flight requests that
+            carry them; at least batch_size. `send` waits while the buffer is full.
+        max_request_size: the maximum size in bytes of a record, and of a request, which may carry batches of many
+            partitions. It can be at most 16 MiB.
         delivery_timeout: the maximum seconds from `send` to the outcome; at least linger + request_timeout.
         request_timeout: seconds to wait for a broker's response to a request.
         max_block: the maximum seconds that `send` waits for metadata or for space in the buffer.
@@ -355,7 +355,9 @@ class Producer(Generic[K, V]):
         self._transactions().abort()
 
     def transaction(self, consumer: GroupMember | None = None) -> Transaction:
-        """Return a context manager for one transaction: the block commits at its end, and aborts if it raises.
+        """Return a context manager for one transaction.
+
+        The transaction commits when the `with` block ends, and aborts if the block raises:
 
             producer = ottla.Producer(transactional_id="totals-1", topic="totals")
             with producer, ottla.Consumer("orders", group="totals", commit="manual") as consumer:

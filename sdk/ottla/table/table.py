@@ -180,9 +180,9 @@ class Table(Generic[K, V]):
         return ((key, read_value(self._view.topic, self._read, key, entry)) for key, entry in found)
 
     def watch(self, key: K | None = None) -> Watch[K, V]:
-        """Start the table, and return an iterator over future changes of one key or, by default, of all keys.
+        """Start the table, and return an iterator over future changes to one key or, by default, to all keys.
 
-        If you iterate slowly, several changes of one key are merged into one change. Changes during loading are
+        If you iterate slowly, several changes to the same key are merged into one change. Changes during loading are
         included. To start from the current content, call `watch` first, then `items`. The iterator waits for changes,
         and ends when the table is closed.
         """

@@ -19,7 +19,7 @@ _KAFKA_PORT: Final = 9092
 class BrokerConfig:
     node_id: int = -1  # -1: what the data directory says, or else the controller hands one out
     cluster_id: str = "ottla"
-    data_dir: Path = Path("data")  # directory of the logs and the broker's identity; each broker needs its own
+    data_dir: Path = Path("data")  # directory for the logs and the broker's identity; each broker needs its own
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
     admin_port: int = 9750

@@ -40,8 +40,8 @@ Group = Annotated[
         "--group",
         "-g",
         metavar="GROUP",
-        help="Read as a member of this group until Ctrl-C or -n. Begin at the committed offsets, or at --from "
-        "(start or end) in partitions that have none, and commit the printed records.",
+        help="Read as a member of this group until Ctrl-C, or until -n records have been read. Begin at the committed "
+        "offsets, or at --from (start or end) in partitions that have none, and commit the printed records.",
     ),
 ]
 Template = Annotated[

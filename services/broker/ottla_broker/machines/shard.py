@@ -73,9 +73,10 @@ def mismatch(log_end_offset: int, expected_offset: int) -> OttlaError:
 
 
 def _fenced(stored: StoredFence, owner: ShardFence, hint: str) -> OttlaError:
-    known = f"epoch {stored.fence.epoch} of incarnation {stored.fence.incarnation}" if stored.exists else "no fence"
+    fence = stored.fence
+    known = f"is fenced at epoch {fence.epoch} by incarnation {fence.incarnation}" if stored.exists else "has no fence"
     return OttlaError(
         ErrorCode.SHARD_FENCED,
-        f"the shard has {known}, but the caller has epoch {owner.epoch} of incarnation {owner.incarnation}",
+        f"the shard {known}, but the caller has epoch {owner.epoch} and incarnation {owner.incarnation}",
         hint=hint,
     )

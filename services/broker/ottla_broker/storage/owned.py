@@ -97,7 +97,7 @@ def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, confi
     has_producer = header.producer_id >= 0 and header.producer_epoch >= 0 and header.base_sequence < 0
     if _is_fence(header) and bits == CONTROL:
         if fence_of(batch) != owner:
-            raise OttlaError(ErrorCode.INVALID_RECORD, "the fence does not belong to the owner that appends it")
+            raise OttlaError(ErrorCode.INVALID_RECORD, "the fence names a different owner than the one appending it")
     elif (bits, header.producer_id) == (0, NO_PRODUCER_ID) or (bits == TRANSACTIONAL and has_producer):
         if config.compacts:
             check_keys(batch)

@@ -129,7 +129,9 @@ class Segment:
             _logger.warning("%s; rebuilding the index from its segment", error)
             return self.rebuild_indexes()
         if not self._confirms(indexes.last_entry()):
-            _logger.warning("the index of %s points between batches; rebuilding it", self.path)
+            _logger.warning(
+                "the last index entry of %s does not match the batch at its position; rebuilding the index", self.path
+            )
             return self.rebuild_indexes()
         start = indexes.last_entry().position
         if start:

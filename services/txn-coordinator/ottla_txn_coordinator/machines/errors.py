@@ -43,7 +43,8 @@ def wrong_state(transactional_id: str, state: TransactionState, action: str, cau
     return OttlaError(
         ErrorCode.INVALID_TXN_STATE,
         f"the transaction of {shown(transactional_id)} is {state.value}{reason} and can't be {action}",
-        hint="begin a transaction and add partitions or offsets first; the outcome of a transaction can't be changed",
+        hint="if no transaction is open, begin one and add partitions or offsets; if it has already ended, its outcome "
+        "can't be changed",
     )
 
 

@@ -43,7 +43,8 @@ def test_only_the_owner_appends() -> None:
     assert refused(NO_FENCE, OWNER, END, is_fence=False) == ErrorCode.SHARD_FENCED
     check_owner(STORED, OWNER)
     with pytest.raises(
-        OttlaError, match="the shard has epoch 3 of incarnation 700, but the caller has epoch 4 of incarnation 800"
+        OttlaError,
+        match="the shard is fenced at epoch 3 by incarnation 700, but the caller has epoch 4 and incarnation 800",
     ):
         check_owner(STORED, NEWER)
 

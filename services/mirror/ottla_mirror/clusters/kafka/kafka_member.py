@@ -104,7 +104,7 @@ class KafkaMember:
             with kafka_errors():
                 found = sorted(filter(self._pattern.fullmatch, self._admin.list_topics(timeout=CALL_S).topics))
         except OttlaError as error:
-            logger.info("can't look for copied topics right now, retrying: %s", error)
+            logger.info("can't look up the copied topics at the moment, retrying: %s", error)
             return
         if found and found != self._topics:
             self._topics = found
