@@ -19,7 +19,7 @@ import ottla_broker.__main__
 import ottla_broker.kafka.network.inbound
 import ottla_broker.machines.producers
 import ottla_broker.replication.high_watermark_waiters
-import ottla_broker.replication.leader_role
+import ottla_broker.replication.leading
 import ottla_broker.storage.log_dir
 import ottla_broker.storage.producer_history
 import ottla_controller.__main__
@@ -48,7 +48,7 @@ def _truncation_by_high_watermark() -> None:
     def retire(self: Any, partition: Partition) -> None:
         become_follower(self, partition)
         if self.leader_id is not None:
-            self.log.truncate_to(self.high_watermark)
+            self.log.truncate_to(self.offsets.high_watermark)
 
     put_in_place(Replica, "_retire", retire)
 
@@ -66,7 +66,7 @@ def _isr_without_compare_and_set() -> None:
 
 def _no_epoch_check() -> None:
     """A leader asks no follower in which epoch its log ends, and nobody which epoch it knows (rules 2 and 5)."""
-    put_in_place(ottla_broker.replication.leader_role, "find_divergence", lambda *_: None)
+    put_in_place(ottla_broker.replication.leading, "find_divergence", lambda *_: None)
     put_in_place(Replica, "check_epoch", lambda *_: None)
 
 

@@ -14,7 +14,7 @@ from tests.growth.verdict import Verdict
 
 from ottla_broker.machines.producers import Producers
 from ottla_broker.maintenance import Maintenance
-from ottla_broker.replication.follower_role import FollowerRole
+from ottla_broker.replication.following import Following
 from ottla_broker.storage.log_dir import LogDir
 from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_group_coordinator.machines.shard import GroupShard
@@ -62,10 +62,10 @@ def _expire_no_group(intact: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remember_each_fetch(intact: Callable[..., Any]) -> Callable[..., Any]:
-    def on_fetched(replica: Any, offset: int, leader_epoch: int, response: Any) -> None:
-        intact(replica, offset, leader_epoch, response)
+    def on_fetched(following: Any, offset: int, response: Any) -> None:
+        intact(following, offset, response)
         if response.records:
-            vars(replica).setdefault("fetched", []).append(offset)
+            vars(following).setdefault("fetched", []).append(offset)
 
     return on_fetched
 
@@ -89,10 +89,10 @@ def _remember_each_record(intact: Callable[..., Any]) -> Callable[..., Any]:
 
 ALONE: Final = Leak(
     "a follower remembers each fetch",
-    FollowerRole,
+    Following,
     "on_fetched",
     _remember_each_fetch,
-    "broker, follower: Replica.fetched",
+    "broker, follower: Following.fetched",
 )
 """This leak shows in one structure and no other."""
 

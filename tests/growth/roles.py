@@ -108,9 +108,9 @@ class Roles:
                 self._threads[thread.ident] = role
 
     def _note_replicas(self, replicas: Replicas, role: str) -> None:
-        for shared in (replicas._context, replicas.consumers, replicas.followers, replicas.deletions):
+        for shared in (replicas._context, replicas.table.consumers, replicas.table.followers, replicas.table.deletions):
             self._by_id[id(shared)] = role
-        for replica in replicas.all():
+        for replica in replicas.table.all():
             self._by_id[id(replica)] = self._by_id[id(replica.log)] = self._prefix + _role_of_replica(replica)
 
 

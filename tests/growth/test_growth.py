@@ -52,7 +52,7 @@ ROLES = {
     "txn-coordinator, owner",
     "txn-coordinator, shard",
 }
-PLANTED_IN_BROKER = Structure("broker, follower", "Replica.fetched", "items")
+PLANTED_IN_BROKER = Structure("broker, follower", "Following.fetched", "items")
 PLANTED_IN_MIRROR = {Structure(f"mirror, {role}", "FlowState.seen", "items") for role in ("leading", "standby")}
 
 

@@ -23,7 +23,7 @@ from ottla_broker.consumer_sessions import ConsumerSessions
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
-from ottla_broker.replication.replica_state import Positions
+from ottla_broker.replication.replica_offsets import Positions
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers, placed_prefix, read_header
@@ -77,7 +77,8 @@ class ReplicaOf:
             older = known is not None and known < self._log.epoch
             raise OttlaError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH, "epoch")
 
-    def check_leader(self, _: int | None) -> None:
+    def led_in(self, known: int | None) -> None:
+        self.check_epoch(known)
         if not self.leads:
             raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "not here")
 

@@ -39,7 +39,7 @@ from tests.scenarios.node import Node, State
 from tests.scenarios.telling import changes, differences, partition_line, role, seen, table
 from tests.scenarios.world import Produce, World, listed, records_in
 
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.leading import ACKS_ALL
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER
 from ottla_core.rpc.context import RequestContext

@@ -26,7 +26,7 @@ from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.follower_epochs import FollowerEpochs
-from ottla_broker.replication.follower_role import LeaderResponse
+from ottla_broker.replication.following import LeaderResponse
 from ottla_broker.replication.isr_changes import IsrChanges
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
@@ -80,8 +80,9 @@ class SteppedReplicas(Replicas):
         await self._reconcile(image)
 
     def tick(self) -> None:
-        for replica in self.all():
-            replica.on_tick()
+        for replica in self.table.all():
+            if replica.leading is not None:
+                replica.leading.on_tick()
 
 
 class SteppedIsrChanges(IsrChanges):
@@ -155,7 +156,7 @@ class Node:
         self.state = State.DOWN
         await self.replicas.stop()
         if clean:
-            self.log_dir.close(self.replicas.high_watermarks(), now_ms=self._clock.wall_ms())
+            self.log_dir.close(self.replicas.table.high_watermarks(), now_ms=self._clock.wall_ms())
         else:
             self.log_dir.abandon()
         await self._threads.stop()
@@ -250,7 +251,7 @@ class Node:
 
     @property
     def replica(self) -> Replica:
-        return self.replicas.find(PARTITION)
+        return self.replicas.table.find(PARTITION)
 
     @property
     def secret(self) -> bytes:
@@ -262,7 +263,8 @@ class Node:
 
     @property
     def proposal(self) -> IsrProposal | None:
-        return self.replica.proposal
+        leading = self.replica.leading
+        return None if leading is None else leading.proposal
 
     async def hear(self, image: ClusterImage) -> None:
         self.metadata.image = image
@@ -270,7 +272,7 @@ class Node:
 
     def pass_time(self) -> None:
         self.replicas.tick()
-        self.log_dir.checkpoint(self.replicas.high_watermarks())
+        self.log_dir.checkpoint(self.replicas.table.high_watermarks())
 
     async def propose(self) -> None:
         """Raises what the controller answers for all, and TransportError where nothing came back."""
@@ -287,7 +289,7 @@ class Node:
             fetch_offset=replica.log.log_end_offset,
             max_bytes=NEVER,
             last_fetched_epoch=replica.log.epochs.latest,
-            high_watermark=replica.high_watermark,
+            high_watermark=replica.offsets.high_watermark,
             log_start_offset=replica.log.log_start_offset,
         )
         follower = pb.Follower(broker_id=self.id, broker_epoch=self.broker_epoch, secret=self.secret)
@@ -296,13 +298,13 @@ class Node:
         answer = response.partitions[0] if response.partitions else pb.PartitionFetched(high_watermark=-1)
         if answer.error.code:
             raise OttlaError(answer.error.code, answer.error.message)
-        epoch = asked.current_leader_epoch
-        if answer.HasField("diverging_epoch"):
+        following = replica.followed_in(asked.current_leader_epoch)
+        if following is not None and answer.HasField("diverging_epoch"):
             end = answer.diverging_epoch
-            await replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset), answer.log_start_offset)
-        else:
+            await following.on_diverging(EpochStart(end.leader_epoch, end.end_offset), answer.log_start_offset)
+        elif following is not None:
             told = LeaderResponse(answer.records, HighWatermark(answer.high_watermark), answer.log_start_offset)
-            replica.on_fetched(asked.fetch_offset, epoch, told)
+            following.on_fetched(asked.fetch_offset, told)
         return answer
 
     async def consume(self) -> bytes:

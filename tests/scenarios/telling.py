@@ -31,15 +31,15 @@ def seen(node: Node) -> Seen | None:
     if node.state is State.DOWN:
         return None
     replica = node.replica
-    leader = replica.check_leader(None) if replica.leads else None
+    leader = None if replica.leading is None else replica.leading.leader
     return Seen(
         replica.leads,
         replica.leader_id,
         replica.leader_epoch,
         leader.epoch_start_offset if leader else -1,
         leader.isr if leader else (),
-        replica.proposal,
-        replica.high_watermark,
+        node.proposal,
+        replica.offsets.high_watermark,
         replica.log.log_end_offset,
     )
 
@@ -115,7 +115,7 @@ def _registered(broker: Broker) -> str:
 
 def differences(world: World) -> Iterator[str]:
     """Replicas that differ below both their high watermarks. There must never be any."""
-    logs = {n.id: (n.replica.high_watermark, world.replica_records(n)) for n in world.nodes.values() if seen(n)}
+    logs = {n.id: (n.replica.offsets.high_watermark, world.replica_records(n)) for n in world.nodes.values() if seen(n)}
     for one, (one_mark, one_log) in logs.items():
         for other, (other_mark, other_log) in logs.items():
             end = min(one_mark, other_mark)

@@ -13,7 +13,7 @@ from replicas import PARTITION
 from tests.scenarios.controller import Controller
 from tests.scenarios.node import Node, State
 
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.leading import ACKS_ALL
 from ottla_controller.machines.recovery import LogsReport
 from ottla_core.clock import ManualClock
 from ottla_core.records.batch import NO_PRODUCER_ID, iter_headers

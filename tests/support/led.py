@@ -57,7 +57,7 @@ class Led:
 
     def append(self, number: int, value: bytes = b"v") -> int:
         """How many bytes that were."""
-        return self.replicas[self.id(number)].append(values_batch(value)).size_bytes
+        return self.replicas[self.id(number)].led_in(None).append(values_batch(value)).size_bytes
 
     def find(self, partition_id: PartitionId) -> Replica:
         self.looked.append(partition_id.partition)

@@ -15,9 +15,9 @@ from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory, Sessions
 from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_follower
-from ottla_broker.replication.follower_role import LeaderResponse
+from ottla_broker.replication.following import Following, LeaderResponse
+from ottla_broker.replication.leading import Leading, ReplicaContext
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replica_state import ReplicaContext, ReplicaState
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.clock import Clock, ManualClock
 from ottla_core.cluster.image import Partition
@@ -33,7 +33,7 @@ def replica_context(
     clock: Clock,
     threads: DiskThreads,
     on_disk_failure: Callable[[OttlaError], None] = lambda error: None,
-    on_proposal: Callable[[ReplicaState], None] = lambda replica: None,
+    on_proposal: Callable[[Leading], None] = lambda leading: None,
     live: Mapping[int, int] = {},
 ) -> ReplicaContext:
     parked = (FetchPurgatory(), Sessions(), FetchPurgatory(), ConfirmationPurgatory())
@@ -50,7 +50,7 @@ class Brokers:
     clock: ManualClock = field(default_factory=ManualClock)
     live: dict[int, int] = field(default_factory=dict)
     failures: list[OttlaError] = field(default_factory=list)
-    proposals: list[ReplicaState] = field(default_factory=list)
+    proposals: list[Leading] = field(default_factory=list)
     replicas: dict[int, Replica] = field(default_factory=dict)
     around: dict[int, ReplicaContext] = field(default_factory=dict)
     topic: str = "t"
@@ -100,7 +100,7 @@ class Brokers:
             offset,
             max_bytes,
             follower.log.epochs.latest,
-            follower.high_watermark,
+            follower.offsets.high_watermark,
             follower.log.log_start_offset,
             has_readers=True,
         )
@@ -120,19 +120,32 @@ class Brokers:
         response = await fetch_as_follower(request, self.found_on(leader_id), StreamScope())
         self.seen_confirmations[follower_id, leader_id] = response.newest_confirmation
         leader = self.replicas[leader_id]
-        nothing = FetchResult(PARTITION, b"", follower.high_watermark, leader.log.log_start_offset)
+        nothing = FetchResult(PARTITION, b"", follower.offsets.high_watermark, leader.log.log_start_offset)
         [answer] = response.partitions or [nothing]
-        if answer.error is not None and answer.error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            await follower.on_out_of_range(epoch, answer.log_start_offset)
-            return answer
-        if answer.error is not None:
+        is_out_of_range = answer.error is not None and answer.error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        if answer.error is not None and not is_out_of_range:
             raise answer.error
-        if answer.diverging is not None:
-            await follower.on_diverging(epoch, answer.diverging, answer.log_start_offset)
+        following = follower.followed_in(epoch)
+        if following is None:
+            return answer
+        if is_out_of_range:
+            await following.on_out_of_range(answer.log_start_offset)
+        elif answer.diverging is not None:
+            await following.on_diverging(answer.diverging, answer.log_start_offset)
         else:
             told = LeaderResponse(answer.records, answer.high_watermark, answer.log_start_offset)
-            follower.on_fetched(offset, epoch, told)
+            following.on_fetched(offset, told)
         return answer
+
+    def leading(self, broker_id: int) -> Leading:
+        """What that broker leads with."""
+        return self.replicas[broker_id].led_in(None)
+
+    def following(self, broker_id: int) -> Following:
+        """What that broker follows another one with."""
+        following = self.replicas[broker_id].following
+        assert following is not None
+        return following
 
     def found_on(self, leader_id: int) -> Any:
         around = self.around[leader_id]
@@ -155,6 +168,5 @@ class OneReplica:
         assert partition_id == self.replica.id
         return self.replica
 
-    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
-        self.find(partition_id).check_leader(known_epoch)
-        return self.replica
+    def leading(self, partition_id: PartitionId, known_epoch: int | None) -> Leading:
+        return self.find(partition_id).led_in(known_epoch)

@@ -20,7 +20,7 @@ from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
-from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.leading import Leading
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import iter_headers
@@ -41,13 +41,13 @@ class Watched:
     def __init__(self) -> None:
         self.held: list[bool] = []
         self.asked: list[str] = []
-        self.shards: set[Replica] = set()
+        self.shards: set[Leading] = set()
         self.logged_before: dict[str, dict[str, TransactionRecord]] = {}
 
     def logged(self) -> dict[str, TransactionRecord]:
         found: dict[str, TransactionRecord] = {}
         for shard in self.shards:
-            data = shard.log.read(0, 1 << 24, shard.high_watermark)
+            data = shard.log.read(0, 1 << 24, shard.offsets.high_watermark)
             for at, header in iter_headers(data):
                 for _, _, key, value, _ in () if header.is_control else read_records(data[at : at + header.size_bytes]):
                     assert key is not None
@@ -63,15 +63,16 @@ def watched() -> Watched:
 
 @pytest.fixture(scope="module")
 def cluster(watched: Watched) -> Iterator[Cluster]:
-    append, append_owned, write_markers = Replica.append, Replica.append_owned, GroupService.write_txn_markers
+    append, append_owned, write_markers = Leading.append, Leading.append_owned, GroupService.write_txn_markers
 
-    def watched_append(self: Replica, *args: Any, transactional: bool = False, **how: Any) -> Any:
-        if transactional and self.topic not in watched.logged_before:
-            watched.logged_before[self.topic] = watched.logged()
+    def watched_append(self: Leading, *args: Any, transactional: bool = False, **how: Any) -> Any:
+        topic = self.disk.topic
+        if transactional and topic not in watched.logged_before:
+            watched.logged_before[topic] = watched.logged()
         return append(self, *args, transactional=transactional, **how)
 
-    def watched_append_owned(self: Replica, *args: Any) -> Any:
-        if self.topic == "__transaction_state":
+    def watched_append_owned(self: Leading, *args: Any) -> Any:
+        if self.disk.topic == "__transaction_state":
             watched.shards.add(self)
         return append_owned(self, *args)
 
@@ -90,8 +91,8 @@ def cluster(watched: Watched) -> Iterator[Cluster]:
         return asked
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(Replica, "append", watched_append)
-        monkeypatch.setattr(Replica, "append_owned", watched_append_owned)
+        monkeypatch.setattr(Leading, "append", watched_append)
+        monkeypatch.setattr(Leading, "append_owned", watched_append_owned)
         monkeypatch.setattr(GroupService, "write_txn_markers", held_markers)
         for name in ("init_producer", "add_partitions", "add_offsets", "end_txn"):
             monkeypatch.setattr(TxnService, name, noted(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla_broker.replication.replica import Replica
+from ottla_broker.machines.producers import Producers
 from ottla_core.slices import sliced
 
 
@@ -23,9 +23,8 @@ class ActiveProducer(NamedTuple):
     first_offset: int
 
 
-async def active_producers(replica: Replica, *, open_only: bool = False) -> list[ActiveProducer]:
+async def active_producers(producers: Producers, *, open_only: bool = False) -> list[ActiveProducer]:
     """Followers know them as well as the leader does. `open_only`: those with an open transaction."""
-    producers = replica.log.producers
 
     def describe(producer_id: int) -> ActiveProducer | None:
         known = producers.get(producer_id)

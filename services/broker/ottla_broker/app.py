@@ -94,11 +94,11 @@ class _Parts:
             self.metrics,
             ready=self.ready,
             around=around,
-            on_drain=lambda: self.replicas.drain(),
+            on_drain=lambda: self.replicas.table.drain(),
         )
         self.controller, self.coordinators = ControllerPeer(metadata), CoordinatorPeers(metadata)
         self.directory = DataDirectory(
-            config, metadata, self.controller, clock, lambda: self.replicas.high_watermarks()
+            config, metadata, self.controller, clock, lambda: self.replicas.table.high_watermarks()
         )
         self.replicas = Replicas(metadata, self.log_dir, clock, self.threads, self.fail, self._is_registered)
         incarnation = uuid.uuid4().hex
@@ -119,7 +119,7 @@ class _Parts:
             self.verifier,
             self.producer_ids,
             KafkaAddresses(config.host, config.advertised_host, config.kafka),
-            fetch_sessions(self.replicas.consumers),
+            fetch_sessions(self.replicas.table.consumers),
             EncodedTopics(),
             self.log_dir,
             clock,
@@ -129,7 +129,7 @@ class _Parts:
         self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka, unstable=unstable)
         self._serve()
         self.registration = self._registration(incarnation)
-        self.cleaner = LogCleaner(metadata, self.replicas, self._node_id, clock, self.threads)
+        self.cleaner = LogCleaner(metadata, self.replicas.table, self._node_id, clock, self.threads)
         add_metrics(self.metrics, metadata, self.replicas, self.replication)
         add_cleaner_metrics(self.metrics, self.cleaner)
 
@@ -184,7 +184,7 @@ class _Parts:
             self.isr_changes,
             self.producer_ids,
             self.cleaner,
-            Maintenance(config, replicas, self.log_dir, self.clock, threads, self.fail),
+            Maintenance(config, replicas.table, self.log_dir, self.clock, threads, self.fail),
             self.server,
             self.kafka.listener,
             self.replication,

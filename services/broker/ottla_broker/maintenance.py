@@ -11,7 +11,7 @@ from itertools import compress
 from ottla_broker.config import BrokerConfig
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replicas import Replicas
+from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.errors import OttlaError
@@ -29,7 +29,7 @@ class Maintenance:
     def __init__(
         self,
         config: BrokerConfig,
-        replicas: Replicas,
+        replicas: ReplicaTable,
         log_dir: Callable[[], LogDir],
         clock: Clock,
         threads: DiskThreads,
@@ -87,7 +87,7 @@ class Maintenance:
 
         def flush(replica: Replica) -> None:
             if replica.log.is_flush_due(now_ms):
-                replica.start_flush()
+                replica.disk.start_flush()
 
         await sliced(flush, list(self._replicas.flushed_by_time))
 

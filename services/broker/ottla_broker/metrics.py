@@ -21,11 +21,11 @@ MAX_PARTITIONS: Final = 1_000
 
 def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas, replication: Replication) -> None:
     def existing() -> list[Replica]:
-        return list(replicas.all())  # in one step: a scrape has a thread of its own
+        return list(replicas.table.all())  # in one step: a scrape has a thread of its own
 
     gauge = partial(_add_gauge, metrics)
-    gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.all()))
-    gauge("ottla_broker_parked_fetches", "Fetches that are waiting for data.", lambda: replicas.consumers.parked)
+    gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.table.all()))
+    gauge("ottla_broker_parked_fetches", "Fetches that are waiting for data.", lambda: replicas.table.consumers.parked)
     gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in existing()))
     gauge(
         "ottla_broker_under_replicated_partitions",
@@ -104,7 +104,7 @@ def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
     """Add series for every topic that has a replica on this broker; those of other topics disappear."""
 
     def existing() -> list[Replica]:
-        return list(replicas.all())  # in one step: a scrape has its own thread
+        return list(replicas.table.all())  # in one step: a scrape has its own thread
 
     def count(name: str, help_text: str, value: Callable[[Traffic], int]) -> None:
         def read() -> Mapping[tuple[str, ...], float]:

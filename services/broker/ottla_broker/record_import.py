@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.leading import ACKS_ALL
 from ottla_broker.replication.produce import ReplicaAppend, check_client_may_write
 from ottla_broker.replication.replica import Replica
 from ottla_core.errors import ErrorCode, OttlaError
@@ -18,10 +18,11 @@ async def import_records(
 
     Whole batches go in together, or none, but where offsets jump so far that one segment can't hold all: then the first
     of them. What is there already is not appended again. Raises INVALID_REQUEST where the log would
-    begin behind the first, and what `check_client_may_write`, `PendingBytes.take`, `Replica.check_imported` and
-    `Replica.append_imported` raise: then nothing was appended. Raises what `Replica.committed` raises, and
+    begin behind the first, and what `check_client_may_write`, `PendingBytes.take`, `DiskLog.check_imported` and
+    `Leading.append_imported` raise: then nothing was appended. Raises what `Leading.committed` raises, and
     REQUEST_TIMED_OUT: then it is not known.
     """
+    replica.led_in(None)
     check_client_may_write(replica.topic)
     if log_start_offset > read_header(records).base_offset:
         text = f"the log can't begin at {log_start_offset}, after the start of the first batch"
@@ -29,22 +30,23 @@ async def import_records(
     replica.pending_bytes.take(len(records))
     try:
         async with asyncio.timeout(timeout_s):
-            await replica.check_imported(records)
+            await replica.disk.check_imported(records)
             repeated, at = await _repeated(replica, records)
+            leading = replica.led_in(None)
             if at < len(records):
-                appended = replica.append_imported(records[at:], repeated or expected_offset)
+                appended = leading.append_imported(records[at:], repeated or expected_offset)
                 next_offset = appended.last_offset + 1
-                await ReplicaAppend(replica, appended, ACKS_ALL, replica.leadership).acknowledged()
+                await ReplicaAppend(leading, appended, ACKS_ALL).acknowledged()
             else:
                 next_offset = repeated
-                await replica.committed(next_offset, replica.leadership)
+                await leading.committed(next_offset)
     except TimeoutError:
         text = f"{replica} has not replicated the batches imported from offset {expected_offset} on"
         raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, text, hint="send the same batches again") from None
     finally:
         replica.pending_bytes.give_back(len(records))
     if log_start_offset > replica.log.log_start_offset:
-        replica.begin_at(log_start_offset)
+        replica.led_in(None).begin_at(log_start_offset)
     return next_offset
 
 
@@ -57,7 +59,7 @@ async def _repeated(replica: Replica, records: bytes) -> tuple[int, int]:
     if not log.log_start_offset <= first < log.log_end_offset:
         return 0, 0
     next_offset = at = 0
-    stored = await replica.read_back(first, len(records))
+    stored = await replica.disk.read_back(first, len(records))
     for (position, header), (_, own) in zip(iter_headers(records), iter_headers(stored), strict=False):
         if (own.base_offset, own.crc) != (header.base_offset, header.crc):
             break

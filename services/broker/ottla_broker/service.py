@@ -80,7 +80,7 @@ class BrokerService:
         verifier: TransactionVerifier,
     ) -> None:
         self._replicas = replicas
-        self._sessions = ConsumerSessions(replicas.consumers)
+        self._sessions = ConsumerSessions(replicas.table.consumers)
         self._metadata = metadata
         self._log_dir = log_dir
         self._addresses = addresses
@@ -91,7 +91,7 @@ class BrokerService:
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
         check_acks(request.acks)
-        acks, produce = request.acks, Produce(self._replicas.leader, request.acks, self._transaction_of(request))
+        acks, produce = request.acks, Produce(self._replicas.table.find, request.acks, self._transaction_of(request))
         results = [produce.append(_id_of(p), _epoch_of(p), p.records) for p in request.partitions]
         if produce.waits:
             del request
@@ -129,7 +129,7 @@ class BrokerService:
         rack = "" if request.from_follower else request.rack
         closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
         consumers = Consumers(
-            self._replicas, closest, any_replica=request.from_follower, read_committed=request.read_committed
+            self._replicas.table, closest, any_replica=request.from_follower, read_committed=request.read_committed
         )
         limits = FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request))
         named = (_request_of(p, request) for p in request.partitions)
@@ -150,7 +150,7 @@ class BrokerService:
     async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         """A method of its own: its frames' memory is not used up by consumers that are slow to take their responses."""
         self._follower_epochs.check(request.follower, context)
-        fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas, context.stream)
+        fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas.table, context.stream)
         session = pb.FetchSession(id=request.follower.session.id, responses=fetched.responses)
         response = pb.FetchResponse(newest_confirmation=fetched.newest_confirmation, session=session)
         return self._add_fetched(response, fetched.partitions, context)
@@ -190,12 +190,12 @@ class BrokerService:
             topic_id=requested.topic_id, partition=requested.partition, offset=-1, timestamp_ms=-1
         )
         try:
-            replica = self._replicas.leader(_id_of(requested), _epoch_of(requested))
-            found = await replica.offset_for_time(requested.timestamp_ms, read_committed=read_committed)
+            leading = self._replicas.table.leading(_id_of(requested), _epoch_of(requested))
+            found = await leading.offset_for_time(requested.timestamp_ms, read_committed=read_committed)
         except OttlaError as error:
             response.error.CopyFrom(error_message(error))
             return response
-        response.leader_epoch = replica.leader_epoch
+        response.leader_epoch = leading.epoch
         if found is not None:
             response.offset, response.timestamp_ms = found.offset, found.timestamp_ms
         return response
@@ -213,8 +213,8 @@ class BrokerService:
             topic_id=requested.topic_id, partition=requested.partition, low_watermark=-1
         )
         try:
-            replica = self._replicas.leader(_id_of(requested), None)
-            response.low_watermark = await delete_records(replica, requested.before_offset, deadline)
+            leading = self._replicas.table.leading(_id_of(requested), None)
+            response.low_watermark = await delete_records(leading, requested.before_offset, deadline)
         except OttlaError as error:
             response.error.CopyFrom(error_message(error))
         return response
@@ -225,7 +225,8 @@ class BrokerService:
         sizes = self._log_dir().sizes()
         log_dir = pb.LogDir(path=sizes.path, total_bytes=sizes.total_bytes, usable_bytes=sizes.usable_bytes)
         topic_ids = [TopicId(each) for each in request.topic_ids]
-        replicas = self._replicas.of_topics(topic_ids) if topic_ids else list(self._replicas.all())
+        table = self._replicas.table
+        replicas = table.of_topics(topic_ids) if topic_ids else list(table.all())
         log_dir.partitions.extend(await sliced(_log_dir_partition, replicas))
         return pb.DescribeLogDirsResponse(log_dirs=[log_dir])
 
@@ -273,7 +274,7 @@ class BrokerService:
         end = pb.EpochEnd(leader_epoch=-1, end_offset=-1)
         response = pb.EpochEndOfPartition(topic_id=requested.topic_id, partition=requested.partition)
         try:
-            log = self._replicas.leader(_id_of(requested), _epoch_of(requested)).log
+            log = self._replicas.table.leading(_id_of(requested), _epoch_of(requested)).log
             found = log.epochs.end_offset_for(requested.leader_epoch, log.log_end_offset)
             end = pb.EpochEnd(leader_epoch=found.epoch, end_offset=found.start_offset)
         except OttlaError as error:
@@ -303,7 +304,7 @@ class BrokerService:
         response = pb.ImportRecordsResponse(next_offset=-1)
         try:
             response.next_offset = await import_records(
-                self._replicas.leader(_id_of(request), None),
+                self._replicas.table.find(_id_of(request)),
                 request.expected_next_offset,
                 request.records,
                 request.log_start_offset,
@@ -321,11 +322,11 @@ class BrokerService:
     async def shard_append(self, request: pb.ShardAppendRequest, context: RequestContext) -> pb.ShardAppendResponse:
         response = pb.ShardAppendResponse(base_offset=-1)
         try:
-            replica = self._replicas.leader(_id_of(request), request.leader_epoch)
+            replica = self._replicas.table.find(_id_of(request))
+            leading = replica.led_in(request.leader_epoch)
             try:
                 response.base_offset = await append_to_shard(
-                    replica,
-                    request.leader_epoch,
+                    leading,
                     request.kind,
                     ShardFence(request.shard_epoch, request.incarnation),
                     request.expected_next_offset,
@@ -333,7 +334,8 @@ class BrokerService:
                     timeout_s=request.timeout_ms / 1000,
                 )
             finally:
-                response.high_watermark, response.log_end_offset = replica.high_watermark, replica.log.log_end_offset
+                response.high_watermark = replica.offsets.high_watermark
+                response.log_end_offset = replica.log.log_end_offset
                 response.current_leader_epoch, stored = replica.leader_epoch, replica.log.fence
                 if stored.exists:
                     response.current_fence.CopyFrom(
@@ -354,8 +356,8 @@ class BrokerService:
             MarkersToWrite(_end_of(each.marker), list(map(_id_of, each.partitions))) for each in request.markers
         ]
         check_markers(requested)
-        leader = partial(self._replicas.leader, known_epoch=None)
-        written = await write_markers(leader, requested, timeout_s=request.timeout_ms / 1000)
+        leading = partial(self._replicas.table.leading, known_epoch=None)
+        written = await write_markers(leading, requested, timeout_s=request.timeout_ms / 1000)
         return pb.WriteTxnMarkersResponse(
             markers=[
                 pb.MarkerWritten(partitions=[Error() if e is None else error_message(e) for e in errors])
@@ -372,11 +374,11 @@ class BrokerService:
 
     async def _producers_of(self, requested: pb.PartitionOfLog, *, open_only: bool) -> pb.PartitionProducers:
         try:
-            replica = self._replicas.leader(_id_of(requested), None)
+            leading = self._replicas.table.leading(_id_of(requested), None)
         except OttlaError as error:
             return pb.PartitionProducers(error=error_message(error))
-        producers = await active_producers(replica, open_only=open_only)
-        _, last_stable_offset, high_watermark = replica.positions
+        producers = await active_producers(leading.log.producers, open_only=open_only)
+        _, last_stable_offset, high_watermark = leading.offsets.positions
         return pb.PartitionProducers(
             high_watermark=high_watermark,
             last_stable_offset=last_stable_offset,
@@ -388,7 +390,7 @@ class BrokerService:
         owner = ShardFence(request.shard_epoch, request.incarnation)
         deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
         try:
-            replica = self._replicas.leader(_id_of(request), request.leader_epoch)
+            replica = self._replicas.table.find(_id_of(request))
             response.high_watermark = await check_fence(
                 replica, request.leader_epoch, owner, request.next_offset, deadline
             )

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.transactions import TransactionEnd
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.leading import ACKS_ALL, Leading
 from ottla_broker.replication.produce import ReplicaAppend, check_client_may_write, without_traces
-from ottla_broker.replication.replica import Replica
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.slices import Slice
@@ -43,11 +42,11 @@ def check_markers(requested: Sequence[MarkersToWrite]) -> None:
 
 
 async def write_markers(
-    leader: Callable[[PartitionId], Replica], requested: Sequence[MarkersToWrite], *, timeout_s: float
+    leading: Callable[[PartitionId], Leading], requested: Sequence[MarkersToWrite], *, timeout_s: float
 ) -> list[list[OttlaError | None]]:
     """Write them in their order; for each partition None once its marker is below the high watermark, or the error.
 
-    REQUEST_TIMED_OUT and what else `Replica.committed` raises: the marker may be there. An internal topic is
+    REQUEST_TIMED_OUT and what else `Leading.committed` raises: the marker may be there. An internal topic is
     INVALID_TOPIC_EXCEPTION: the owner of a shard writes its markers.
     """
     deadline = asyncio.get_running_loop().time() + timeout_s
@@ -57,7 +56,7 @@ async def write_markers(
         appended.append([])
         for partition_id in partitions:
             await slice_.rest()
-            appended[-1].append(_append(leader, partition_id, end))
+            appended[-1].append(_append(leading, partition_id, end))
     errors: list[list[OttlaError | None]] = []
     for of_marker in appended:  # one after the other: they wait for nothing but time, and until the same moment
         errors.append([])
@@ -68,12 +67,12 @@ async def write_markers(
 
 
 def _append(
-    leader: Callable[[PartitionId], Replica], partition_id: PartitionId, end: TransactionEnd
+    leading: Callable[[PartitionId], Leading], partition_id: PartitionId, end: TransactionEnd
 ) -> ReplicaAppend | OttlaError:
     try:
-        replica = leader(partition_id)
-        check_client_may_write(replica.topic)
-        return ReplicaAppend(replica, replica.append_marker(end), ACKS_ALL, replica.leadership)
+        led = leading(partition_id)
+        check_client_may_write(led.disk.topic)
+        return ReplicaAppend(led, led.append_marker(end), ACKS_ALL)
     except OttlaError as error:
         return without_traces(error)
 
@@ -87,8 +86,8 @@ async def _acknowledged(append: ReplicaAppend | OttlaError, deadline: float) -> 
     except TimeoutError:
         return OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{append.replica} has the marker at offset {append.appended.last_offset}, but its high watermark is still "
-            f"at {append.replica.high_watermark}",
+            f"{append.leading} has the marker at offset {append.appended.last_offset}, but its high watermark is still "
+            f"at {append.leading.offsets.high_watermark}",
             hint="send the marker again",
         )
     except OttlaError as error:

@@ -315,9 +315,13 @@ def marker_cleaned(found: PowerFindings) -> None:
         aim.until(lambda: aim.replica(0).leads, "the broker to lead again")
         replica = aim.replica(0)
         try:
-            until(lambda: replica.last_stable_offset >= replica.high_watermark, "the last stable offset", 10.0)
+            until(
+                lambda: replica.offsets.last_stable_offset >= replica.offsets.high_watermark,
+                "the last stable offset",
+                10.0,
+            )
         except TimeoutError:
-            at = replica.last_stable_offset, replica.high_watermark
+            at = replica.offsets.last_stable_offset, replica.offsets.high_watermark
             found.add("lso_stuck", f"nothing is open, and the log is stable up to {at[0]} of {at[1]}")
 
 
@@ -366,7 +370,12 @@ def later_sequence_first(found: PowerFindings) -> None:
                 )
                 try:
                     appended = append(
-                        replica, records, 1, Slice(60.0), ProducedTransaction(f"x{version}", version, verifier)
+                        replica,
+                        replica.led_in(None),
+                        records,
+                        1,
+                        Slice(60.0),
+                        ProducedTransaction(f"x{version}", version, verifier),
                     )
                     if isinstance(appended, asyncio.Future):
                         await appended
@@ -400,7 +409,7 @@ def giant_batch(found: PowerFindings) -> None:
         aim.put({"first": "x"})
 
         async def take() -> None:
-            aim.replica(leader).append(batch, -1)
+            aim.replica(leader).led_in(None).append(batch, -1)
 
         cluster.run(take())
         aim.put({"noise": "gone"})
@@ -441,7 +450,7 @@ def deleted_below_a_transaction(found: PowerFindings) -> None:
             producer.send(0).result(_LIMIT_S)
             aim.put({f"k{n}": "v" for n in range(20)})
             start = aim.admin.topics.delete_records(TOPIC, {0: 10})[0]
-            stable = aim.replica(0).last_stable_offset
+            stable = aim.replica(0).offsets.last_stable_offset
             producer.commit_transaction()
         if stable < start:
             found.add("lso_stuck", f"the log starts at {start}, and is stable up to {stable}")

@@ -12,16 +12,16 @@ from typing import Final
 from tests.faults.power.worker_mutants import WORKER_MUTANTS
 from tests.faults.put_in_place import put_in_place
 
-import ottla_broker.replication.leader_role
+import ottla_broker.replication.leading
 import ottla_broker.storage.recovery
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
 from ottla_broker.machines.first_sequences import FirstSequences
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, LogEndOffset, RecoveryPoint
 from ottla_broker.machines.partition import find_divergence
 from ottla_broker.machines.producers import Producers
-from ottla_broker.replication.follower_role import FollowerRole
+from ottla_broker.replication.following import Following
 from ottla_broker.replication.pending import _Pending
-from ottla_broker.replication.replica_state import ReplicaState
+from ottla_broker.replication.replica_offsets import ReplicaOffsets
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.segment import Segment
@@ -29,13 +29,14 @@ from ottla_broker.storage.segment import Segment
 
 def _ended_transactions_kept_by_followers() -> None:
     """Only leaders forget the transactions whose ends every replica knows."""
-    forget = ReplicaState._forget_ended_transactions
+    on_step = ReplicaOffsets.on_step
 
-    def forget_as_leader(self: ReplicaState) -> None:
-        if getattr(self, "_leader", None) is not None:
-            forget(self)
+    def on_step_and_forget(self: ReplicaOffsets, high_watermark: HighWatermark, passed_bytes: int) -> None:
+        self._log.producers.transactions.forget_below(high_watermark)
+        on_step(self, high_watermark, passed_bytes)
 
-    put_in_place(ReplicaState, "_forget_ended_transactions", forget_as_leader)
+    put_in_place(ReplicaOffsets, "on_step", on_step_and_forget)
+    put_in_place(ReplicaOffsets, "_forget_ended_transactions", lambda self: None)
 
 
 def _last_stable_offset_below_the_log_start() -> None:
@@ -89,19 +90,19 @@ def _emptied_log_counts_as_in_sync() -> None:
     """A follower without an epoch, whose log ends after its leader's, is not truncated: it counts as in sync once the
     leader's log has grown to its end."""
     _emptied_log_forgets_its_epoch()
-    find, begin_anew = find_divergence, FollowerRole.on_out_of_range
+    find, begin_anew = find_divergence, Following.on_out_of_range
 
     def find_by_epochs(
         epochs: LeaderEpochs, log_end_offset: LogEndOffset, last_epoch: int, fetch_offset: int
     ) -> EpochStart | None:
         return None if last_epoch == NO_EPOCH else find(epochs, log_end_offset, last_epoch, fetch_offset)
 
-    async def on_out_of_range(self: FollowerRole, leader_epoch: int, leader_start: int) -> None:
-        if leader_start > self.log.log_end_offset:
-            await begin_anew(self, leader_epoch, leader_start)
+    async def on_out_of_range(self: Following, leader_start: int) -> None:
+        if leader_start > self._disk.log.log_end_offset:
+            await begin_anew(self, leader_start)
 
-    put_in_place(ottla_broker.replication.leader_role, "find_divergence", find_by_epochs)
-    put_in_place(FollowerRole, "on_out_of_range", on_out_of_range)
+    put_in_place(ottla_broker.replication.leading, "find_divergence", find_by_epochs)
+    put_in_place(Following, "on_out_of_range", on_out_of_range)
 
 
 def _later_sequence_taken_first() -> None:

@@ -13,7 +13,7 @@ from tests.faults.compacted.phases import KillPoint
 from tests.faults.put_in_place import put_in_place
 
 from ottla_broker.peers.transactions import TransactionVerifier
-from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.leading import Leading
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.broker_log import BrokerShardLog
 from ottla_core.coordination.shard import Entry
@@ -110,7 +110,7 @@ def _watch_markers(point: KillPoint) -> None:
 
 
 def _watch_broker(point: KillPoint) -> None:
-    append_marker, verify = Replica.append_marker, TransactionVerifier.verify
+    append_marker, verify = Leading.append_marker, TransactionVerifier.verify
 
     def watched_marker(self: Any, end: Any) -> Any:
         point.pass_by("before marker")
@@ -123,5 +123,5 @@ def _watch_broker(point: KillPoint) -> None:
         await verify(self, *of)
         point.pass_by("after verification")
 
-    put_in_place(Replica, "append_marker", watched_marker)
+    put_in_place(Leading, "append_marker", watched_marker)
     put_in_place(TransactionVerifier, "verify", watched_verify)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.faults.put_in_place import put_in_place
 
-from ottla_broker.replication.follower_role import FollowerRole
+from ottla_broker.replication.following import Following
 from ottla_core.model import INTERNAL_TOPICS
 from ottla_core.records.batch import iter_headers
 from ottla_txn_coordinator.marker_calls import MarkerCalls
@@ -18,15 +18,15 @@ _LOOK_S = 0.02
 
 def hold_markers(file: Path) -> None:
     """What comes before a marker is copied; the marker, and what comes after it, is not."""
-    on_fetched = FollowerRole.on_fetched
+    on_fetched = Following.on_fetched
 
-    def without_markers(self: Any, offset: int, leader_epoch: int, response: Any) -> None:
-        if file.exists() and self.topic not in INTERNAL_TOPICS:
+    def without_markers(self: Any, offset: int, response: Any) -> None:
+        if file.exists() and self._disk.topic not in INTERNAL_TOPICS:
             end = next((at for at, header in iter_headers(response.records) if header.is_control), None)
             response = response._replace(records=response.records[:end])
-        on_fetched(self, offset, leader_epoch, response)
+        on_fetched(self, offset, response)
 
-    put_in_place(FollowerRole, "on_fetched", without_markers)
+    put_in_place(Following, "on_fetched", without_markers)
 
 
 def hold_marker_calls(file: Path) -> None:

@@ -18,6 +18,7 @@ from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.replication.produce
 from ottla_broker.machines.transactions import TransactionEnd
+from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.produce import append
 from ottla_broker.replication.replica import Replica
 from ottla_broker.service import BrokerService
@@ -95,12 +96,12 @@ def _again(replays: Replays, service: Any, name: str, version: Callable[[Any], i
 
 
 def _append_again(replays: Replays) -> None:
-    def twice(replica: Any, records: Any, acks: int, slice_: Any, transaction: Any = None) -> Any:
+    def twice(replica: Replica, leading: Leading, records: Any, acks: int, slice_: Any, transaction: Any = None) -> Any:
         copy = bytes(records)
-        appended = append(replica, records, acks, slice_, transaction)
+        appended = append(replica, leading, records, acks, slice_, transaction)
 
         async def again() -> None:
-            once_more = append(replica, copy, acks, Slice(), transaction)
+            once_more = append(replica, replica.led_in(None), copy, acks, Slice(), transaction)
             if isinstance(once_more, asyncio.Future):
                 await once_more
 
@@ -114,20 +115,20 @@ def _append_again(replays: Replays) -> None:
 
 def _write_old_markers(replays: Replays) -> None:
     """What a txn-coordinator that was replaced has sent comes once more when its successor has been there (rule 36)."""
-    append_marker = Replica.append_marker
+    append_marker = Leading.append_marker
     last: dict[tuple[Any, int], TransactionEnd] = {}
 
-    def remembered(self: Any, end: TransactionEnd) -> Any:
+    def remembered(self: Leading, end: TransactionEnd) -> Any:
         appended = append_marker(self, end)
         former = last.get((self.id, end.producer_id))
         last[self.id, end.producer_id] = end
         if former is not None and former.marker.coordinator_epoch < end.marker.coordinator_epoch:
 
             async def again() -> None:
-                append_marker(self, former)
+                append_marker(self.present(), former)
 
             for delay_s in _OLD_MARKER_S:
                 replays.later(delay_s, again)
         return appended
 
-    put_in_place(Replica, "append_marker", remembered)
+    put_in_place(Leading, "append_marker", remembered)

@@ -51,10 +51,11 @@ def _at_the_last_sealed(original, self, until):
     return True
 
 
-def _as_the_leader_says(original, self, leader_epoch, leader_end, leader_start):
-    if leader_end.epoch >= 0 and self.log.log_start_offset == self.log.log_end_offset:
-        leader_end = leader_end._replace(start_offset=self.log.log_end_offset)
-    return original(self, leader_epoch, leader_end, leader_start)
+def _as_the_leader_says(original, self, leader_end, leader_start):
+    log = self._disk.log
+    if leader_end.epoch >= 0 and log.log_start_offset == log.log_end_offset:
+        leader_end = leader_end._replace(start_offset=log.log_end_offset)
+    return original(self, leader_end, leader_start)
 
 
 def _by_where_it_ends_alone(original, epochs, log_end_offset, last_epoch, fetch_offset):
@@ -99,7 +100,7 @@ STORIES = (
         "emptied-follower-joins-the-isr",
         "A follower without a leader epoch counted as in sync once its leader's end came to its own, with nothing of "
         "what was written: acknowledged records were lost in a clean election",
-        instead_of("ottla_broker.replication.leader_role:find_divergence", _known_by_epochs_alone),
+        instead_of("ottla_broker.replication.leading:find_divergence", _known_by_epochs_alone),
     ),
     Story(
         "offline-compaction-of-an-open-transaction",
@@ -135,8 +136,8 @@ STORIES = (
         "emptied-follower-took-an-epoch-of-another-offset",
         "An emptied follower took the epoch that its leader named as that of its own offset, though others lay in "
         "between: it could never follow again",
-        instead_of("ottla_broker.replication.follower_role:FollowerRole.on_diverging", _as_the_leader_says),
-        instead_of("ottla_broker.replication.leader_role:find_divergence", _by_where_it_ends_alone),
+        instead_of("ottla_broker.replication.following:Following.on_diverging", _as_the_leader_says),
+        instead_of("ottla_broker.replication.leading:find_divergence", _by_where_it_ends_alone),
     ),
     Story(
         "gaps-of-a-copy-taken-for-losses",

@@ -19,11 +19,11 @@ def _asserted(original, self, leader_epoch):
 
 
 def _moved_in_silence(original, self, event):
-    context, self._context = self._context, replace(self._context, on_role_change=lambda replica: None)
+    on_role_change, self._on_role_change = self._on_role_change, lambda replica: None
     try:
         original(self, event)
     finally:
-        self._context = context
+        self._on_role_change = on_role_change
 
 
 def _only_what_is_foreseen(original, self, assignment, error):
@@ -97,7 +97,7 @@ STORIES = (
     Story(
         "two-threads-in-one-log",
         "A partition that waited for its disk was tried again at the same time: two threads were in one log",
-        skipped("ottla_broker.replication.replica_state:ReplicaState.is_in_a_thread", False),
+        skipped("ottla_broker.replication.disk_log:DiskLog.is_in_a_thread", False),
     ),
     Story(
         "restored-store-is-believed",

@@ -7,10 +7,12 @@ from typing import Any
 from tests.regressions.injection import instead_of, skipped
 from tests.regressions.story import Story
 
+_OFFSETS = "ottla_broker.replication.replica_offsets:ReplicaOffsets"
 
-def _forgets_while_it_leads(original: Any, self: Any) -> None:
-    if self.leads:
-        original(self)
+
+def _forgets_as_a_leader(original: Any, self: Any, high_watermark: int, passed_bytes: int) -> None:
+    self._log.producers.transactions.forget_below(high_watermark)
+    original(self, high_watermark, passed_bytes)
 
 
 def _from_the_first_offset(original: Any, self: Any, log_start_offset: int, high_watermark: int) -> Any:
@@ -114,9 +116,8 @@ STORIES = (
     Story(
         "followers-kept-every-transaction",
         "A follower kept every transaction that had ended in its partition, in memory and in each of its snapshots",
-        instead_of(
-            "ottla_broker.replication.replica_state:ReplicaState._forget_ended_transactions", _forgets_while_it_leads
-        ),
+        skipped(f"{_OFFSETS}._forget_ended_transactions"),
+        instead_of(f"{_OFFSETS}.on_step", _forgets_as_a_leader),
     ),
     Story(
         "last-stable-offset-before-the-log",

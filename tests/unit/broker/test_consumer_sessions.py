@@ -88,15 +88,15 @@ async def test_a_response_is_of_what_was_named_until_then(led: Led) -> None:
     led.append(0)
     client = Client(led)
     replica, later = led.replicas[led.id(0)], []
-    read = replica.read
+    read = replica.disk.read
 
     async def seeks_behind(*arguments: Any, **options: Any) -> bytes:
-        replica.read = read
+        replica.disk.read = read
         later.append(asyncio.create_task(client.fetch((0, 1))))
         await asyncio.sleep(0.01)
         return await read(*arguments, **options)
 
-    replica.read = seeks_behind
+    replica.disk.read = seeks_behind
     assert await client.fetch((0, 0), limits=LONG) == {0: True}
     assert await later[0] == {0: False}, "named anew, and not answered by what was read before"
     led.append(0)

@@ -21,7 +21,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replicas import Replicas
+from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
@@ -35,7 +35,7 @@ HOUR_MS = 3_600_000
 
 
 class OneReplica:
-    """As much of `Replicas` as maintenance looks at."""
+    """As much of `ReplicaTable` as maintenance looks at."""
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
@@ -49,7 +49,7 @@ class OneReplica:
         return next((replica for replica in self.all() if replica.id == partition), None)
 
     def high_watermarks(self) -> dict[PartitionId, int]:
-        return {ID: self.replica.high_watermark}
+        return {ID: self.replica.offsets.high_watermark}
 
 
 class Kept:
@@ -65,7 +65,7 @@ class Kept:
         settings = BrokerConfig(checkpoint_interval_s=5, retention_check_interval_s=300)
         self.replicas = OneReplica(self.replica)
         self.maintenance = Maintenance(
-            settings, cast(Replicas, self.replicas), lambda: self.log_dir, self.clock, threads, self.failures.append
+            settings, cast(ReplicaTable, self.replicas), lambda: self.log_dir, self.clock, threads, self.failures.append
         )
 
     def fill(self, batches: int) -> None:
@@ -130,7 +130,7 @@ class Due:
     """A replica whose flush is due, and takes the loop as long as it takes to hand it to a thread."""
 
     def __init__(self, started: list[int]) -> None:
-        self.log, self._started = self, started
+        self.log, self.disk, self._started = self, self, started
 
     def is_flush_due(self, now_ms: int) -> bool:
         return True

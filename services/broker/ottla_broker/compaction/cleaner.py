@@ -130,7 +130,7 @@ class LogCleaner:
         ratios = [0.0]
         for replica in list(self._replicas.compacted):
             await slice_.rest()
-            if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread or replica.log.is_offline:
+            if self._replicas.get(replica.id) is not replica or replica.disk.is_in_a_thread or replica.log.is_offline:
                 continue
             candidate = await self._candidate(replica, now_ms)
             if candidate is None:
@@ -160,7 +160,7 @@ class LogCleaner:
 
     async def _look_at(self, replica: Replica, now_ms: int, point: RecoveryPoint | None = None) -> Candidate:
         """Find what may be cleaned, in a thread if that reads the disk. Raises what `Candidate.of` raises."""
-        log, stable = replica.log, replica.last_stable_offset
+        log, stable = replica.log, replica.offsets.last_stable_offset
         if Candidate.reads_disk(log.config):
             return await self._threads.look_up(Candidate.of, log, stable, now_ms, point)
         return Candidate.of(log, stable, now_ms, point)
@@ -186,7 +186,7 @@ class LogCleaner:
             left = await self._candidate(replica, now_ms)
         if left is None or not left.part.is_due(replica.log.config.least_dirty_ratio):
             return None
-        return None if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread else left
+        return None if self._replicas.get(replica.id) is not replica or replica.disk.is_in_a_thread else left
 
     def _begin(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
         def on_done(_: asyncio.Task[None]) -> None:

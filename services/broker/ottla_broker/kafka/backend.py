@@ -12,7 +12,7 @@ from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.peers.transactions import TransactionVerifier
-from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
@@ -57,9 +57,10 @@ def known_epoch(leader_epoch: int) -> int | None:
     return None if leader_epoch < 0 else leader_epoch
 
 
-def replica_by_name(backend: Backend, topic: str, partition: int, leader_epoch: int) -> Replica:
-    """The replica that this broker leads. Raises UNKNOWN_TOPIC_OR_PARTITION and what `Replicas.leader` raises."""
+def leading_by_name(backend: Backend, topic: str, partition: int, leader_epoch: int) -> Leading:
+    """What this broker leads the partition with. Raises UNKNOWN_TOPIC_OR_PARTITION and what `ReplicaTable.leading`
+    raises."""
     partition_id = backend.id_of(topic, partition)
     if partition_id is None:
         raise unknown_topic(topic)
-    return backend.replicas.leader(partition_id, known_epoch(leader_epoch))
+    return backend.replicas.table.leading(partition_id, known_epoch(leader_epoch))

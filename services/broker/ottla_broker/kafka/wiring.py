@@ -32,7 +32,7 @@ class KafkaSide:
     ) -> None:
         self._addresses: Final = backend.addresses
         dispatcher = Dispatcher(backend, metrics, around, served(unstable=unstable))
-        self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=backend.replicas.drain)
+        self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=backend.replicas.table.drain)
 
     def addresses(self) -> dict[str, str]:
         """host:port by the listeners' names, the first one first."""

@@ -64,7 +64,7 @@ class ControlledShutdown:
             else:
                 if response.remaining_leaders == 0:
                     await self._until_moved()
-                    return sum(replica.leads for replica in self._replicas.all())
+                    return sum(replica.leads for replica in self._replicas.table.all())
             await asyncio.sleep(_AGAIN_S)
 
     async def _until_moved(self) -> None:

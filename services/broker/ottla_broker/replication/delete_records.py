@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.produce import check_client_may_write
-from ottla_broker.replication.replica import Replica
 from ottla_core.errors import ErrorCode, OttlaError
 
 _A_CHANGE: Final = 1
 
 
-async def delete_records(replica: Replica, before_offset: int, deadline: float) -> int:
+async def delete_records(leading: Leading, before_offset: int, deadline: float) -> int:
     """Give up what lies before `before_offset` (-1: the high watermark); the low watermark, once it is there.
 
-    Raises what `check_client_may_write` and `Replica.delete_records` raise, NOT_LEADER_OR_FOLLOWER where leadership
+    Raises what `check_client_may_write` and `Leading.delete_records` raise, NOT_LEADER_OR_FOLLOWER where leadership
     goes meanwhile, and REQUEST_TIMED_OUT at `deadline` (the loop's time): then followers are still to do the same.
     """
-    check_client_may_write(replica.topic)
-    offset = replica.delete_records(before_offset)
-    with replica.deletions.delayed((replica.id,)) as delayed:
+    check_client_may_write(leading.disk.topic)
+    offset = leading.delete_records(before_offset)
+    with leading.deletions.delayed((leading.id,)) as delayed:
         while True:
             delayed.mark()
-            low_watermark = replica.low_watermark
+            low_watermark = leading.present().low_watermark
             if low_watermark >= offset:
                 return low_watermark
             if not await delayed.sleep(deadline, _A_CHANGE):
                 raise OttlaError(
                     ErrorCode.REQUEST_TIMED_OUT,
-                    f"{replica} starts at offset {offset} on its leader, but at an earlier one on a follower",
+                    f"{leading} starts at offset {offset} on its leader, but at an earlier one on a follower",
                     hint="followers catch up when they fetch; repeat the request to check whether they have caught up",
                 )

@@ -1,7 +1,4 @@
-"""One partition's log as a broker holds it: read, flushed, and watched for the end of its disk.
-
-Work that waits for the disk runs in a thread. Leading and following are left to the replica, which is built on this.
-"""
+"""One partition's log as a broker holds it: read, flushed, truncated, and watched for the end of its disk."""
 
 from __future__ import annotations
 
@@ -9,12 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.offsets import ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.log import Log
+from ottla_broker.storage.validator import check_appendable, check_imported
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
@@ -24,6 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 class DiskLog:
+    """The log, and its work in threads: everything that waits for the disk, or that takes long.
+
+    It knows neither a leader nor a high watermark. Whoever writes to the log does so on the loop, and not while
+    `is_in_a_thread`.
+    """
+
     def __init__(
         self,
         partition_id: PartitionId,
@@ -41,13 +46,14 @@ class DiskLog:
         self._on_disk_failure: Final = on_disk_failure
         self._flushing: asyncio.Task[None] | None = None
         self._flush_failure = ""
+        self._working: asyncio.Future[object] | None = None
 
     async def read(self, offset: int, max_bytes: int, limit_offset: ReadLimit, *, min_one_batch: bool) -> bytes:
         """Whole batches from `offset` on, below `limit_offset`. A cold read waits in a thread.
 
         Raises OFFSET_OUT_OF_RANGE outside the log.
         """
-        with self._watching_the_disk():
+        with self.watching_the_disk():
             hot = self.log.read_hot(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
             if hot is not None:
                 return hot
@@ -62,9 +68,28 @@ class DiskLog:
         """
         if not records or not self.log.aborted.may_end_after(offset):
             return ()
-        with self._watching_the_disk():
+        with self.watching_the_disk():
             end = whole_batches(records, ANY_OFFSET)[1]
             return await self._threads.read(self.log.aborted.between, offset, end)
+
+    async def read_back(self, offset: int, max_bytes: int) -> bytes:
+        """Like `Log.read`, over all that was appended."""
+        return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
+
+    async def look_inside(self, records: bytes) -> bool:
+        """Check what `Log.append` would check and takes long, in a thread; whether there was any need to.
+
+        Raises what `Log.append` raises.
+        """
+        config = self.log.config
+        if config.compacts:
+            check = partial(check_appendable, records, config, self._clock.wall_ms(), transactional=True)
+            await self._threads.work(check)
+        return config.compacts
+
+    async def check_imported(self, records: bytes) -> None:
+        """In a thread. Raises INVALID_RECORD, RECORD_LIST_TOO_LARGE."""
+        await self._threads.work(check_imported, records, self.log.config)
 
     @property
     def must_flush(self) -> bool:
@@ -85,7 +110,7 @@ class DiskLog:
         return self._flushing
 
     async def _flush(self) -> None:
-        with self._watching_the_disk():
+        with self.watching_the_disk():
             await self._threads.flush(self.log.flush, self._clock.wall_ms())
 
     def _on_flushed(self, done: asyncio.Task[None]) -> None:
@@ -98,8 +123,36 @@ class DiskLog:
             _log.error("%s can't be flushed, retrying: %s", self, error, exc_info=None if known else error)
         self._flush_failure = "" if error is None else str(error)
 
+    async def truncate(self, truncate: Callable[[int], object], offset: int, then: Callable[[], None]) -> None:
+        """Truncate the log in a thread, and call `then` on the loop, even if the caller has given up waiting.
+
+        No other thread has the log in hand meanwhile.
+        """
+        assert self._working is None, f"{self}: another thread works on the log already"
+
+        def on_truncated(done: asyncio.Future[object]) -> None:
+            self._working = None
+            if not done.cancelled():
+                done.exception()  # raised to the caller, if one waits still
+            then()
+
+        self._working = asyncio.ensure_future(self._threads.truncate(truncate, offset))
+        self._working.add_done_callback(on_truncated)
+        with self.watching_the_disk():
+            await asyncio.shield(self._working)
+
+    async def until_whole(self) -> None:
+        """Return once no thread has the log in hand. Its work continues where the caller has gone."""
+        while self._working is not None:
+            await asyncio.wait({self._working})
+
+    @property
+    def is_in_a_thread(self) -> bool:
+        """Whether a thread has the log in hand, and nothing else writes to it."""
+        return self._working is not None
+
     @contextmanager
-    def _watching_the_disk(self) -> Iterator[None]:
+    def watching_the_disk(self) -> Iterator[None]:
         """Report a disk that has failed for good; a full one, or a log that was closed meanwhile, ends nothing."""
         try:
             yield

@@ -173,7 +173,7 @@ async def _read(
         instead = consumers.instead(request, replica)
         if instead is not None:
             return instead
-        records, (start, stable, watermark) = b"", replica.positions
+        records, (start, stable, watermark) = b"", replica.offsets.positions
         limit: ReadLimit = stable if consumers.read_committed else watermark
         if max_bytes > 0 and request.offset != limit:  # nothing is there; a log that is cut wakes who waits
             records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
@@ -189,7 +189,7 @@ async def _read(
 
 async def _aborted(replica: Replica, offset: int, records: bytes, room: ResponseRoom) -> Sequence[AbortedTransaction]:
     try:
-        return await replica.aborted(offset, records)
+        return await replica.disk.aborted(offset, records)
     except BaseException:
         room.give_back(len(records))
         raise
@@ -201,7 +201,7 @@ async def _read_records(
     records, lent_bytes = b"", room.lend(max_bytes)
     try:
         if lent_bytes > 0:
-            records = await replica.read(offset, lent_bytes, limit, min_one_batch=first)
+            records = await replica.disk.read(offset, lent_bytes, limit, min_one_batch=first)
     finally:
         room.give_back(lent_bytes - len(records))
     return records
@@ -223,16 +223,17 @@ class Consumers:
     def replica(self, request: PartitionFetch) -> Replica:
         """The replica to read from, or OttlaError."""
         replica = self._replicas.find(request.id)
-        replica.check_epoch(request.leader_epoch)
-        if not self._any_replica:
-            replica.check_leader(None)
+        if self._any_replica:
+            replica.check_epoch(request.leader_epoch)
+        else:
+            replica.led_in(request.leader_epoch)
         if not replica.leads:
             replica.on_reader()
         return replica
 
     def position(self, replica: Replica) -> FetchResult:
         """How far it may be read now."""
-        start, stable, watermark = replica.positions
+        start, stable, watermark = replica.offsets.positions
         return FetchResult(replica.id, b"", watermark, start, last_stable_offset=stable)
 
     def limit(self, part: FetchResult) -> ReadLimit:
@@ -267,4 +268,4 @@ def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None
         broker = image.brokers.get(broker_id)
         return None if broker is None or broker.fenced else broker.rack
 
-    return lambda replica, at: find_closest(replica.check_leader(None), leader_id, rack_of, rack, at)
+    return lambda replica, at: find_closest(replica.led_in(None).leader, leader_id, rack_of, rack, at)

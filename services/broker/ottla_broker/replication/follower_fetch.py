@@ -15,6 +15,7 @@ from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.replication.fetch import FetchResult, ends_before
 from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch, Session, Sessions
+from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import most_bytes
@@ -133,24 +134,21 @@ class _Looks:
         """Confirm leadership of the partitions that the follower still follows, in the leader epochs that it named: it
         sent the request after the newest check that it has seen."""
         seen, waiting = self._request.seen_confirmation, self._session.unconfirmed
-        for partition_id in list(waiting):
-            followed = self._session.find(partition_id)
+        for followed in filter(None, map(self._session.find, list(waiting))):
             try:
-                replica = self._replicas.find(partition_id)
-                if followed is not None:
-                    self._check_known(replica, followed)
-                    replica.on_seen_confirmation(self._request.follower_id, seen)
+                leading = self._known(self._replicas.find(followed.id), followed)
             except OttlaError:
-                waiting.discard(partition_id)  # it is led no more: what waits hears of that
+                waiting.discard(followed.id)  # it is led no more: what waits hears of that
             else:
-                if replica.newest_confirmation <= seen:
-                    waiting.discard(partition_id)
+                leading.on_seen_confirmation(self._request.follower_id, seen)
+                if leading.newest_confirmation <= seen:
+                    waiting.discard(followed.id)
 
     def _note(self, followed: Followed) -> None:
-        replica: Replica | None = None
+        leading: Leading | None = None
         try:
-            replica = self._replicas.leader(followed.id, followed.leader_epoch)
-            diverging = replica.on_follower_fetch(
+            leading = self._replicas.leading(followed.id, followed.leader_epoch)
+            diverging = leading.on_follower_fetch(
                 self._request.follower_id,
                 self._request.broker_epoch,
                 followed.offset,
@@ -158,32 +156,34 @@ class _Looks:
                 followed.log_start_offset,
             )
         except OttlaError as error:
-            self._give_up(followed, replica, error)
+            self._give_up(followed, leading, error)
             return
         if diverging is not None:
-            self._give_up(followed, replica, diverging=diverging)
-        elif replica.newest_confirmation and followed.leader_epoch is not None:
-            replica.on_seen_confirmation(self._request.follower_id, self._request.seen_confirmation)
-            if replica.newest_confirmation > self._request.seen_confirmation:
+            self._give_up(followed, leading, diverging=diverging)
+        elif leading.newest_confirmation and followed.leader_epoch is not None:
+            leading.on_seen_confirmation(self._request.follower_id, self._request.seen_confirmation)
+            if leading.newest_confirmation > self._request.seen_confirmation:
                 self._session.confirm(followed.id)
 
-    def _check_known(self, replica: Replica, followed: Followed) -> None:
+    def _known(self, replica: Replica, followed: Followed) -> Leading:
         """Raise unless this broker leads in the epoch that was named, and has noted there what was named."""
-        if not replica.check_leader(followed.leader_epoch).has_heard_of(self._request.follower_id):
+        leading = replica.led_in(followed.leader_epoch)
+        if not leading.leader.has_heard_of(self._request.follower_id):
             message = f"broker {self._request.follower_id} has not reported yet what it has of {replica}"
             raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message, hint="fetch again")
+        return leading
 
     def _give_up(
         self,
         followed: Followed,
-        replica: Replica | None,
+        replica: Replica | Leading | None,
         error: OttlaError | None = None,
         diverging: EpochStart | None = None,
     ) -> None:
         result = FetchResult(followed.id, error=error, diverging=diverging)
         if replica is not None:
             start = replica.log.log_start_offset
-            result = result._replace(high_watermark=replica.high_watermark, log_start_offset=start)
+            result = result._replace(high_watermark=replica.offsets.high_watermark, log_start_offset=start)
         self._answers.append(result)
         self._session.give_up(followed)
 
@@ -231,16 +231,16 @@ class _Looks:
         is_first = left_bytes == self._max_bytes
         try:
             replica = self._replicas.find(followed.id)
-            self._check_known(replica, followed)
+            self._known(replica, followed)
             end = replica.log.log_end_offset
             if followed.offset != end:
-                records = await replica.read(followed.offset, limit_bytes, end, min_one_batch=is_first)
+                records = await replica.disk.read(followed.offset, limit_bytes, end, min_one_batch=is_first)
                 if 0 < len(records) < self._request.min_bytes:
                     self._is_limited |= ends_before(records, end)
         except OttlaError as error:
             self._give_up(followed, replica, error)
             return None
-        watermark, start = replica.high_watermark, replica.log.log_start_offset
+        watermark, start = replica.offsets.high_watermark, replica.log.log_start_offset
         moved = watermark > followed.high_watermark
         if records or start > followed.log_start_offset or (moved and followed.has_readers):
             self._session.respond(followed, watermark, start, records=bool(records))
@@ -261,10 +261,10 @@ class _Looks:
         moved: list[FetchResult] = []
         for followed in self._session.take_later(_WATERMARKS_AT_ONCE):
             try:
-                replica = self._replicas.leader(followed.id, followed.leader_epoch)
+                leading = self._replicas.leading(followed.id, followed.leader_epoch)
             except OttlaError:
                 continue  # of which the session was told
-            watermark, start = replica.high_watermark, replica.log.log_start_offset
+            watermark, start = leading.offsets.high_watermark, leading.log.log_start_offset
             self._session.respond(followed, watermark, start)
             moved.append(FetchResult(followed.id, b"", watermark, start))
         return moved

@@ -19,7 +19,10 @@ _PURGE_AT: Final = 1_000
 
 
 class HighWatermarkWaiters:
+    """Those of one leadership: from when this broker begins to lead until it retires, through all epochs in between."""
+
     def __init__(self) -> None:
+        self.have_failed = False
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._turns = itertools.count()
         self._purge_at = _PURGE_AT
@@ -54,6 +57,7 @@ class HighWatermarkWaiters:
 
     def fail(self, error: OttlaError) -> None:
         """This broker will never know whether it was committed (rule 10)."""
+        self.have_failed = True
         waiting, self._waiting = self._waiting, []
         self._sizes.clear()
         for _, _, delayed in waiting:

@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla_broker.machines.partition import IsrProposal
 from ottla_broker.registration_view import RegistrationView
-from ottla_broker.replication.replica_state import ReplicaState
+from ottla_broker.replication.leading import Leading
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -46,7 +46,7 @@ class IsrChanges:
     def __init__(self, controller: ControllerPeer, registration: RegistrationView) -> None:
         self._controller = controller
         self._registration = registration
-        self._waiting: dict[PartitionId, ReplicaState] = {}
+        self._waiting: dict[PartitionId, Leading] = {}
         self._settled: dict[PartitionId, IsrProposal] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -62,10 +62,10 @@ class IsrChanges:
         self._waiting.pop(partition_id, None)
         self._settled.pop(partition_id, None)
 
-    def submit(self, replica: ReplicaState) -> None:
-        """The replica has a proposal; said again and again as long as it has."""
-        if self._settled.get(replica.id) != replica.proposal:
-            self._waiting[replica.id] = replica
+    def submit(self, leading: Leading) -> None:
+        """A leader has a proposal; said again and again as long as it has."""
+        if self._settled.get(leading.id) != leading.proposal:
+            self._waiting[leading.id] = leading
             self._wake.set()
 
     async def _run(self) -> None:
@@ -89,46 +89,46 @@ class IsrChanges:
                 _log.exception("sending ISR changes failed, retrying")
                 await asyncio.sleep(backoff.next())
 
-    def _take(self) -> list[tuple[ReplicaState, IsrProposal]]:
+    def _take(self) -> list[tuple[Leading, IsrProposal]]:
         """Return submitted proposals that still stand; each stays submitted, behind the others, until it is settled."""
-        batch: list[tuple[ReplicaState, IsrProposal]] = []
-        for partition_id, replica in list(self._waiting.items()):
-            proposal = replica.proposal
+        batch: list[tuple[Leading, IsrProposal]] = []
+        for partition_id, leading in list(self._waiting.items()):
+            proposal = leading.proposal
             if proposal is None or self._settled.get(partition_id) == proposal:
                 del self._waiting[partition_id]
             elif len(batch) < _MAX_BATCH:
-                batch.append((replica, proposal))
+                batch.append((leading, proposal))
                 self._waiting[partition_id] = self._waiting.pop(partition_id)
         if not self._waiting:
             self._wake.clear()
         return batch
 
-    async def _send(self, batch: list[tuple[ReplicaState, IsrProposal]]) -> bool:
+    async def _send(self, batch: list[tuple[Leading, IsrProposal]]) -> bool:
         """Whether it is known now what becomes of each."""
         broker_id, epoch = self._registration.current()
         request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._registration.secret)
-        request.partitions.extend(_message(replica, proposal) for replica, proposal in batch)
+        request.partitions.extend(_message(leading, proposal) for leading, proposal in batch)
         response = await self._controller.call(Controller.ALTER_PARTITION, request, timeout=_CALL_S)
-        sent = {replica.id: (replica, proposal) for replica, proposal in batch}
+        sent = {leading.id: (leading, proposal) for leading, proposal in batch}
         for decided in response.partitions:
-            replica, proposal = sent[PartitionId(TopicId(decided.topic_id), decided.partition)]
-            self._on_decided(replica, proposal, decided)
+            leading, proposal = sent[PartitionId(TopicId(decided.topic_id), decided.partition)]
+            self._on_decided(leading, proposal, decided)
         _log.info("ISR changes proposed: %d, made: %d", len(batch), sum(not d.error.code for d in response.partitions))
         return all(decided.error.code in _REJECTED | _SETTLED for decided in response.partitions)
 
-    def _on_decided(self, replica: ReplicaState, proposal: IsrProposal, decided: pb.IsrDecided) -> None:
+    def _on_decided(self, leading: Leading, proposal: IsrProposal, decided: pb.IsrDecided) -> None:
         if decided.error.code in _REJECTED:
-            _log.info("%s: the controller rejected the ISR %s: %s", replica, list(proposal.isr), decided.error.message)
-            replica.on_rejected(proposal)
+            _log.info("%s: the controller rejected the ISR %s: %s", leading, list(proposal.isr), decided.error.message)
+            leading.on_rejected(proposal)
         elif decided.error.code in _SETTLED:
-            self._settled[replica.id] = proposal
+            self._settled[leading.id] = proposal
 
 
-def _message(replica: ReplicaState, proposal: IsrProposal) -> pb.IsrProposal:
+def _message(leading: Leading, proposal: IsrProposal) -> pb.IsrProposal:
     members = zip(proposal.isr, proposal.broker_epochs, strict=True)
     return pb.IsrProposal(
-        topic_id=replica.id.topic_id,
-        partition=replica.id.partition,
+        topic_id=leading.id.topic_id,
+        partition=leading.id.partition,
         leader_epoch=proposal.leader_epoch,
         partition_epoch=proposal.partition_epoch,
         new_isr=[pb.IsrMember(broker_id=broker_id, broker_epoch=epoch) for broker_id, epoch in members],

@@ -27,19 +27,20 @@ _A_CHANGE: Final = 1
 async def check_fence(replica: Replica, leader_epoch: int, owner: ShardFence, next_offset: int, deadline: float) -> int:
     """The high watermark, once it is proved that `owner` owned the shard after this call, up to `next_offset`.
 
-    Raises SHARD_FENCED, OFFSET_MISMATCH, what `Replica.check_leader` raises, and REQUEST_TIMED_OUT at `deadline` (the
+    Raises SHARD_FENCED, OFFSET_MISMATCH, what `Replica.led_in` raises, and REQUEST_TIMED_OUT at `deadline` (the
     loop's time): then it is not known.
     """
-    with replica.confirmations.delayed((replica.id,)) as delayed:
-        number = replica.begin_confirmation()
+    leading = replica.led_in(leader_epoch)
+    with leading.confirmations.delayed((replica.id,)) as delayed:
+        number = leading.begin_confirmation()
         while True:
             delayed.mark()
-            leader = replica.check_leader(leader_epoch)
-            check_owner(replica.log.fence, owner)
-            if next_offset > replica.log.log_end_offset:
-                raise mismatch(replica.log.log_end_offset, next_offset)
-            if leader.has_led_since(number) or (leader.is_alone and replica.is_registered):
-                return leader.high_watermark
+            leading = replica.led_in(leader_epoch)
+            check_owner(leading.log.fence, owner)
+            if next_offset > leading.log.log_end_offset:
+                raise mismatch(leading.log.log_end_offset, next_offset)
+            if leading.is_confirmed(number):
+                return leading.offsets.high_watermark
             if not await delayed.sleep(deadline, _A_CHANGE):
                 raise OttlaError(
                     ErrorCode.REQUEST_TIMED_OUT,

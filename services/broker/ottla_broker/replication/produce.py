@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla_broker.peers.transactions import TransactionVerifier
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.leading import ACKS_ALL, Leading
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import AppendResult
 from ottla_broker.storage.validator import is_quickly_checked
@@ -26,24 +26,23 @@ SLICE_S: Final = 0.02
 class ReplicaAppend(NamedTuple):
     """What was appended, and is acknowledged once `acknowledged` returns."""
 
-    replica: Replica
+    leading: Leading
     appended: AppendResult
     acks: int
-    leadership: int
 
     @property
     def is_acknowledged(self) -> bool:
         """Whether there is nothing to wait for."""
-        replica = self.replica
-        committed = self.acks != ACKS_ALL or replica.high_watermark > self.appended.last_offset
-        return committed and not replica.must_flush
+        leading = self.leading
+        committed = self.acks != ACKS_ALL or leading.offsets.high_watermark > self.appended.last_offset
+        return committed and not leading.disk.must_flush
 
     async def acknowledged(self) -> None:
-        """Wait until what was appended may be acknowledged, or raise why it may not (`Replica.committed`)."""
-        if self.replica.must_flush:
-            await self.replica.flushed()
+        """Wait until what was appended may be acknowledged, or raise why it may not (`Leading.committed`)."""
+        if self.leading.disk.must_flush:
+            await self.leading.disk.flushed()
         if self.acks == ACKS_ALL:
-            await self.replica.committed(self.appended.last_offset + 1, self.leadership)
+            await self.leading.committed(self.appended.last_offset + 1)
 
 
 def check_acks(acks: int) -> None:
@@ -71,23 +70,28 @@ class ProducedTransaction(NamedTuple):
 
 
 def append(
-    replica: Replica, records: Buffer, acks: int, slice_: Slice, transaction: ProducedTransaction | None = None
+    replica: Replica,
+    leading: Leading,
+    records: Buffer,
+    acks: int,
+    slice_: Slice,
+    transaction: ProducedTransaction | None = None,
 ) -> ReplicaAppend | asyncio.Future[ReplicaAppend]:
     """Append at once, without a yield (I1), or say when it is done: what has to be looked into or verified first, what
     its producer sends to the partition behind it, and all of a request whose `slice_` is over. A producer's order stays
     that of the calls.
 
-    Raises, or gives later, what `check_client_may_write`, `Replica.append`, `TransactionVerifier.verify` and
-    `PendingBytes.take` raise.
+    Raises, or gives later, what `check_client_may_write`, `Leading.append`, `TransactionVerifier.verify` and
+    `PendingBytes.take` raise. What is appended later is appended if `replica` leads then, in whatever epoch.
     """
     check_client_may_write(replica.topic)
     act = _Append(replica, records, acks, transaction)
     if not (act.has_to_wait or slice_.is_over) and is_quickly_checked(records, replica.log.config):
-        return act.carry_out()
-    act.expect()
+        return act.carry_out(leading)
+    leading.expect(read_header(records))
     replica.pending_bytes.take(len(records))
     act.records = bytes(records)  # its buffer is reused soon
-    done = replica.pending.add(act.producer_id, act.prepare, act.carry_out)
+    done = replica.pending.add(act.producer_id, act.prepare, lambda: act.carry_out(replica.led_in(None)))
     done.add_done_callback(lambda _: replica.pending_bytes.give_back(len(records)))
     return done
 
@@ -106,10 +110,6 @@ class _Append:
     def producer_id(self) -> int:
         return read_header(self.records).producer_id
 
-    def expect(self) -> None:
-        """Have no later batch of this transaction appended first, if the partition does not know the producer."""
-        self.replica.expect(read_header(self.records))
-
     @property
     def has_to_wait(self) -> bool:
         pending = self.replica.pending
@@ -126,7 +126,8 @@ class _Append:
         )
 
     async def prepare(self) -> None:
-        self.looked_inside = await self.replica.look_inside(bytes(self.records))
+        self.looked_inside = await self.replica.disk.look_inside(bytes(self.records))
+        await self.replica.turn.rest()
         if self._is_unverified and self.transaction is not None:
             await self._verify(self.transaction)  # the last: nothing may come between the answer and the append
 
@@ -135,9 +136,8 @@ class _Append:
         transaction before, and another response is true; without raised epochs it might be about the transaction
         after this one."""
         header, replica = read_header(self.records), self.replica
-        replica.check_leader(None)
+        leading, intact = replica.led_in(None), False
         replica.log.producers.check_epoch(header)
-        leadership, intact = replica.leadership, False
         producer = TxnProducer(id=header.producer_id, epoch=header.producer_epoch)
         partition = TopicPartition(replica.topic, replica.id.partition)
         while not intact:
@@ -149,7 +149,7 @@ class _Append:
                 )
             finally:
                 intact = replica.guards.end(producer.id, guard)
-            if leadership != replica.leadership:  # in between another leader may have written any marker
+            if leading.has_retired:  # in between another leader may have written any marker
                 raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leadership of {replica} changed meanwhile")
             if not intact and transaction.version < TRANSACTIONS_V2:
                 raise OttlaError(
@@ -158,17 +158,16 @@ class _Append:
                     hint="abort the transaction and begin a new one",
                 )
 
-    def carry_out(self) -> ReplicaAppend:
-        replica = self.replica
+    def carry_out(self, leading: Leading) -> ReplicaAppend:
         transaction = self.transaction
-        appended = replica.append(
+        appended = leading.append(
             self.records,
             self.acks,
             looked_inside=self.looked_inside,
             transactional=transaction is not None,
             begins_at_zero=transaction is not None and transaction.version >= TRANSACTIONS_V2,
         )
-        return ReplicaAppend(replica, appended, self.acks, replica.leadership)
+        return ReplicaAppend(leading, appended, self.acks)
 
 
 @dataclass(slots=True)
@@ -197,15 +196,12 @@ class ProduceResult:
 
 
 class Produce:
-    """The appends of one request. `leader`: the replica of a partition that this broker leads in the given epoch."""
+    """The appends of one request. `find`: the replica of a partition."""
 
     def __init__(
-        self,
-        leader: Callable[[PartitionId, int | None], Replica],
-        acks: int,
-        transaction: ProducedTransaction | None = None,
+        self, find: Callable[[PartitionId], Replica], acks: int, transaction: ProducedTransaction | None = None
     ) -> None:
-        self._leader: Final = leader
+        self._find: Final = find
         self._acks: Final = acks
         self._transaction: Final = transaction
         self._slice: Final = Slice(SLICE_S)
@@ -220,9 +216,10 @@ class Produce:
         """Append, or put into the partition's order what is appended later; errors stand in the result."""
         result = ProduceResult(partition_id)
         try:
-            replica = self._leader(partition_id, leader_epoch)
+            replica = self._find(partition_id)
+            leading = replica.led_in(leader_epoch)
             result.log_start_offset = replica.log.log_start_offset
-            appended = append(replica, records, self._acks, self._slice, self._transaction)
+            appended = append(replica, leading, records, self._acks, self._slice, self._transaction)
         except OttlaError as error:
             result.error = without_traces(error)
             return result

@@ -91,7 +91,7 @@ class Removals:
 
     async def _remove(self, batch: dict[PartitionId, Replica]) -> None:
         """No thread has any of these logs in hand when they are closed."""
-        await asyncio.gather(*(replica.until_whole() for replica in batch.values()))
+        await asyncio.gather(*(replica.disk.until_whole() for replica in batch.values()))
         log_dir = self._log_dir()
         try:
             await asyncio.shield(self._threads.keep(log_dir.delete, list(batch)))

@@ -1,34 +1,155 @@
-"""One partition as this broker holds it: its log, its part in the partition, and what may be done with it.
-
-It leads, or follows a leader, or neither for a moment: this module takes it from one to the other. The leader appends
-and answers (leader_role); a follower writes what its leader wrote (follower_role).
-"""
+"""One partition as this broker holds it: its log, its part in the partition, and what may be done with it."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Final
 
+from ottla_broker.machines.guards import VerificationGuards
+from ottla_broker.machines.offsets import NOTHING_COMMITTED, HighWatermark
 from ottla_broker.machines.partition import Leader
-from ottla_broker.machines.replica_role import NEXT_ROLE, RoleEvent
-from ottla_broker.replication.follower_role import FollowerRole
-from ottla_broker.replication.leader_role import LeaderRole
+from ottla_broker.machines.replica_role import NEXT_ROLE, ReplicaRole, RoleEvent
+from ottla_broker.replication.disk_log import DiskLog
+from ottla_broker.replication.following import Following
+from ottla_broker.replication.leading import Leading, ReplicaContext, not_leader
+from ottla_broker.replication.pending import PendingActs
+from ottla_broker.replication.replica_offsets import ReplicaOffsets
+from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import NO_LEADER, PartitionId
 
 _log = logging.getLogger(__name__)
 
 
-class Replica(LeaderRole, FollowerRole):
+class Replica:
+    """It leads, or follows a leader, or neither for a moment: this class takes it from one to the other.
+
+    What it does as a leader is in `leading`, as a follower in `following`; each is made for one leader epoch, and at
+    most one of them is there. `disk` and `offsets` are the same in every role. A request that names another leader
+    epoch fails, with which side is behind (rule 5).
+    """
+
+    def __init__(
+        self,
+        partition_id: PartitionId,
+        topic: str,
+        log: Log,
+        context: ReplicaContext,
+        *,
+        high_watermark: HighWatermark = NOTHING_COMMITTED,
+        on_role_change: Callable[[Replica], None] = lambda replica: None,
+    ) -> None:
+        """`on_role_change`: the replica's role, leader or leader epoch has changed, or what its leader has to hear
+        beside its log's end."""
+        self.id: Final = partition_id
+        self.topic: Final = topic
+        self.log: Final = log
+        self.disk: Final = DiskLog(partition_id, topic, log, context.threads, context.clock, context.on_disk_failure)
+        self.offsets: Final = ReplicaOffsets(partition_id, log, context.consumers, high_watermark)
+        self.leading: Leading | None = None
+        self.following: Following | None = None
+        self.role = ReplicaRole.LEADERLESS
+        self.has_readers = False
+        self.traffic: Final = context.traffic(topic)
+        self.pending: Final = PendingActs()
+        """Appends that come before anything that their producers send from now on."""
+        self.pending_bytes: Final = context.pending_bytes
+        self.turn: Final = context.turn
+        self.guards: Final = VerificationGuards()
+        self._context: Final = context
+        self._on_role_change: Final = on_role_change
+        self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
+        self._announced = (NO_LEADER, -1)
+        """The leader and its epoch that all who have to know have heard of."""
+        self._led_before: Leading | None = None
+        """In the epoch before the one that is about to begin, where this broker led that, too."""
+        self._lag_max_s = 30.0
+
+    def __str__(self) -> str:
+        return str(self.disk)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._partition.leader_epoch
+
+    @property
+    def leader_id(self) -> int | None:
+        """The broker to copy from; None where this one leads, and where none does."""
+        leader = self._partition.leader
+        return None if leader in (NO_LEADER, self._context.broker_id) else leader
+
+    @property
+    def leads(self) -> bool:
+        return self.leading is not None
+
+    @property
+    def is_under_replicated(self) -> bool:
+        leading = self.leading
+        return leading is not None and len(leading.leader.isr) < len(leading.leader.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        leading = self.leading
+        return leading is not None and not leading.leader.has_min_isr
+
+    @property
+    def has_late_transaction(self) -> bool:
+        """Whether this broker leads, and the oldest open transaction should long have been ended (rule 43, KIP-664).
+        From any thread."""
+        seen_at_ms = self.log.producers.oldest_transaction_seen_at_ms() if self.leads else None
+        now_ms = self._context.clock.wall_ms()
+        return seen_at_ms is not None and now_ms - seen_at_ms > self.log.config.late_transaction_ms
+
+    def check_epoch(self, known_epoch: int | None) -> None:
+        """Raise unless the caller knows the present leader epoch, or none (KIP-320, rule 5)."""
+        if known_epoch is None or known_epoch == self.leader_epoch:
+            return
+        if known_epoch > self.leader_epoch:
+            raise OttlaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"{self} is at leader epoch {self.leader_epoch} on this broker, but the client knows leader epoch "
+                f"{known_epoch}",
+                hint="this broker's metadata is behind; try again",
+            )
+        raise OttlaError(
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"{self} is at leader epoch {self.leader_epoch}, but the client knows only leader epoch {known_epoch}",
+            hint="refresh the metadata",
+        )
+
+    def led_in(self, known_epoch: int | None) -> Leading:
+        """What this broker leads with. Raises unless it leads, in the epoch that the caller knows."""
+        self.check_epoch(known_epoch)
+        if self.leading is None:
+            raise not_leader(self)
+        return self.leading
+
+    def followed_in(self, epoch: int) -> Following | None:
+        """What this broker follows the leader of that epoch with; None once it has heard of another epoch."""
+        return self.following if epoch == self.leader_epoch else None
+
+    def on_reader(self) -> None:
+        """A consumer reads here though another broker leads: from now on each newer high watermark is sent at once."""
+        if not self.has_readers:
+            self.has_readers = True
+            self._on_role_change(self)
+
+    # ---- from role to role ---------------------------------------------------------------------------------------
+
     def configure(self, config: LogConfig, lag_max_s: float) -> None:
         if self.log.config != config:
             self.log.config = config
         self._lag_max_s = lag_max_s
-        if self._leader is not None:
-            self._leader.min_isr, self._leader.lag_max_s = config.min_insync_replicas, lag_max_s
+        if self.leading is not None:
+            leader = self.leading.leader
+            leader.min_isr, leader.lag_max_s = config.min_insync_replicas, lag_max_s
 
     def must_become_leader(self, partition: Partition) -> bool:
         """Whether `become_leader` is what is next, or `step_back` while a thread has the log in hand."""
-        newer = partition.leader_epoch > self.leader_epoch or self._leader is None
+        newer = partition.leader_epoch > self.leader_epoch or self.leading is None
         return partition.leader == self._context.broker_id and newer and partition.leader_epoch >= self.leader_epoch
 
     def on_partition(self, partition: Partition) -> None:
@@ -36,12 +157,12 @@ class Replica(LeaderRole, FollowerRole):
         if partition.leader_epoch < self.leader_epoch:
             return
         newer = partition.leader_epoch > self.leader_epoch
-        if self._leader is not None and not newer and partition.leader == self._context.broker_id:
+        if self.leading is not None and not newer and partition.leader == self._context.broker_id:
             before, self._partition = self._partition, partition
-            self._after(self._leader.on_partition(partition, self._now()))
+            self.leading.on_partition(partition)
             if partition.replicas != before.replicas:
                 self._context.followers.on_changed(self.id)
-        elif self._leader is not None or newer:
+        elif self.leading is not None or newer:
             self._retire(partition)
         else:
             self._partition = partition
@@ -49,11 +170,10 @@ class Replica(LeaderRole, FollowerRole):
                 self._move(self._role_event)
 
     def step_back(self) -> None:
-        """Take nothing more, from clients or a leader, until the log is whole and the next epoch begins.
-
-        What waits for the high watermark waits on where this broker continues to lead: its log stays what it is.
-        """
-        self._high_watermark, self._leader = self.high_watermark, None
+        """Take nothing more, from clients or a leader, until the log is whole and the next epoch begins."""
+        if self.leading is not None:
+            self.leading.end()
+            self._led_before, self.leading = self.leading, None
         self._partition = Partition(replicas=(), leader_epoch=self.leader_epoch, partition_epoch=-1)
         self._move(RoleEvent.THIS_LEADS)
 
@@ -61,44 +181,42 @@ class Replica(LeaderRole, FollowerRole):
         """Lead the epoch from where the log ends (rule 4). Raises FENCED_LEADER_EPOCH where the log knows a later one:
         it leads nothing then."""
         self.step_back()
-        assert not self.is_in_a_thread, f"{self}: the log may be about to end earlier"
+        assert not self.disk.is_in_a_thread, f"{self}: the log may be about to end earlier"
         self.log.assign_epoch(partition.leader_epoch)
         self._partition = partition
-        self._leader = Leader(
+        leader = Leader(
             self._context.broker_id,
             partition,
             log_end_offset=self.log.log_end_offset,
-            high_watermark=self._high_watermark,
-            now=self._now(),
+            high_watermark=self.offsets.high_watermark,
+            now=self._context.clock.monotonic(),
             live=self._context.live,
             read_only=self._context.read_only,
             min_isr=self.log.config.min_insync_replicas,
             lag_max_s=self._lag_max_s,
         )
+        self.leading = Leading(
+            self.disk, self.offsets, leader, self._led_before, self.guards, self.traffic, self._context
+        )
+        self._led_before = None
         self._move(RoleEvent.EPOCH_STARTED)
-        if self.log.log_end_offset > self._high_watermark:  # copied, not yet visible: waiters are completed then
-            self._high_watermark_waiters.on_appended(self.log.log_end_offset, self.log.size_bytes)
-        self._after(moved=True)
-        self._wake()
+        self.leading.begin()
+        self._context.wake(self.id)
 
-    def on_tick(self) -> None:
-        """Time has passed, or a broker came or went."""
-        if self._leader is not None:
-            self._after(self._leader.on_tick(self._now()))
-            self._context.deletions.wake(self.id)  # whom they wait for may have died
-            self.confirmations.wake(self.id)
-        if self._leader is None or not self._leader.needs_ticks:
-            self._context.ticking.discard(self)
+    def close(self) -> None:
+        """The partition is deleted, or is no longer this broker's."""
+        self._retire(Partition(replicas=(), leader_epoch=self.leader_epoch))
 
     def _retire(self, partition: Partition) -> None:
-        """Another broker leads, or none: what waits for the high watermark will not learn of it here (rule 10)."""
-        self._high_watermark, self._leader = self.high_watermark, None
+        """Another broker leads, or none."""
+        led = self.leading or self._led_before
+        if led is not None:
+            led.retire()
+        self.leading = self._led_before = None
         self._partition = partition
         self.has_readers = False
-        self._leadership += 1
         self.log.producers.first_sequences.clear()
-        self._high_watermark_waiters.fail(self._not_leader())
-        self._wake()
+        self._context.wake(self.id)
         self._move(self._role_event)
 
     @property
@@ -107,20 +225,23 @@ class Replica(LeaderRole, FollowerRole):
 
     def _move(self, event: RoleEvent) -> None:
         self.role = NEXT_ROLE[self.role, event]
+        if self.following is not None:
+            self.following.end()
+            self.following = None
+        if self.leader_id is not None:
+            self.following = Following(self.disk, self.offsets, self._context.clock, self.leader_id, self.leader_epoch)
         if event is not RoleEvent.EPOCH_STARTED:  # that it follows no broker is known since `step_back`
-            self._context.on_role_change(self)
+            self._on_role_change(self)
             self._announced = (self._partition.leader, self._partition.leader_epoch)
 
-    def close(self) -> None:
-        """The partition is deleted, or is no longer this broker's."""
-        self._retire(Partition(replicas=(), leader_epoch=self.leader_epoch))
+    # ---- retention -----------------------------------------------------------------------------------------------
 
     def tidy(self, now_ms: int) -> None:
         """Retention, and producers that are idle for too long. Not beside a thread that has the segments in hand."""
-        if self._working is not None:
+        if self.disk.is_in_a_thread:
             return
-        with self._watching_the_disk():
-            causes = self.log.delete_old_segments(self.high_watermark, now_ms)
+        with self.disk.watching_the_disk():
+            causes = self.log.delete_old_segments(self.offsets.high_watermark, now_ms)
         self.log.producers.expire(now_ms, self.log.config.producer_expiration_ms)
         if causes:
             start = self.log.log_start_offset
@@ -128,5 +249,5 @@ class Replica(LeaderRole, FollowerRole):
                 "%s: segments deleted by retention: %d; the log now starts at offset %d", self, len(causes), start
             )
             self._context.followers.on_changed(self.id)
-            self._context.consumers.touch(self.id)
-            self._context.on_role_change(self)
+            self.offsets.on_log_start()
+            self._on_role_change(self)

@@ -18,7 +18,7 @@ from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.followed_leader import FollowedLeader, Named
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.registration_view import UNREGISTERED, RegistrationView
-from ottla_broker.replication.follower_role import LeaderResponse
+from ottla_broker.replication.following import Following, LeaderResponse
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.replication.replication_config import most_bytes
@@ -65,7 +65,7 @@ class Replication:
         self._started = True
         self._replicas.on_role_change(self._on_role_change)
         self._metadata.on_change(self._on_image)
-        for replica in self._replicas.all():
+        for replica in self._replicas.table.all():
             self._on_role_change(replica)
 
     async def stop(self) -> None:
@@ -242,8 +242,8 @@ class ReplicaFetcher:
 
     async def _flush_changed(self) -> None:
         """flush.messages: what a fetch says that this replica has is fsynced (rule 20)."""
-        unflushed = [replica for _, replica in self._leader.changed() if replica.must_flush]
-        done = await asyncio.gather(*(replica.flushed() for replica in unflushed), return_exceptions=True)
+        unflushed = [replica for _, replica in self._leader.changed() if replica.disk.must_flush]
+        done = await asyncio.gather(*(replica.disk.flushed() for replica in unflushed), return_exceptions=True)
         for replica, error in zip(unflushed, done, strict=True):
             if error is not None:
                 self._on_error(replica, error)
@@ -264,9 +264,9 @@ class ReplicaFetcher:
         for partition_id in leader.take_forgotten():
             request.forgotten.add(topic_id=partition_id.topic_id, partition=partition_id.partition)
         for partition_id, replica in leader.changed():
-            if replica.is_in_a_thread:
-                self._leave_out_during(replica.until_whole(), replica)
-            elif not replica.must_flush:
+            if replica.disk.is_in_a_thread:
+                self._leave_out_during(replica.disk.until_whole(), replica)
+            elif not replica.disk.must_flush:
                 self._name(partition_id, replica, request.partitions.add(), settings.fetch_max_bytes)
         return request
 
@@ -277,7 +277,7 @@ class ReplicaFetcher:
         requested.current_leader_epoch, requested.fetch_offset, requested.log_start_offset = named
         requested.max_bytes = max_bytes
         requested.last_fetched_epoch = log.epochs.latest
-        requested.high_watermark = replica.high_watermark
+        requested.high_watermark = replica.offsets.high_watermark
         requested.has_readers = replica.has_readers
         self._leader.name(partition_id, named)
 
@@ -289,32 +289,30 @@ class ReplicaFetcher:
         for part in response.partitions:
             partition_id = PartitionId(TopicId(part.topic_id), part.partition)
             replica, named = self._leader.get(partition_id), self._leader.named(partition_id)
-            if replica is None or named is None:
+            if replica is None or named is None or (following := replica.followed_in(named.leader_epoch)) is None:
                 continue  # it is followed otherwise since, which the next request says
             try:
-                self._on_partition(replica, named, part)
+                self._on_partition(replica, following, named, part)
             except Exception as error:  # of this partition alone
                 self._on_error(replica, error)
             await slice_.rest()
         if not response.HasField("session"):  # a leader that knows none: each fetch names all
             self._leader.begin(self._leader.session_id)
 
-    def _on_partition(self, replica: Replica, named: Named, part: pb.PartitionFetched) -> None:
-        epoch, offset, log_start_offset = named
+    def _on_partition(self, replica: Replica, following: Following, named: Named, part: pb.PartitionFetched) -> None:
         if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._leave_out_during(replica.on_out_of_range(epoch, part.log_start_offset), replica)
+            self._leave_out_during(following.on_out_of_range(part.log_start_offset), replica)
         elif part.error.code:
             raise OttlaError(part.error.code, part.error.message)
         elif part.HasField("diverging_epoch"):
             end = part.diverging_epoch
             leader_end = EpochStart(end.leader_epoch, end.end_offset)
-            self._leave_out_during(replica.on_diverging(epoch, leader_end, part.log_start_offset), replica)
+            self._leave_out_during(following.on_diverging(leader_end, part.log_start_offset), replica)
         else:
-            replica.on_fetched(
-                offset, epoch, LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset)
-            )
+            response = LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset)
+            following.on_fetched(named.log_end_offset, response)
             self._in_trouble.discard(replica.id)
-            if part.records or replica.log.log_start_offset != log_start_offset:
+            if part.records or replica.log.log_start_offset != named.log_start_offset:
                 self._leader.resume(replica.id)
             self._note_lag(replica, part.high_watermark)
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory, Sessions
+from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.errors import ErrorCode, OttlaError
@@ -32,6 +33,17 @@ class ReplicaTable:
         self.deletions.close()
         self.confirmations.close()
 
+    def add(self, replica: Replica) -> None:
+        self._replicas[replica.id] = replica
+
+    def remove(self, replica: Replica) -> None:
+        del self._replicas[replica.id]
+        self.flushed_by_time.discard(replica)
+        self.compacted.discard(replica)
+
+    def ids(self) -> Collection[PartitionId]:
+        return self._replicas.keys()
+
     def all(self) -> Collection[Replica]:
         return self._replicas.values()
 
@@ -52,14 +64,12 @@ class ReplicaTable:
             raise self._no_replica(partition_id)
         return replica
 
-    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
-        """The replica that this broker leads in the epoch that the client knows, or OttlaError."""
-        replica = self.find(partition_id)
-        replica.check_leader(known_epoch)
-        return replica
+    def leading(self, partition_id: PartitionId, known_epoch: int | None) -> Leading:
+        """What this broker leads the partition with in the epoch that the client knows, or OttlaError."""
+        return self.find(partition_id).led_in(known_epoch)
 
     def high_watermarks(self) -> dict[PartitionId, int]:
-        return {replica.id: replica.high_watermark for replica in self._replicas.values()}
+        return {replica.id: replica.offsets.high_watermark for replica in self._replicas.values()}
 
     def _no_replica(self, partition_id: PartitionId) -> OttlaError:
         topic = self._metadata.image.topic_by_id(partition_id.topic_id)

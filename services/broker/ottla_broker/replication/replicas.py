@@ -21,9 +21,9 @@ from ottla_broker.log_creation import LogCreation
 from ottla_broker.machines.departure import relied_upon
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.restored_metadata import is_older
+from ottla_broker.replication.leading import Leading, ReplicaContext
 from ottla_broker.replication.removals import Removals
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replica_state import ReplicaContext, ReplicaState
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import ReplicationSettings, replication_settings
 from ottla_broker.replication.ticks import Ticks
@@ -70,8 +70,11 @@ class _Failure:
         return self._backoff.next()
 
 
-class Replicas(ReplicaTable):
-    """A component: `start` opens what the image assigns to this broker; later images are followed until `stop`."""
+class Replicas:
+    """A component: `start` opens what the image assigns to this broker; later images are followed until `stop`.
+
+    `table` has what is there at the moment.
+    """
 
     ticks_of: Callable[[ReplicaTable], Ticks] = Ticks
 
@@ -84,14 +87,15 @@ class Replicas(ReplicaTable):
         on_disk_failure: Callable[[OttlaError], None],
         is_registered: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(metadata)
+        self.table: Final = ReplicaTable(metadata)
         self.settings = ReplicationSettings()
+        self._metadata: Final = metadata
         self._log_dir = log_dir
         self._clock = clock
         self._threads = threads
         self._on_disk_failure = on_disk_failure
         self._is_registered = is_registered
-        self._on_proposal: Callable[[ReplicaState], None] = lambda replica: None
+        self._on_proposal: Callable[[Leading], None] = lambda leading: None
         self._on_removed: Callable[[PartitionId], None] = lambda partition_id: None
         self._on_older_metadata: Callable[[int], None] = lambda revision: None
         self._on_role_change: Callable[[Replica], None] = lambda replica: None
@@ -106,14 +110,14 @@ class Replicas(ReplicaTable):
         self._creation: Final = LogCreation(log_dir, clock, threads)
         self._removals: Final = Removals(log_dir, threads)
         self._traffic: Final = TopicTraffic()
-        self._ticks: Final = self.ticks_of(self)
+        self._ticks: Final = self.ticks_of(self.table)
         self._stopping = False
         self._configs: dict[str, tuple[Topic, LogConfig]] = {}
         self._changed = asyncio.Event()
         self._on_applied = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
-    def on_proposal(self, listener: Callable[[ReplicaState], None], forget: Callable[[PartitionId], None]) -> None:
+    def on_proposal(self, listener: Callable[[Leading], None], forget: Callable[[PartitionId], None]) -> None:
         """Set the listener for leaders' proposals to the controller, and what forgets a partition that is gone."""
         self._on_proposal, self._on_removed = listener, forget
 
@@ -135,17 +139,16 @@ class Replicas(ReplicaTable):
             self._clock,
             self._threads,
             self._on_disk_failure,
-            lambda replica: self._on_proposal(replica),
+            lambda leading: self._on_proposal(leading),
             self._live,
-            self.consumers,
-            self.followers,
-            self.deletions,
-            self.confirmations,
+            self.table.consumers,
+            self.table.followers,
+            self.table.deletions,
+            self.table.confirmations,
             self._is_registered,
             self._read_only,
             ticking=self._ticks.ticking,
             traffic=self._traffic.of,
-            on_role_change=self._note_role,
         )
         self._metadata.on_change(self._on_image)
         await self._removals.start()
@@ -168,9 +171,9 @@ class Replicas(ReplicaTable):
             await end_task(task)
         await self._removals.stop()
         busy = [
-            asyncio.ensure_future(replica.until_whole())
-            for replica in self._replicas.values()
-            if replica.is_in_a_thread
+            asyncio.ensure_future(replica.disk.until_whole())
+            for replica in self.table.all()
+            if replica.disk.is_in_a_thread
         ]
         if works := [*self._applying.values(), *busy]:
             _, late = await asyncio.wait(works, timeout=_STOP_S)
@@ -201,10 +204,10 @@ class Replicas(ReplicaTable):
 
         None where it is not here, is being led, or is about to be.
         """
-        replica = self._replicas.get(partition_id)
+        replica = self.table.get(partition_id)
         if replica is None:
             return None
-        await replica.until_whole()
+        await replica.disk.until_whole()
         if replica.leads or partition_id in self._applying:
             return None
         return EpochStart(replica.log.epochs.latest, replica.log.log_end_offset)
@@ -255,7 +258,7 @@ class Replicas(ReplicaTable):
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
         assigned = _assigned(image, self._broker_id, image.partitions if due is None else due)
-        candidates = {*self._replicas, *self._failures, *self._look_again} if due is None else due
+        candidates = {*self.table.ids(), *self._failures, *self._look_again} if due is None else due
         self._remove_gone(candidates - {a.id for a in assigned})
         await self._apply_all(image, assigned, None if whole else _PATIENCE_S)
         self._note_followed(image)
@@ -277,15 +280,11 @@ class Replicas(ReplicaTable):
         live = {n: b.epoch for n, b in image.live_brokers().items() if not b.shutting_down}
         read_only = {n for n, b in image.brokers.items() if b.read_only}
         if (live, read_only) != (self._live, self._read_only):
-            self._ticks.ticking.update(self._replicas.values())
+            self._ticks.ticking.update(replica.leading for replica in self.table.all() if replica.leading is not None)
         self._live.clear()
         self._live.update(live)
         self._read_only.clear()
         self._read_only.update(read_only)
-
-    def _note_role(self, replica: ReplicaState) -> None:
-        assert isinstance(replica, Replica)
-        self._on_role_change(replica)
 
     def _remove_gone(self, gone: Set[PartitionId]) -> None:
         """They serve no client from now on; the disk follows in the background."""
@@ -293,12 +292,11 @@ class Replicas(ReplicaTable):
             self._failures.pop(partition_id, None)
             if partition_id not in self._applying:
                 self._look_again.discard(partition_id)
-            replica = self._replicas.pop(partition_id, None)
+            replica = self.table.get(partition_id)
             if replica is not None:
                 _log.info("deleting %s", replica)
+                self.table.remove(replica)
                 replica.close()
-                self.flushed_by_time.discard(replica)
-                self.compacted.discard(replica)
                 self._on_removed(partition_id)
                 self._configs.pop(replica.topic, None)
                 self._removals.add(replica)
@@ -337,13 +335,13 @@ class Replicas(ReplicaTable):
 
     def _apply_at_once(self, image: ClusterImage, assignment: _Assignment) -> bool:
         """Whether the partition has its part; else the disk has to be waited for."""
-        replica = self._replicas.get(assignment.id)
+        replica = self.table.get(assignment.id)
         if replica is None:
             log = self._log_dir().logs.get(assignment.id)
             if log is None or self._removals.has(assignment.id):
                 return False
             replica = self._install(assignment, log)
-        if replica.is_in_a_thread and self._is_to_lead(replica, assignment.partition):
+        if replica.disk.is_in_a_thread and self._is_to_lead(replica, assignment.partition):
             replica.step_back()
             return False
         self._take_part(image, assignment, replica)
@@ -351,11 +349,11 @@ class Replicas(ReplicaTable):
 
     async def _apply(self, image: ClusterImage, assignment: _Assignment) -> None:
         try:
-            replica = self._replicas.get(assignment.id)
+            replica = self.table.get(assignment.id)
             if replica is None:
                 replica = self._install(assignment, await self._create_log(image, assignment))
-            await replica.until_whole()
-            if not self._stopping and self._replicas.get(assignment.id) is replica:  # it may be deleted meanwhile
+            await replica.disk.until_whole()
+            if not self._stopping and self.table.get(assignment.id) is replica:  # it may be deleted meanwhile
                 self._take_part(image, assignment, replica)
             self._failures.pop(assignment.id, None)
         except Exception as error:  # of this partition alone: the others are served, and this one tried again
@@ -378,8 +376,9 @@ class Replicas(ReplicaTable):
     def _take_part(self, image: ClusterImage, assignment: _Assignment, replica: Replica) -> None:
         config = self._config_of(image, assignment.topic)
         replica.configure(config, self.settings.lag_max_s)
-        (self.flushed_by_time.add if config.flush_ms < MAX_INT64 else self.flushed_by_time.discard)(replica)
-        (self.compacted.add if config.compacts else self.compacted.discard)(replica)
+        flushed_by_time, compacted = self.table.flushed_by_time, self.table.compacted
+        (flushed_by_time.add if config.flush_ms < MAX_INT64 else flushed_by_time.discard)(replica)
+        (compacted.add if config.compacts else compacted.discard)(replica)
         if not image.is_in_doubt(assignment.partition) and is_older(assignment.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)
         if self._is_to_lead(replica, assignment.partition):
@@ -406,8 +405,15 @@ class Replicas(ReplicaTable):
 
     def _install(self, assignment: _Assignment, log: Log) -> Replica:
         high_watermark = self._log_dir().high_watermark(assignment.id)
-        replica = Replica(assignment.id, assignment.topic.name, log, self._context, high_watermark=high_watermark)
-        self._replicas[assignment.id] = replica
+        replica = Replica(
+            assignment.id,
+            assignment.topic.name,
+            log,
+            self._context,
+            high_watermark=high_watermark,
+            on_role_change=lambda changed: self._on_role_change(changed),
+        )
+        self.table.add(replica)
         return replica
 
     def _compare(self, image: ClusterImage) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.leading import ACKS_ALL, Leading
 from ottla_broker.replication.produce import ReplicaAppend
-from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.owned import check_owned
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS
@@ -28,8 +27,7 @@ def check_shard(topic: str, kind: str) -> None:
 
 
 async def append_to_shard(
-    replica: Replica,
-    leader_epoch: int,
+    leading: Leading,
     kind: str,
     owner: ShardFence,
     expected_offset: int,
@@ -39,20 +37,20 @@ async def append_to_shard(
 ) -> int:
     """The offset of the owner's first batch, once all are below the high watermark. Appends before the first await.
 
-    Raises what `check_owned` and `Replica.append_owned` raise: then nothing was appended here. Raises what
-    `Replica.committed` raises, and REQUEST_TIMED_OUT: then the batches may survive, or the first of them.
+    Raises what `check_owned` and `Leading.append_owned` raise: then nothing was appended here. Raises what
+    `Leading.committed` raises, and REQUEST_TIMED_OUT: then the batches may survive, or the first of them.
     """
-    check_shard(replica.topic, kind)
-    batches = check_owned(owner, expected_offset, records, replica.log.config)
-    append = ReplicaAppend(replica, replica.append_owned(batches, leader_epoch), ACKS_ALL, replica.leadership)
+    check_shard(leading.disk.topic, kind)
+    batches = check_owned(owner, expected_offset, records, leading.log.config)
+    append = ReplicaAppend(leading, leading.append_owned(batches), ACKS_ALL)
     try:
         async with asyncio.timeout(timeout_s):
             await append.acknowledged()
     except TimeoutError:
         raise OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{replica} has the batches at offset {append.appended.base_offset}, but its high watermark is still at "
-            f"{replica.high_watermark}",
+            f"{leading} has the batches at offset {append.appended.base_offset}, but its high watermark is still at "
+            f"{leading.offsets.high_watermark}",
             hint="send the same batches again",
         ) from None
     return append.appended.base_offset

@@ -10,8 +10,7 @@ import asyncio
 import logging
 from typing import Final
 
-from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replica_state import ReplicaState
+from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_core.slices import sliced
 
@@ -22,8 +21,8 @@ _TICK_S = 0.5
 
 class Ticks:
     def __init__(self, replicas: ReplicaTable) -> None:
-        self.ticking: Final[set[ReplicaState]] = set()
-        """Replicas put themselves in here, and leave it (Replica.on_tick)."""
+        self.ticking: Final[set[Leading]] = set()
+        """They put themselves in here, and leave it (Leading.on_tick)."""
         self._replicas: Final = replicas
 
     async def run(self) -> None:
@@ -31,14 +30,14 @@ class Ticks:
             await asyncio.sleep(_TICK_S)
             await sliced(self._tick, {*self.ticking, *self._waited_for()})
 
-    def _waited_for(self) -> set[Replica]:
+    def _waited_for(self) -> set[Leading]:
         """Where a request waits for followers, which may have died."""
         waiting = {*self._replicas.deletions.partitions, *self._replicas.confirmations.partitions}
-        return {replica for p in waiting if (replica := self._replicas.get(p)) is not None}
+        found = (self._replicas.get(partition_id) for partition_id in waiting)
+        return {replica.leading for replica in found if replica is not None and replica.leading is not None}
 
-    def _tick(self, replica: ReplicaState) -> None:
-        assert isinstance(replica, Replica)
+    def _tick(self, leading: Leading) -> None:
         try:
-            replica.on_tick()
+            leading.on_tick()
         except Exception:  # one partition's bug must not keep the others' ISRs as they are
-            _log.exception("the periodic check of %s failed", replica)
+            _log.exception("the periodic check of %s failed", leading)

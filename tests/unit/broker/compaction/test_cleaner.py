@@ -67,7 +67,7 @@ class Compacted:
         replica = Replica(id_, f"t{number}", log, replica_context(1, self.clock, self.threads, lambda error: None))
         replica.step_back()
         replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
-        self.replicas._replicas[id_] = replica
+        self.replicas.add(replica)
         self.replicas.compacted.add(replica)
         return replica
 
@@ -84,7 +84,7 @@ class Compacted:
             replica.log.append(batch, 1, now_ms, looked_inside=True)
         replica.step_back()
         replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))  # all of it is committed
-        assert replica.high_watermark == int(replica.log.log_end_offset)
+        assert replica.offsets.high_watermark == int(replica.log.log_end_offset)
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ async def test_a_log_that_can_not_be_cleaned_stays_and_holds_up_no_other(
     reason = bad.log.compaction.failure
     assert "no key" in reason or "without a key" in reason
     assert "offset 0" in reason
-    bad.log.delete_records_before(bad.log.segments[1].base_offset, bad.high_watermark)
+    bad.log.delete_records_before(bad.log.segments[1].base_offset, bad.offsets.high_watermark)
     logs.clock.advance(1)
     await asyncio.sleep(0.3)
     assert logs.cleaner.uncleanable
@@ -465,7 +465,7 @@ async def test_retention_leaves_alone_what_is_cleaned_and_takes_what_was(
         log.config = replace(log.config, retention_bytes=700)
         replica.tidy(logs.clock.wall_ms())
         if passed:
-            replica.begin_at(passed[-1] + 1)
+            replica.led_in(None).begin_at(passed[-1] + 1)
         assert log.segments[0].base_offset <= log.compaction.held_from
         passed.append(log.compaction.held_from)
 

@@ -79,7 +79,11 @@ class Client:
         max_wait_ms: int = 0,
     ) -> Any:
         backend = SimpleNamespace(
-            replicas=self.led, sessions=self.sessions, id_of=self.id_of, image=ClusterImage("c"), node_id=1
+            replicas=SimpleNamespace(table=self.led),
+            sessions=self.sessions,
+            id_of=self.id_of,
+            image=ClusterImage("c"),
+            node_id=1,
         )
         gone: list[tuple[TopicKey, int]] = [("t", number) for number in forgotten]
         request = FetchRequest(-1, max_wait_ms, 1, 1 << 20, 0, session_id, epoch, named, gone, "")
@@ -229,9 +233,9 @@ class Story:
         elif what == "append" and replica.leads:
             self.led.append(number, b"%d" % self.chance.randrange(1000))
         elif what == "read":
-            self.wants[number] = self.named[number] = self.wants[number]._replace(offset=replica.high_watermark)
+            self.wants[number] = self.named[number] = self.wants[number]._replace(offset=replica.offsets.high_watermark)
         elif what == "cut" and replica.leads:
-            replica.delete_records(-1)
+            replica.led_in(None).delete_records(-1)
         elif what == "depose" and replica.leads:
             replica.on_partition(replace(ALONE, replicas=(1, 2), leader=2, leader_epoch=replica.leader_epoch + 1))
         elif what == "lead" and not replica.leads:

@@ -24,19 +24,19 @@ async def test_a_partition_that_is_named_twice_is_refused_and_looked_up_by_nobod
     """As Kafka refuses it: one request of 2.4 KB named a partition 200 times."""
     looked_up: list[int] = []
 
-    def leader(partition_id: PartitionId, epoch: object) -> Any:
+    def leading(partition_id: PartitionId, epoch: object) -> Any:
         async def offset_for_time(timestamp_ms: int, *, read_committed: bool) -> FoundOffset:
             assert not read_committed
             looked_up.append(partition_id.partition)
             return FoundOffset(7, timestamp_ms)
 
-        return SimpleNamespace(offset_for_time=offset_for_time, leader_epoch=1)
+        return SimpleNamespace(offset_for_time=offset_for_time, epoch=1)
 
     backend = cast(
         Backend,
         SimpleNamespace(
             id_of=lambda topic, number: PartitionId(TopicId(b"t" * 16), number),
-            replicas=SimpleNamespace(leader=leader),
+            replicas=SimpleNamespace(table=SimpleNamespace(leading=leading)),
         ),
     )
     kind = ListOffsetsRequest.ListOffsetsTopic

@@ -56,7 +56,7 @@ class Backend:
         self.node_id = 0
         self.clock = Told(wall_ms=lambda: 0)
         self.log_dir = lambda: Told(sizes=lambda: Told(path="/data"))
-        self.replicas = Told(all=list)
+        self.replicas = Told(table=Told(all=list))
         self.threads = DiskThreads()
         self.controller = self.metadata = self.coordinators = self
         self._response = response
@@ -172,7 +172,7 @@ def describing() -> Coroutine[Any, Any, Any]:
 def describing_by_rpc() -> Coroutine[Any, Any, Any]:
     follower: Any = Told(image=LARGE)
     unused: Any = None
-    replicas: Any = Told(consumers=None)
+    replicas: Any = Told(table=Told(consumers=None))
     broker = service.BrokerService(replicas, follower, unused, unused, unused, unused, unused, unused)
     return broker.metadata(broker_pb2.MetadataRequest(topics=["t"]), unused)
 

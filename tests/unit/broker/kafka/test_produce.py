@@ -54,7 +54,7 @@ def begin(
         writer.int32(number)
         writer.bytes_(batch)
     frame = Frame(writer.buffer)
-    replicas = SimpleNamespace(leader=lambda partition_id, epoch: brokers.replicas[1])
+    replicas = SimpleNamespace(table=SimpleNamespace(find=lambda partition_id: brokers.replicas[1]))
     backend = cast(Backend, SimpleNamespace(replicas=replicas, id_of=lambda topic, number: PARTITION))
     caller = Caller("127.0.0.1", "127.0.0.1")
     request = KafkaContext(VERSION, 1, "me", Reader(memoryview(frame)), caller)
@@ -88,10 +88,10 @@ async def test_while_a_produce_waits_for_acknowledgements_nobody_keeps_its_frame
 @pytest.mark.story("log-start-is-missing-beside-an-error")
 async def test_a_refused_partition_tells_where_its_log_begins(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
-    leader.append(values_batch(b"a"))
+    leader.led_in(None).append(values_batch(b"a"))
     for _ in range(2):
         await brokers.fetch(2, 1)
-    leader.delete_records(1)
+    leader.led_in(None).delete_records(1)
     answered, _ = begin(brokers, b"no batch")
     (partition,) = told(answered)
     assert (int(partition.error_code), partition.log_start_offset) == (ErrorCode.CORRUPT_MESSAGE, 1)

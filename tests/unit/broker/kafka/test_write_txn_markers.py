@@ -33,7 +33,7 @@ def led(tmp_path: Path) -> Led:
     led = Led(tmp_path, count=2)
     batch = produced(0, producer_id=PRODUCER, epoch=EPOCH, attributes=TRANSACTIONAL)
     for replica in led.replicas.values():
-        replica.append(batch, transactional=True)
+        replica.led_in(None).append(batch, transactional=True)
     return led
 
 
@@ -52,12 +52,14 @@ async def codes(led: Led, version: int, *markers: Any) -> list[dict[tuple[str, i
     def id_of(topic: str, number: int) -> PartitionId | None:
         return led.id(number) if topic != "gone" else None
 
-    def leader(partition_id: PartitionId, known_epoch: int | None) -> Any:
+    def leading(partition_id: PartitionId, known_epoch: int | None) -> Any:
         if partition_id not in led.replicas:
             raise OttlaError(ErrorCode.UNKNOWN_TOPIC_ID, "unknown")
-        return led.replicas[partition_id]
+        return led.replicas[partition_id].led_in(known_epoch)
 
-    backend = cast(Backend, SimpleNamespace(id_of=id_of, replicas=SimpleNamespace(leader=leader)))
+    backend = cast(
+        Backend, SimpleNamespace(id_of=id_of, replicas=SimpleNamespace(table=SimpleNamespace(leading=leading)))
+    )
     context = KafkaContext(version, 1, "me", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"))
     encoded = WriteTxnMarkersRequest(version=version, markers=list(markers)).encode()
     request = codec.decode(WriteTxnMarkersRequest, version, Reader(memoryview(encoded), flexible=True))
@@ -93,11 +95,11 @@ async def test_the_time_of_a_producer_is_that_of_its_newest_batch_or_marker(led:
     replica = led.replicas[led.id(1)]
     known = replica.log.producers.get(PRODUCER)
     assert known is not None
-    (begun,) = await active_producers(replica)
+    (begun,) = await active_producers(replica.log.producers)
     assert begun.last_timestamp_ms == known.batches[-1].timestamp_ms
     [ended] = await codes(led, 2, marker({"t": [1]}, epoch=EPOCH + 1, transaction_version=2))
     assert ended == {("t", 1): 0}
-    (over,) = await active_producers(replica)
+    (over,) = await active_producers(replica.log.producers)
     assert (over.first_offset, over.last_sequence) == (-1, -1), "the marker has raised the epoch"
     known = replica.log.producers.get(PRODUCER)
     assert known is not None
@@ -121,7 +123,7 @@ async def test_a_marker_of_transactions_v2_raises_the_epoch(led: Led) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_internal_topics_take_none(led: Led, version: int) -> None:
-    cast(Any, led.replicas[led.id(0)]).topic = "__consumer_offsets"
+    cast(Any, led.replicas[led.id(0)].disk).topic = "__consumer_offsets"
     name = "__consumer_offsets"
     assert await codes(led, version, marker({name: [0]})) == [{(name, 0): ErrorCode.INVALID_TOPIC_EXCEPTION}]
     assert is_open(led, 0)

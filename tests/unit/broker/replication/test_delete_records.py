@@ -26,7 +26,7 @@ async def replicated(directory: Path, config: LogConfig = SMALL) -> Brokers:
     brokers = Brokers(directory, (1, 2, 3), config)
     brokers.apply(LED)
     for value in (b"a", b"b", b"c"):
-        brokers.replicas[1].append(values_batch(value))
+        brokers.leading(1).append(values_batch(value))
     for follower in (2, 3, 2, 3):
         await brokers.fetch(follower, 1)
     return brokers
@@ -36,7 +36,7 @@ async def replicated(directory: Path, config: LogConfig = SMALL) -> Brokers:
 async def deleting(replica: Replica, offset: int, limit_s: float = 30.0) -> AsyncIterator[asyncio.Task[int]]:
     """A call that has begun and waits for the followers."""
     deadline = asyncio.get_running_loop().time() + limit_s
-    call = asyncio.create_task(delete_records(replica, offset, deadline))
+    call = asyncio.create_task(delete_records(replica.led_in(None), offset, deadline))
     await asyncio.sleep(0)
     assert not call.done()
     try:
@@ -59,7 +59,7 @@ async def test_it_is_answered_when_the_last_follower_has_told_of_it(tmp_path: Pa
         await brokers.fetch(3, 1)
         assert await ended(call) == 2
         assert [brokers.replicas[n].log.log_start_offset for n in (1, 2, 3)] == [2, 2, 2]
-    assert await delete_records(brokers.replicas[1], 1, 0) == 2, "what is done needs no time"
+    assert await delete_records(brokers.leading(1), 1, 0) == 2, "what is done needs no time"
 
 
 async def test_who_is_gone_is_not_waited_for(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_who_is_gone_is_not_waited_for(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         assert not call.done()
         del brokers.live[3]
-        brokers.replicas[1].on_tick()
+        brokers.leading(1).on_tick()
         assert await ended(call) == 3
 
 
@@ -113,22 +113,22 @@ async def test_a_change_ends_the_wait(tmp_path: Path, change: str) -> None:
 async def test_an_offset_that_is_not_there(tmp_path: Path, offset: int) -> None:
     brokers = await replicated(tmp_path)
     with pytest.raises(OttlaError) as told:
-        await delete_records(brokers.replicas[1], offset, 0)
+        await delete_records(brokers.leading(1), offset, 0)
     assert told.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 async def test_a_topic_that_is_only_compacted_keeps_its_records(tmp_path: Path) -> None:
     brokers = await replicated(tmp_path, replace(SMALL, deletes=False))
     with pytest.raises(OttlaError) as told:
-        await delete_records(brokers.replicas[1], 1, 0)
+        await delete_records(brokers.leading(1), 1, 0)
     assert told.value.code == ErrorCode.POLICY_VIOLATION
     assert brokers.replicas[1].log.log_start_offset == 0
 
 
 async def test_an_internal_topic_is_the_services_own(tmp_path: Path) -> None:
     brokers = await replicated(tmp_path)
-    held = brokers.replicas[1]
-    internal = Replica(PARTITION, "__consumer_offsets", held.log, brokers.around[1])
+    internal = Replica(PARTITION, "__consumer_offsets", brokers.replicas[1].log, brokers.around[1])
+    internal.become_leader(LED)
     with pytest.raises(OttlaError) as told:
-        await delete_records(internal, 0, 0)
+        await delete_records(internal.led_in(None), 0, 0)
     assert told.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -58,13 +58,13 @@ def write(replica: Replica, batches: int) -> None:
     for _ in range(batches):
         start = replica.log.log_end_offset
         fill(replica.log, 1, leader_epoch=replica.leader_epoch)
-        replica.check_leader(None).on_appended(replica.log.log_end_offset, 0.0)
+        replica.led_in(None).leader.on_appended(replica.log.log_end_offset, 0.0)
         assert replica.log.log_end_offset == start + 3
 
 
 async def values(replica: Replica) -> list[bytes | None]:
     log = replica.log
-    data = await replica.read(log.log_start_offset, 1 << 20, log.log_end_offset, min_one_batch=True)
+    data = await replica.disk.read(log.log_start_offset, 1 << 20, log.log_end_offset, min_one_batch=True)
     return [value for _, value in records_of(data)]
 
 
@@ -221,12 +221,12 @@ async def test_a_follower_without_an_epoch_never_counts_for_what_it_does_not_hav
     write(leader, 10)
     assert leader.log.log_end_offset == follower.log.log_end_offset == 60
     await brokers.fetch(1, 2)
-    assert leader.proposal is None, "it has not reached the high watermark in a log that is the leader's"
+    assert leader.led_in(None).proposal is None, "it has not reached the high watermark in a log that is the leader's"
     assert follower.log.log_end_offset == 0
     for _ in range(5):
         await brokers.fetch(1, 2)
     assert await values(follower) == await values(leader)
-    assert leader.proposal is not None
+    assert leader.led_in(None).proposal is not None
 
 
 @pytest.mark.rule(2)
@@ -306,7 +306,7 @@ async def test_a_log_that_begins_behind_what_is_left_of_it_begins_anew_where_its
     await brokers.fetch(2, 1)
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     follower.log.delete_records_before(20, HighWatermark(30))
-    await follower.on_diverging(1, EpochStart(1, 15), 0)
+    await brokers.following(2).on_diverging(EpochStart(1, 15), 0)
     assert (follower.log.log_start_offset, follower.log.log_end_offset) == (0, 0)
     await brokers.fetch(2, 1)
     assert await values(follower) == await values(leader)

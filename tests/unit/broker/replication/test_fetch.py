@@ -287,16 +287,16 @@ async def test_who_is_woken_for_nothing_looks_once_and_sleeps_on(led: Led) -> No
 @pytest.mark.rule(55)
 async def test_what_is_appended_while_a_read_waits_for_the_disk_is_not_slept_over(led: Led) -> None:
     replica, size_bytes = led.replicas[led.id(0)], led.append(0)
-    read = replica.read
+    read = replica.disk.read
 
     async def appends_behind(*arguments: Any, **options: Any) -> bytes:
-        replica.read = read
+        replica.disk.read = read
         assert led.id(0) in led.consumers.partitions, "registered first"
         records = await read(*arguments, **options)
         led.append(0)
         return records
 
-    replica.read = appends_behind
+    replica.disk.read = appends_behind
     told = await asyncio.wait_for(fetch(wants(led), consumers(led), FetchLimits(60, 2 * size_bytes, 1 << 20)), 20)
     assert len(told[0].records) == 2 * size_bytes
 
@@ -305,7 +305,7 @@ async def test_where_a_consumer_has_everything_nothing_is_read(led: Led) -> None
     led.append(0)
     reads: list[int] = []
     for replica in led.replicas.values():
-        replica.read = lambda offset, *rest, **options: reads.append(offset)  # type: ignore[assignment]  # what it reads is not looked at
+        replica.disk.read = lambda offset, *rest, **options: reads.append(offset)  # type: ignore[assignment]  # what it reads is not looked at
     at_the_end = [PartitionFetch(led.id(n), 1, 1 if n == 0 else 0, 1 << 20) for n in range(3)]
     told = await fetch(at_the_end, consumers(led), AT_ONCE)
     assert ([part.high_watermark for part in told], reads) == ([1, 0, 0], [])
@@ -322,12 +322,12 @@ class Data(bytes):
 
 async def test_a_fetch_that_waits_holds_no_records(led: Led) -> None:
     replica = led.replicas[led.id(0)]
-    read = replica.read
+    read = replica.disk.read
 
     async def noted(*arguments: Any, **options: Any) -> bytes:
         return Data(await read(*arguments, **options))
 
-    replica.read = noted
+    replica.disk.read = noted
     led.append(0)
     Data.freed = 0
     fetching = asyncio.create_task(fetch(wants(led), consumers(led), FetchLimits(60, 10_000, 1 << 20)))

@@ -17,8 +17,10 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.machines.offsets import ReadLimit
 from ottla_broker.replication import replication_config
+from ottla_broker.replication.disk_log import DiskLog
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, ParkedFollowerFetch
 from ottla_broker.replication.follower_fetch import FollowerFetch, FollowerResponse, fetch_as_follower
+from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_core.clock import ManualClock
@@ -54,10 +56,8 @@ class Led:
         self.looked_at.append(partition_id.partition)
         return self.replicas[partition_id]
 
-    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
-        replica = self.find(partition_id)
-        replica.check_leader(known_epoch)
-        return replica
+    def leading(self, partition_id: PartitionId, known_epoch: int | None) -> Leading:
+        return self.find(partition_id).led_in(known_epoch)
 
     def at(self, number: int) -> Replica:
         return self.replicas[PartitionId(TOPIC, number)]
@@ -99,13 +99,13 @@ async def test_an_append_beside_a_hundred_idle_partitions_makes_one_be_looked_at
     led.looked_at.clear()
     parked = asyncio.create_task(led.fetch(wait_s=60))
     await asyncio.sleep(0)
-    led.at(42).append(values_batch(b"a"))
+    led.at(42).led_in(None).append(values_batch(b"a"))
     assert told(await parked) == [(42, True, 0)]
     assert led.looked_at == [42]
     led.looked_at.clear()
     await led.fetch(named(42, 1), responses=1)
     assert set(led.looked_at) == {42}
-    assert led.at(42).high_watermark == 1
+    assert led.at(42).offsets.high_watermark == 1
 
 
 async def test_a_newer_request_ends_a_parked_one_and_takes_its_place(tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ async def test_a_newer_request_ends_a_parked_one_and_takes_its_place(tmp_path: P
     await asyncio.sleep(0)
     second = asyncio.create_task(led.fetch(named(1), wait_s=60))
     assert told(await first) == []
-    led.at(1).append(values_batch(b"a"))
+    led.at(1).led_in(None).append(values_batch(b"a"))
     assert told(await second) == [(1, True, 0)]
 
 
 async def test_what_a_response_said_that_did_not_arrive_is_said_again(tmp_path: Path) -> None:
     led = Led(tmp_path, 2)
-    led.at(0).append(values_batch(b"a"))
+    led.at(0).led_in(None).append(values_batch(b"a"))
     wrong = named(1, epoch=7)
     lost = await led.fetch(named(0), wrong, begins=True)
     assert [(part.id.partition, part.error is not None) for part in lost.partitions] == [(1, True), (0, False)]
@@ -157,12 +157,12 @@ async def test_a_session_that_is_not_known_or_has_another_count_is_to_be_begun_a
 async def test_a_high_watermark_goes_with_the_next_response_and_at_once_where_there_are_readers(tmp_path: Path) -> None:
     led = Led(tmp_path, 2)
     for number, has_readers in enumerate((False, True)):
-        led.at(number).append(values_batch(b"a"))
+        led.at(number).led_in(None).append(values_batch(b"a"))
         await led.fetch(named(number, has_readers=has_readers), begins=True)
         acknowledged = await led.fetch(named(number, 1, has_readers=has_readers), responses=1)
-        assert led.at(number).high_watermark == 1
+        assert led.at(number).offsets.high_watermark == 1
         assert told(acknowledged) == [(number, False, 1)]
-        led.at(number).append(values_batch(b"b"))
+        led.at(number).led_in(None).append(values_batch(b"b"))
         second = await led.fetch(responses=2)
         assert told(second) == [(number, True, 1)]
         parked = asyncio.create_task(led.fetch(named(number, 2, has_readers=has_readers), responses=3, wait_s=0.3))
@@ -173,12 +173,12 @@ async def test_a_high_watermark_goes_with_the_next_response_and_at_once_where_th
 
 async def test_fewer_bytes_than_the_least_are_waited_for(tmp_path: Path) -> None:
     led = Led(tmp_path, 1)
-    size = led.at(0).append(values_batch(b"a")).size_bytes
+    size = led.at(0).led_in(None).append(values_batch(b"a")).size_bytes
     parked = asyncio.create_task(led.fetch(named(0), begins=True, wait_s=60, min_bytes=2 * size))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not parked.done()
-    led.at(0).append(values_batch(b"b"))
+    led.at(0).led_in(None).append(values_batch(b"b"))
     [part] = (await parked).partitions
     assert len(part.records) == 2 * size
     late = await led.fetch(named(0), begins=True, wait_s=0.01, min_bytes=10 * size)
@@ -188,7 +188,7 @@ async def test_fewer_bytes_than_the_least_are_waited_for(tmp_path: Path) -> None
 @pytest.mark.rule(57)
 async def test_for_what_there_was_no_room_comes_with_the_next_response(tmp_path: Path) -> None:
     led = Led(tmp_path, 3)
-    size = max(led.at(number).append(values_batch(b"a")).size_bytes for number in range(3))
+    size = max(led.at(number).led_in(None).append(values_batch(b"a")).size_bytes for number in range(3))
     first = await led.fetch(*map(named, range(3)), begins=True, max_bytes=size + 1, wait_s=60)
     assert told(first) == [(0, True, 0)]
     assert told(await led.fetch(named(0, 1), responses=1, max_bytes=size + 1, wait_s=60)) == [(1, True, 0)]
@@ -198,9 +198,9 @@ async def test_for_what_there_was_no_room_comes_with_the_next_response(tmp_path:
 async def test_high_watermarks_of_idle_partitions_do_not_go_with_each_response(tmp_path: Path) -> None:
     led = Led(tmp_path, 2)
     for number in range(2):
-        led.at(number).append(values_batch(b"a"))
+        led.at(number).led_in(None).append(values_batch(b"a"))
     await led.fetch(named(0), named(1), begins=True, wait_s=60)
-    led.at(0).append(values_batch(b"b"))
+    led.at(0).led_in(None).append(values_batch(b"b"))
     first = await led.fetch(named(0, 1), named(1, 1), responses=1, wait_s=60)
     assert told(first) == [(0, True, 1)], "the others wait for their turn, though they have moved"
 
@@ -208,11 +208,11 @@ async def test_high_watermarks_of_idle_partitions_do_not_go_with_each_response(t
 async def test_a_log_that_begins_later_is_told_at_once(tmp_path: Path) -> None:
     led = Led(tmp_path, 1)
     for value in (b"a", b"b"):
-        led.at(0).append(values_batch(value))
+        led.at(0).led_in(None).append(values_batch(value))
     await led.fetch(named(0, 2), begins=True)
     parked = asyncio.create_task(led.fetch(wait_s=60))
     await asyncio.sleep(0)
-    led.at(0).delete_records(1)
+    led.at(0).led_in(None).delete_records(1)
     [part] = (await parked).partitions
     assert part.log_start_offset == 1
 
@@ -222,20 +222,20 @@ async def test_a_check_of_leadership_ends_a_parked_fetch_and_the_request_after_i
     await led.fetch(named(0), named(1), begins=True)
     parked = asyncio.create_task(led.fetch(wait_s=60))
     await asyncio.sleep(0)
-    check = led.at(0).begin_confirmation()
+    check = led.at(0).led_in(None).begin_confirmation()
     response = await parked
     assert (told(response), response.newest_confirmation) == ([], check)
-    assert not led.at(0).check_leader(None).has_led_since(check)
+    assert not led.at(0).led_in(None).leader.has_led_since(check)
     await led.fetch(seen=check)
-    assert led.at(0).check_leader(None).has_led_since(check)
+    assert led.at(0).led_in(None).leader.has_led_since(check)
 
 
 async def test_who_has_left_the_partition_confirms_no_leadership(tmp_path: Path) -> None:
     led = Led(tmp_path, 2)
     await led.fetch(named(0), named(1), begins=True)
-    check = led.at(0).begin_confirmation()
+    check = led.at(0).led_in(None).begin_confirmation()
     await led.fetch(forgotten=[0], seen=check)
-    assert not led.at(0).check_leader(None).has_led_since(check)
+    assert not led.at(0).led_in(None).leader.has_led_since(check)
 
 
 async def test_a_partition_that_is_led_no_more_is_reported_once(tmp_path: Path) -> None:
@@ -267,24 +267,24 @@ class Slow:
     """Reads of one partition that wait until they are let go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-        self.open, self.count, read = asyncio.Event(), 0, Replica.read
+        self.open, self.count, read = asyncio.Event(), 0, DiskLog.read
 
-        async def slow(replica: Replica, offset: int, size: int, limit: ReadLimit, *, min_one_batch: bool) -> bytes:
-            if replica.id.partition == number:
+        async def slow(disk: DiskLog, offset: int, size: int, limit: ReadLimit, *, min_one_batch: bool) -> bytes:
+            if disk.id.partition == number:
                 self.count += 1
                 await self.open.wait()
-            return await read(replica, offset, size, limit, min_one_batch=min_one_batch)
+            return await read(disk, offset, size, limit, min_one_batch=min_one_batch)
 
-        monkeypatch.setattr(Replica, "read", slow)
+        monkeypatch.setattr(DiskLog, "read", slow)
 
 
 async def test_a_check_that_began_before_the_partition_was_named_is_confirmed(tmp_path: Path) -> None:
     led = Led(tmp_path, 1)
-    check = led.at(0).begin_confirmation()
+    check = led.at(0).led_in(None).begin_confirmation()
     response = await led.fetch(named(0), begins=True, wait_s=60)
-    assert not led.at(0).check_leader(None).has_led_since(check)
+    assert not led.at(0).led_in(None).leader.has_led_since(check)
     await led.fetch(seen=response.newest_confirmation)
-    assert led.at(0).check_leader(None).has_led_since(check)
+    assert led.at(0).led_in(None).leader.has_led_since(check)
 
 
 async def test_a_request_that_was_cancelled_half_way_ends_its_session(
@@ -293,7 +293,7 @@ async def test_a_request_that_was_cancelled_half_way_ends_its_session(
     """What it had said would be lost: its follower says it once."""
     led = Led(tmp_path, 2)
     for number in range(2):
-        led.at(number).append(values_batch(b"a"))
+        led.at(number).led_in(None).append(values_batch(b"a"))
     slow = Slow(monkeypatch, 1)
     cancelled = asyncio.create_task(led.fetch(named(0), named(1), begins=True, wait_s=60))
     await until(lambda: slow.count == 1)
@@ -314,7 +314,7 @@ async def test_a_session_that_is_over_notes_nothing_any_more(tmp_path: Path, mon
     """Two streams of one follower: on the old one a request has waited for its turn."""
     led = Led(tmp_path, 2)
     for number in range(2):
-        led.at(number).append(values_batch(b"a"))
+        led.at(number).led_in(None).append(values_batch(b"a"))
     slow = Slow(monkeypatch, 0)
     reads = asyncio.create_task(led.fetch(named(0), begins=True))
     await until(lambda: slow.count == 1)
@@ -325,7 +325,7 @@ async def test_a_session_that_is_over_notes_nothing_any_more(tmp_path: Path, mon
     await reads
     with pytest.raises(OttlaError):
         await waits
-    assert led.at(1).check_leader(None).end_offsets()[2] == 1
+    assert led.at(1).led_in(None).leader.end_offsets()[2] == 1
     assert [len(sessions) for sessions in led.followers.by_partition.values()] == [1]
 
 
@@ -334,11 +334,11 @@ async def test_a_session_that_ends_while_its_partitions_are_named_notes_no_more_
 ) -> None:
     led = Led(tmp_path, 2)
     for number in range(2):
-        led.at(number).append(values_batch(b"a"))
+        led.at(number).led_in(None).append(values_batch(b"a"))
     rests = asyncio.Event()
 
     async def rest(self: Slice) -> None:
-        if led.at(0).check_leader(None).end_offsets()[2] == 0 and not rests.is_set():  # the first one is noted
+        if led.at(0).led_in(None).leader.end_offsets()[2] == 0 and not rests.is_set():  # the first one is noted
             rests.set()
             await led.fetch(named(1, 1), begins=True, session=6)
 
@@ -347,12 +347,12 @@ async def test_a_session_that_ends_while_its_partitions_are_named_notes_no_more_
         await led.fetch(named(0), named(1, 0), begins=True)
     assert ended.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert rests.is_set()
-    assert led.at(1).check_leader(None).end_offsets()[2] == 1
+    assert led.at(1).led_in(None).leader.end_offsets()[2] == 1
 
 
 async def test_a_request_that_is_superseded_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     led = Led(tmp_path, 1)
-    led.at(0).append(values_batch(b"a"))
+    led.at(0).led_in(None).append(values_batch(b"a"))
     slow = Slow(monkeypatch, 0)
     requests = [asyncio.create_task(led.fetch(named(0), begins=True, wait_s=60))]
     await until(lambda: slow.count == 1)
@@ -367,7 +367,7 @@ async def test_a_request_that_is_superseded_reads_nothing(tmp_path: Path, monkey
 
 async def test_more_bytes_than_a_limit_lets_through_are_not_waited_for(tmp_path: Path) -> None:
     led = Led(tmp_path, 1)
-    size = max(led.at(0).append(values_batch(b"a")).size_bytes for _ in range(10))
+    size = max(led.at(0).led_in(None).append(values_batch(b"a")).size_bytes for _ in range(10))
     little = replace(named(0), max_bytes=size + 1)
     async with asyncio.timeout(20):
         assert told(await led.fetch(little, begins=True, wait_s=60, min_bytes=4 * size)) == [(0, True, 0)]
@@ -379,7 +379,7 @@ async def test_a_leader_that_has_not_heard_of_the_follower_makes_it_name_the_par
 ) -> None:
     led = Led(tmp_path, 1)
     await led.fetch(named(0), begins=True)
-    led.at(0).begin_confirmation()
+    led.at(0).led_in(None).begin_confirmation()
     if anew == "in doubt":
         led.at(0).on_partition(replace(BOTH, leader=-1))
         led.at(0).step_back()
@@ -392,7 +392,7 @@ async def test_a_leader_that_has_not_heard_of_the_follower_makes_it_name_the_par
     assert part.error is not None
     assert part.error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     await led.fetch(named(0), responses=1)
-    assert led.at(0).check_leader(None).end_offsets()[2] == 0
+    assert led.at(0).led_in(None).leader.end_offsets()[2] == 0
 
 
 async def test_followers_share_the_memory_of_responses_and_each_gets_a_batch_at_least(
@@ -401,7 +401,7 @@ async def test_followers_share_the_memory_of_responses_and_each_gets_a_batch_at_
     led = Led(tmp_path, 20)
     batch = values_batch(b"x" * 300)
     for number in range(20):
-        led.at(number).append(batch)
+        led.at(number).led_in(None).append(batch)
     monkeypatch.setattr(replication_config, "FETCH_MEMORY_BYTES", 12 * len(batch))
     for others in range(40):
         response = await led.fetch(*map(named, range(20)), begins=True)
@@ -413,8 +413,8 @@ async def test_what_has_no_room_beside_another_is_not_waited_for(tmp_path: Path)
     """As where the share of the memory is less than replica.fetch.min.bytes."""
     led = Led(tmp_path, 2)
     batch = values_batch(b"x" * 300)
-    led.at(0).append(batch)
-    led.at(1).append(batch)
+    led.at(0).led_in(None).append(batch)
+    led.at(1).led_in(None).append(batch)
     async with asyncio.timeout(5):
         response = await led.fetch(
             named(0), named(1), begins=True, wait_s=60, min_bytes=len(batch) + 9, max_bytes=len(batch) + 9

@@ -15,7 +15,6 @@ from ottla_broker.machines.partition import IsrProposal
 from ottla_broker.registration_view import BrokerEpoch
 from ottla_broker.replication import isr_changes
 from ottla_broker.replication.isr_changes import IsrChanges
-from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
@@ -58,7 +57,7 @@ class World:
         self.brokers = Brokers(path)
         self.brokers.apply(ALONE)
         self.controller = Answering()
-        self.leader: Replica = self.brokers.replicas[1]
+        self.leader = self.brokers.leading(1)
         controller: Any = self.controller
         seat: Any = Seated()
         self.changes = IsrChanges(controller, seat)

@@ -12,9 +12,8 @@ from batches import sealed, simple_records
 from logs import values_batch
 from replicas import PARTITION, Brokers
 
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.leading import ACKS_ALL
 from ottla_broker.replication.produce import ReplicaAppend, append, check_acks
-from ottla_broker.replication.replica import Replica
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition
@@ -26,7 +25,7 @@ from ottla_proto import broker_pb2 as pb
 
 
 class Untouched:
-    """A replica that must not be written to."""
+    """A replica, and what it is led with, that must not be written to."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -34,8 +33,9 @@ class Untouched:
 
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
 def test_clients_do_not_write_to_internal_topics(topic: str) -> None:
+    untouched: Any = Untouched(topic)
     with pytest.raises(OttlaError) as refused:
-        append(cast(Replica, Untouched(topic)), b"", 1, Slice())
+        append(untouched, untouched, b"", 1, Slice())
     assert refused.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -54,11 +54,11 @@ async def test_what_takes_long_to_look_into_is_appended_later_and_what_comes_beh
     """The records of a compacted topic need keys: a batch may have a million of them, and takes a thread's time."""
     brokers = Brokers(tmp_path, (1,), LogConfig(compacts=True))
     brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
-    replica, turn = brokers.replicas[1], Slice(60.0)
+    replica, leading, turn = brokers.replicas[1], brokers.leading(1), Slice(60.0)
     small = sealed(simple_records(1))
-    at_once = append(replica, small, 1, turn)
+    at_once = append(replica, leading, small, 1, turn)
     assert isinstance(at_once, ReplicaAppend)
-    later = [append(replica, records, 1, turn) for records in (sealed(simple_records(1_000)), small)]
+    later = [append(replica, leading, records, 1, turn) for records in (sealed(simple_records(1_000)), small)]
     assert replica.log.log_end_offset == 1
     offsets = [(await cast(asyncio.Future[ReplicaAppend], each)).appended.base_offset for each in later]
     assert offsets == [1, 1_001]
@@ -69,7 +69,9 @@ async def test_a_produce_over_grpc_that_only_waits_is_held_no_longer(tmp_path: P
     """Else one partition whose follower is late stops what goes to all others, once their bytes fill the budget."""
     brokers = Brokers(tmp_path, (1, 2))
     brokers.apply(Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2)))
-    replicas: Any = SimpleNamespace(leader=lambda partition_id, epoch: brokers.replicas[1], consumers=None)
+    replicas: Any = SimpleNamespace(
+        table=SimpleNamespace(find=lambda partition_id: brokers.replicas[1], consumers=None)
+    )
     nobody: Any = None
     service = BrokerService(replicas, nobody, nobody, nobody, nobody, nobody, nobody, nobody)
     let_go: list[str] = []

@@ -16,7 +16,7 @@ from transactional_logs import end_of
 from waiting import until
 
 from ottla_broker.peers.transactions import TransactionVerifier
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.leading import ACKS_ALL
 from ottla_broker.replication.pending import MOST_BYTES
 from ottla_broker.replication.produce import ProducedTransaction, ReplicaAppend, append
 from ottla_broker.replication.replica import Replica
@@ -70,7 +70,7 @@ def of(gate: Gate, version: int = 2) -> ProducedTransaction:
 
 
 def begin(replica: Replica, records: bytes, transaction: ProducedTransaction | None) -> Any:
-    return append(replica, records, 1, Slice(60.0), transaction)
+    return append(replica, replica.led_in(None), records, 1, Slice(60.0), transaction)
 
 
 @pytest.mark.rule(39)
@@ -119,7 +119,7 @@ async def test_with_transactions_v2_an_answer_that_a_marker_overtakes_is_asked_f
     replica, gate = led_replica(tmp_path), Gate()
     waiting = begin(replica, batch(7), of(gate))
     await until(lambda: gate.asked)
-    replica.append_marker(end_of(7, 3))
+    replica.led_in(None).append_marker(end_of(7, 3))
     gate.open()
     gate.close()
     await until(lambda: len(gate.asked) == 2)
@@ -141,14 +141,14 @@ async def test_a_transaction_that_ends_while_its_batch_is_looked_into_takes_it_n
 ) -> None:
     """It was open when the batch came, so that the coordinator was not asked yet."""
     replica, gate = led_replica(tmp_path), Gate()
-    replica.append(batch(7), transactional=True)
+    replica.led_in(None).append(batch(7), transactional=True)
 
     async def look_inside(records: bytes) -> bool:
-        replica.append_marker(end_of(7, 3, v2=False))
+        replica.led_in(None).append_marker(end_of(7, 3, v2=False))
         return False
 
-    monkeypatch.setattr(replica, "look_inside", look_inside)
-    waiting = append(replica, batch(7, 1), 1, Slice(0.0), of(gate, version=1))
+    monkeypatch.setattr(replica.disk, "look_inside", look_inside)
+    waiting = append(replica, replica.led_in(None), batch(7, 1), 1, Slice(0.0), of(gate, version=1))
     gate.open(OttlaError(ErrorCode.INVALID_TXN_STATE, "it has ended"))
     with pytest.raises(OttlaError) as raised:
         await waiting
@@ -300,7 +300,7 @@ async def test_no_batch_of_a_transaction_overtakes_one_that_found_too_few_replic
     brokers.apply(alone)
 
     def produce(sequence: int) -> Any:
-        return append(replica, batch(7, sequence), ACKS_ALL, Slice(60.0), transaction)
+        return append(replica, brokers.leading(1), batch(7, sequence), ACKS_ALL, Slice(60.0), transaction)
 
     assert await outcome(produce(0)) == ErrorCode.NOT_ENOUGH_REPLICAS
     brokers.apply(replace(alone, isr=(1, 2), partition_epoch=1))
@@ -317,7 +317,7 @@ async def test_a_batch_that_is_refused_for_good_keeps_no_later_one_out(tmp_path:
 
     async def produce(records: bytes) -> int | ErrorCode:
         try:
-            return await outcome(append(replica, records, 1, Slice(slice_s)))
+            return await outcome(append(replica, replica.led_in(None), records, 1, Slice(slice_s)))
         except OttlaError as error:
             return ErrorCode(error.code)
 
@@ -364,7 +364,7 @@ async def test_with_transactions_v2_an_unknown_producer_begins_at_0(tmp_path: Pa
 async def test_a_transaction_of_an_older_epoch_is_refused_without_a_question(tmp_path: Path) -> None:
     replica, script = led_replica(tmp_path), Script()
     assert await outcome(now(replica, batch(7, epoch=4), by(script, 2))) == 0
-    replica.append_marker(end_of(7, 5))
+    replica.led_in(None).append_marker(end_of(7, 5))
     assert await outcome(now(replica, batch(7, epoch=4), by(script, 2))) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert script.asked == 1
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from batches import with_fresh_crc
@@ -51,7 +52,7 @@ async def test_lookups_that_wait_keep_no_read_from_the_disk_waiting(
     """Each goes through the records of a batch: 200 of them in one request kept every consumer waiting for seconds."""
     may_end = threading.Event()
     monkeypatch.setattr(held.log, "offset_for_time", lambda *_: may_end.wait(LIMIT_S))
-    lookups = [asyncio.create_task(held.offset_for_time(0)) for _ in range(10)]
+    lookups = [asyncio.create_task(held.led_in(None).offset_for_time(0)) for _ in range(10)]
     await asyncio.sleep(0)
     try:
         async with asyncio.timeout(LIMIT_S / 2):
@@ -63,18 +64,18 @@ async def test_lookups_that_wait_keep_no_read_from_the_disk_waiting(
 
 @pytest.mark.rule(5)
 def test_who_knows_another_epoch_is_told_which_side_is_behind(held: Replica) -> None:
-    held.check_leader(None)
-    held.check_leader(3)
-    assert code_of(lambda: held.check_leader(2)) == ErrorCode.FENCED_LEADER_EPOCH
-    assert code_of(lambda: held.check_leader(4)) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    held.led_in(None)
+    held.led_in(3)
+    assert code_of(lambda: held.led_in(2)) == ErrorCode.FENCED_LEADER_EPOCH
+    assert code_of(lambda: held.led_in(4)) == ErrorCode.UNKNOWN_LEADER_EPOCH
     held.on_partition(replace(LED_HERE, leader=2, leader_epoch=4))
-    assert code_of(lambda: held.check_leader(4)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(lambda: held.led_in(4)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.rule(4)
 def test_an_older_decision_that_comes_late_changes_nothing(held: Replica) -> None:
     held.on_partition(replace(LED_HERE, leader=2, leader_epoch=2))
-    held.check_leader(3)
+    held.led_in(3)
     assert held.log.epochs.latest == 3, "the epoch's start is known before anything is appended in it"
 
 
@@ -91,13 +92,13 @@ async def test_a_change_of_leader_wakes_who_waits(held: Replica, brokers: Broker
 
 @pytest.mark.rule(20)
 async def test_what_must_be_on_the_platter_is_there_before_the_answer(held: Replica) -> None:
-    held.append(values_batch(b"a"))
-    held.append(values_batch(b"b"))
-    assert held.must_flush
-    await held.flushed()
+    held.led_in(None).append(values_batch(b"a"))
+    held.led_in(None).append(values_batch(b"b"))
+    assert held.disk.must_flush
+    await held.disk.flushed()
     assert held.log.recovery_point == 2
-    assert not held.must_flush
-    assert [value for _, value in records_of(await held.read(0, 1000, 2, min_one_batch=True))] == [b"a", b"b"]
+    assert not held.disk.must_flush
+    assert [value for _, value in records_of(await held.disk.read(0, 1000, 2, min_one_batch=True))] == [b"a", b"b"]
 
 
 @pytest.mark.rule(20)
@@ -108,19 +109,19 @@ async def test_a_failed_fsync_is_reported_and_nothing_is_acknowledged_any_more(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fdatasync", broken)
-    held.append(values_batch(b"a"))
+    held.led_in(None).append(values_batch(b"a"))
     with pytest.raises(OttlaError, match="goes offline"):
-        await held.flushed()
+        await held.disk.flushed()
     assert [failure.code for failure in brokers.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
     monkeypatch.undo()
-    assert code_of(lambda: held.append(values_batch(b"b"))) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(lambda: held.led_in(None).append(values_batch(b"b"))) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_a_log_that_was_closed_meanwhile_is_no_failure_of_the_disk(held: Replica, brokers: Brokers) -> None:
-    held.append(values_batch(b"a"))
+    held.led_in(None).append(values_batch(b"a"))
     held.log.abandon()
     with pytest.raises(OttlaError, match="is closed"):
-        await held.start_flush()
+        await held.disk.start_flush()
     assert brokers.failures == []
 
 
@@ -131,11 +132,11 @@ async def test_a_full_disk_refuses_and_ends_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "pwritev", full)
-    assert code_of(lambda: held.append(values_batch(b"a"))) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(lambda: held.led_in(None).append(values_batch(b"a"))) == ErrorCode.KAFKA_STORAGE_ERROR
     assert brokers.failures == []
     monkeypatch.undo()
-    assert held.append(values_batch(b"b")).base_offset == 0
-    await held.flushed()
+    assert held.led_in(None).append(values_batch(b"b")).base_offset == 0
+    await held.disk.flushed()
 
 
 @pytest.mark.rule(4, 10)
@@ -144,9 +145,7 @@ def test_an_election_is_announced_once_before_the_epoch_starts(tmp_path: Path) -
     brokers = Brokers(tmp_path, (1,))
     announced: list[tuple[ReplicaRole, int | None]] = []
     replica = brokers.replicas[1]
-    replica._context = replace(
-        replica._context, on_role_change=lambda replica: announced.append((replica.role, replica.leader_id))
-    )
+    cast(Any, replica)._on_role_change = lambda replica: announced.append((replica.role, replica.leader_id))
     for epoch, leader in ((1, 2), (2, 1), (3, 1), (4, 2)):
         brokers.apply(Partition(replicas=(1, 2), leader=leader, leader_epoch=epoch, isr=(1, 2)))
     starting = (ReplicaRole.STARTING_EPOCH, None)
@@ -159,23 +158,23 @@ async def test_records_past_retention_are_stored_counted_and_logged_once_an_hour
     clock, hour_ms = brokers.clock, 3_600_000
     held.log.config = replace(held.log.config, retention_ms=hour_ms)
     now_ms = clock.wall_ms()
-    held.append(values_batch(b"on time", at_ms=now_ms - hour_ms))
+    held.led_in(None).append(values_batch(b"on time", at_ms=now_ms - hour_ms))
     assert held.traffic.past_retention == 0
     for _ in range(3):
-        held.append(values_batch(b"late", b"too", at_ms=now_ms - hour_ms - 1))
+        held.led_in(None).append(values_batch(b"late", b"too", at_ms=now_ms - hour_ms - 1))
     assert held.log.log_end_offset == 7
     assert held.traffic.past_retention == 6
     both = values_batch(b"late", at_ms=now_ms - 2 * hour_ms) + values_batch(b"on time", at_ms=now_ms)
-    held.append(both)
+    held.led_in(None).append(both)
     assert held.traffic.past_retention == 7
     timeless = read_header(both)._replace(base_timestamp=-1, max_timestamp=-1)
-    held.append(with_fresh_crc(write_header(timeless) + both[HEADER_SIZE : timeless.size_bytes]))
+    held.led_in(None).append(with_fresh_crc(write_header(timeless) + both[HEADER_SIZE : timeless.size_bytes]))
     assert held.traffic.past_retention == 7
     logged = [record for record in caplog.records if "older than retention.ms by" in record.message]
     assert [record.args[1] for record in logged] == [1]  # type: ignore[index]  # a tuple
     clock.advance(3600)
-    held.append(values_batch(b"late", at_ms=now_ms - hour_ms))
+    held.led_in(None).append(values_batch(b"late", at_ms=now_ms - hour_ms))
     assert len([record for record in caplog.records if "older than retention.ms by" in record.message]) == 2
     held.log.config = replace(held.log.config, retention_ms=-1)
-    held.append(values_batch(b"late", at_ms=0))
+    held.led_in(None).append(values_batch(b"late", at_ms=0))
     assert held.traffic.past_retention == 8

@@ -20,6 +20,7 @@ from waiting import until
 
 from ottla_broker.registration_view import BrokerEpoch
 from ottla_broker.replication import replication_config
+from ottla_broker.replication.following import Following
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import ReplicaFetcher, Replication
 from ottla_broker.replication.replication_config import ReplicationSettings
@@ -63,12 +64,12 @@ async def test_a_fetch_says_only_what_is_on_the_platter_where_that_was_asked_for
     """flush.messages=1. The follower was killed between its write and its flush, and comes back."""
     brokers = Brokers(tmp_path, (1, 2), replace(SMALL, flush_messages=1))
     brokers.apply(BOTH)
-    brokers.replicas[1].append(values_batch(b"a"), -1)
+    brokers.replicas[1].led_in(None).append(values_batch(b"a"), -1)
     await brokers.fetch(2, 1)
-    await brokers.replicas[2].flushed()
+    await brokers.replicas[2].disk.flushed()
     follower = brokers.open(2)
     brokers.apply(BOTH, 2)
-    assert follower.must_flush
+    assert follower.disk.must_flush
     replicas: Any = Settled()
     seat: Any = Seated()
     fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), [1], replicas, seat)
@@ -190,7 +191,7 @@ async def test_a_cut_that_takes_long_delays_no_fetch_of_the_others(
             await fetcher.round(streamed)
         assert stream.asked == [[0, 1], [1], [1], [1]]
         gate.set()
-        await slow.until_whole()
+        await slow.disk.until_whole()
         while stream.asked[-1] != [0, 1]:
             await fetcher.round(streamed)
     assert slow.log.log_end_offset == 0
@@ -209,11 +210,11 @@ async def test_others_have_turns_while_a_large_answer_is_written(
             turns += 1
             await asyncio.sleep(0)
 
-    def write(replica: Replica, *_: object) -> None:
+    def write(following: Following, *_: object) -> None:
         time.sleep(2 * SLICE_S)
         written_at.append(turns)
 
-    monkeypatch.setattr(Replica, "on_fetched", write)
+    monkeypatch.setattr(Following, "on_fetched", write)
     beside = asyncio.create_task(others())
     fetcher, streamed = fetching(*followers(tmp_path, 4)), cast(Any, Scripted())
     await fetcher.round(streamed)
@@ -254,7 +255,11 @@ class Placed:
 
     def on_role_change(self, listener: Callable[[Replica], None]) -> None:
         for replica in self._replicas:
-            replica._context = replace(replica._context, on_role_change=cast(Any, listener))
+            cast(Any, replica)._on_role_change = listener
+
+    @property
+    def table(self) -> Placed:
+        return self
 
     def all(self) -> tuple[Replica, ...]:
         return self._replicas
@@ -402,7 +407,7 @@ async def test_an_error_of_a_log_that_was_closed_leaves_out_nothing(
         fetcher.follow(anew)
         raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "closed")
 
-    monkeypatch.setattr(closed, "flushed", fails)
+    monkeypatch.setattr(closed.disk, "flushed", fails)
     await fetcher.round(cast(Any, stream))
     assert stream.asked == [[0]]
     await fetcher.stop()

@@ -71,6 +71,7 @@ def test_each_change_of_role_is_a_row_and_each_row_is_taken(tmp_path: Path, monk
         for step in steps:
             story.take(step)
             replica = story.replica
-            assert replica.leads is (replica._leader is not None)
+            assert (replica.role is ReplicaRole.LEADER) is replica.leads
+            assert (replica.role is ReplicaRole.FOLLOWER) is (replica.following is not None)
             assert (replica.role is ReplicaRole.FOLLOWER) is (replica.leader_id is not None)
     assert rows == {(role, event, after) for (role, event), after in NEXT_ROLE.items()}

@@ -19,6 +19,7 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.offsets import LogEndOffset
 from ottla_broker.replication import removals, replicas, ticks
+from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage import checkpoint
@@ -86,7 +87,7 @@ class Held:
 
     @property
     def replica(self) -> Replica:
-        return self.replicas.find(ID)
+        return self.replicas.table.find(ID)
 
 
 @pytest.fixture
@@ -114,12 +115,13 @@ class Gate:
 
 async def being_cut(held: Held, monkeypatch: pytest.MonkeyPatch) -> tuple[Gate, asyncio.Task[None]]:
     """The replica follows another leader, and its log is being cut."""
-    held.replica.append(values_batch(b"a"))
+    held.replica.led_in(None).append(values_batch(b"a"))
     held.metadata.become(replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1))
     await until(lambda: not held.replica.leads)
     gate = Gate(held.replica.log.truncate_fully_and_start_at)
     monkeypatch.setattr(held.replica.log, "truncate_fully_and_start_at", gate)
-    cutting = asyncio.create_task(held.replica.on_diverging(2, EpochStart(1, 0), 0))
+    assert held.replica.following is not None
+    cutting = asyncio.create_task(held.replica.following.on_diverging(EpochStart(1, 0), 0))
     await until(gate.reached.is_set)
     return gate, cutting
 
@@ -143,14 +145,14 @@ async def test_a_partition_that_goes_is_forgotten(held: Held) -> None:
     forgotten: list[PartitionId] = []
     held.replicas.on_proposal(lambda replica: None, forgotten.append)
     held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
-    await until(lambda: not held.replicas.all())
+    await until(lambda: not held.replicas.table.all())
     assert forgotten == [ID]
 
 
 async def test_what_a_partition_had_in_memory_goes_with_it(held: Held) -> None:
     """Without a look for garbage, which does not go through what was there when many logs had been made."""
-    held.replica.append(values_batch(b"a"))
-    await held.replica.flushed()
+    held.replica.led_in(None).append(values_batch(b"a"))
+    await held.replica.disk.flushed()
     replica, log = weakref.ref(held.replica), weakref.ref(held.replica.log)
     gc.disable()
     try:
@@ -165,7 +167,7 @@ LATER = replace(LED, leader_epoch=2, partition_epoch=1)
 
 def other_leads_in(held: Held) -> int | None:
     """The epoch, once it leads."""
-    return next((r.leader_epoch for r in held.replicas.all() if r.id == OTHER_ID and r.leads), None)
+    return next((r.leader_epoch for r in held.replicas.table.all() if r.id == OTHER_ID and r.leads), None)
 
 
 async def applied(held: Held) -> None:
@@ -251,7 +253,7 @@ async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_its_log
 async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
     held: Held, caplog: pytest.LogCaptureFixture
 ) -> None:
-    held.replica.append(values_batch(b"a"))
+    held.replica.led_in(None).append(values_batch(b"a"))
     await held.replicas.stop()
     held.log_dir.logs[ID].assign_epoch(7)
     held.log_dir.create(OTHER_ID, "other", SMALL, now_ms=0)
@@ -259,7 +261,7 @@ async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
     older.become(LATER, LED)
     held.replicas = Replicas(older, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
     await held.replicas.start()
-    assert (held.replicas.find(OTHER_ID).leads, held.replica.leads) == (True, False)
+    assert (held.replicas.table.find(OTHER_ID).leads, held.replica.leads) == (True, False)
     assert "has leader epoch 7, but the metadata has 2: the metadata is older than the log" in caplog.text
     assert await held.replicas.log_end(ID) == (7, 1)
     assert await held.replicas.log_end(OTHER_ID) is None, "it is being led"
@@ -356,7 +358,7 @@ async def test_a_change_of_one_partition_makes_one_be_looked_at(held: Held, monk
         2,
     )
     held.metadata.replace(created)
-    await until(lambda: len(held.replicas.all()) == 101)
+    await until(lambda: len(held.replicas.table.all()) == 101)
     await until(lambda: not held.replicas._applying and not held.replicas._due)
     await applied(held)
     looks: list[PartitionId] = []
@@ -373,7 +375,7 @@ async def test_a_change_of_one_partition_makes_one_be_looked_at(held: Held, monk
     assert looks == [moved]
     gone = [Change(("topic", "many"), None), *(Change(("partition", PartitionId(OTHER, n)), None) for n in many)]
     held.metadata.replace(held.metadata.image.with_changes(gone, 4))
-    await until(lambda: len(held.replicas.all()) == 1)
+    await until(lambda: len(held.replicas.table.all()) == 1)
     assert looks == [moved]
 
 
@@ -381,23 +383,23 @@ async def test_time_passes_for_those_leaders_alone_in_which_it_may_change_someth
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticked: list[PartitionId] = []
-    on_tick = Replica.on_tick
+    on_tick = Leading.on_tick
 
-    def tick(replica: Replica) -> None:
-        ticked.append(replica.id)
-        on_tick(replica)
+    def tick(leading: Leading) -> None:
+        ticked.append(leading.id)
+        on_tick(leading)
 
-    monkeypatch.setattr(Replica, "on_tick", tick)
+    monkeypatch.setattr(Leading, "on_tick", tick)
     monkeypatch.setattr(ticks, "_TICK_S", 0.01)
     alone = Partition(replicas=(1,), leader=1, leader_epoch=2, isr=(1,))
     held.metadata.become(LED, alone)
-    await until(lambda: (other := held.replicas.get(OTHER_ID)) is not None and other.leads)
-    idle, lagging = held.replicas.find(OTHER_ID), held.replica
+    await until(lambda: (other := held.replicas.table.get(OTHER_ID)) is not None and other.leads)
+    idle, lagging = held.replicas.table.leading(OTHER_ID, None), held.replica.leading
     await until(lambda: held.replicas._ticks.ticking == {lagging})  # broker 2 is there, and has fetched nothing
     ticked.clear()
     await until(lambda: len(ticked) >= 3)
     assert set(ticked) == {ID}
-    with held.replicas.deletions.delayed([OTHER_ID]):
+    with held.replicas.table.deletions.delayed([OTHER_ID]):
         await until(lambda: OTHER_ID in ticked)
     await until(lambda: held.replicas._ticks.ticking == {lagging})
     gone = [Change(("broker", 2), None)]
@@ -410,7 +412,7 @@ async def test_time_passes_for_those_leaders_alone_in_which_it_may_change_someth
 @pytest.mark.story("follows-by-metadata-that-is-too-old")
 async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed(held: Held) -> None:
     held.metadata.become(LED, replace(LED, leader=2))
-    await until(lambda: (other := held.replicas.get(OTHER_ID)) is not None and other.leader_id == 2)
+    await until(lambda: (other := held.replicas.table.get(OTHER_ID)) is not None and other.leader_id == 2)
     assert held.replica.leads
     image = held.metadata.image
     ahead = image.with_changes(
@@ -418,12 +420,12 @@ async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed
     )
     held.metadata.replace(ahead)
     await applied(held)
-    assert (held.replica.leads, held.replicas.find(OTHER_ID).leader_id) == (False, None)
+    assert (held.replica.leads, held.replicas.table.find(OTHER_ID).leader_id) == (False, None)
     settled = [Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))]
     counted = ahead.with_changes([Change(("restored",), Restored(1, 9)), *settled], 9)
     held.metadata.replace(counted)
     await until(lambda: held.replica.leads)
-    assert held.replicas.find(OTHER_ID).leader_id is None, "the controller has not settled it yet"
+    assert held.replicas.table.find(OTHER_ID).leader_id is None, "the controller has not settled it yet"
 
 
 async def test_time_is_looked_at_where_a_topic_has_a_flush_ms_and_nowhere_else(held: Held) -> None:
@@ -431,15 +433,15 @@ async def test_time_is_looked_at_where_a_topic_has_a_flush_ms_and_nowhere_else(h
         image = image_of(LED, held.metadata.image.revision + 1)
         return replace(image, topics={"t": replace(image.topics["t"], configs=configs)})
 
-    assert not held.replicas.flushed_by_time
+    assert not held.replicas.table.flushed_by_time
     held.metadata.replace(with_configs(**{"flush.ms": "1000"}))
-    await until(lambda: held.replicas.flushed_by_time == {held.replica})
+    await until(lambda: held.replicas.table.flushed_by_time == {held.replica})
     held.metadata.replace(with_configs(**{"flush.ms": str(2**63 - 1)}))
-    await until(lambda: not held.replicas.flushed_by_time)
+    await until(lambda: not held.replicas.table.flushed_by_time)
     held.metadata.replace(with_configs(**{"flush.ms": "1000"}))
-    await until(lambda: bool(held.replicas.flushed_by_time))
+    await until(lambda: bool(held.replicas.table.flushed_by_time))
     held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
-    await until(lambda: not held.replicas.flushed_by_time)
+    await until(lambda: not held.replicas.table.flushed_by_time)
 
 
 @pytest.mark.story("full-disk-serves-no-readers")
@@ -447,7 +449,7 @@ async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replica = held.replica
-    replica.append(values_batch(b"a"))
+    replica.led_in(None).append(values_batch(b"a"))
 
     def no_room(*_: object) -> None:
         raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room, not even what was kept")
@@ -456,34 +458,34 @@ async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
     monkeypatch.setattr(checkpoint, "write_epochs", no_room)
     held.metadata.become(LATER)
     await until(lambda: replica.leads and replica.leader_epoch == 2)
-    assert replica.high_watermark == 1
-    assert len(await replica.read(0, 1 << 20, LogEndOffset(1), min_one_batch=True)) == len(values_batch(b"a"))
+    assert replica.offsets.high_watermark == 1
+    assert len(await replica.disk.read(0, 1 << 20, LogEndOffset(1), min_one_batch=True)) == len(values_batch(b"a"))
     with pytest.raises(OttlaError) as refused:
-        replica.append(values_batch(b"b"))
+        replica.led_in(None).append(values_batch(b"b"))
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     held.log_dir.disk.full = ""
-    assert replica.append(values_batch(b"b")).base_offset == 1
+    assert replica.led_in(None).append(values_batch(b"b")).base_offset == 1
     assert replica.log.epochs.entries == ((1, 0), (2, 1))
 
 
 @pytest.mark.story("everything-waits-for-a-deletion")
 async def test_a_deletion_is_waited_for_by_nobody(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
-    held.replica.append(values_batch(b"a"))
+    held.replica.led_in(None).append(values_batch(b"a"))
     directory = held.replica.log.directory
     gate = Gate(held.log_dir.delete)
     monkeypatch.setattr(held.log_dir, "delete", gate)
     held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
     await until(gate.reached.is_set)
-    assert not held.replicas.all()
+    assert not held.replicas.table.all()
     held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)), LED)
     await applied(held)
     await until(lambda: other_leads_in(held))
-    held.replicas.find(OTHER_ID).append(values_batch(b"led and written meanwhile"))
+    held.replicas.table.leading(OTHER_ID, None).append(values_batch(b"led and written meanwhile"))
     held.metadata.become(replace(LED, leader_epoch=3, isr=(1,)), LED)  # and back, against all odds
     await asyncio.sleep(0)
     assert directory.exists()
     gate.open.set()
-    await until(lambda: {r.id for r in held.replicas.all() if r.leads} == {ID, OTHER_ID})
+    await until(lambda: {r.id for r in held.replicas.table.all() if r.leads} == {ID, OTHER_ID})
     assert held.replica.log.log_end_offset == 0, "another log, of the same name"
 
 

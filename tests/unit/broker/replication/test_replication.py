@@ -13,8 +13,8 @@ from replicas import PARTITION, Brokers
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, closest_to, fetch
-from ottla_broker.replication.follower_role import LeaderResponse
-from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.following import LeaderResponse
+from ottla_broker.replication.leading import ACKS_ALL, Leading
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -29,17 +29,20 @@ def brokers(tmp_path: Path) -> Brokers:
     return brokers
 
 
-async def content(replica: Replica) -> bytes:
-    return await replica.read(replica.log.log_start_offset, 1 << 20, replica.log.log_end_offset, min_one_batch=True)
+async def content(replica: Replica | Leading) -> bytes:
+    return await replica.disk.read(
+        replica.log.log_start_offset, 1 << 20, replica.log.log_end_offset, min_one_batch=True
+    )
 
 
-async def values(replica: Replica) -> list[bytes | None]:
+async def values(replica: Replica | Leading) -> list[bytes | None]:
     return [value for _, value in records_of(await content(replica))]
 
 
-def append(replica: Replica, *values: bytes) -> int:
+def append(replica: Replica | Leading, *values: bytes) -> int:
     """The offset after what was appended with acks=all."""
-    return replica.append(values_batch(*values), ACKS_ALL).last_offset + 1
+    leading = replica.led_in(None) if isinstance(replica, Replica) else replica
+    return leading.append(values_batch(*values), ACKS_ALL).last_offset + 1
 
 
 @pytest.mark.rule(1)
@@ -56,8 +59,8 @@ async def test_a_follower_has_its_leaders_bytes_and_epochs(brokers: Brokers) -> 
 @pytest.mark.rule(6)
 @pytest.mark.feature(7, 133, 176)
 async def test_acks_all_is_answered_when_the_whole_isr_has_it(brokers: Brokers) -> None:
-    leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.leadership))
+    leader = brokers.leading(1)
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a")))
     for follower in (2, 3):
         assert not waiting.done()
         await brokers.fetch(follower, 1)  # copies it
@@ -66,7 +69,7 @@ async def test_acks_all_is_answered_when_the_whole_isr_has_it(brokers: Brokers) 
         await brokers.fetch(follower, 1)  # says so
         await asyncio.sleep(0)
     await waiting
-    assert leader.high_watermark == 1
+    assert leader.offsets.high_watermark == 1
 
 
 @pytest.mark.rule(9)
@@ -78,28 +81,28 @@ async def test_too_few_in_sync_refuse_before_the_append(brokers: Brokers) -> Non
         append(leader, b"a")
     assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert leader.log.log_end_offset == 0, "a definite error: nothing was appended"
-    leader.append(values_batch(b"b"), 1)
+    leader.led_in(None).append(values_batch(b"b"), 1)
     assert leader.log.log_end_offset == 1, "acks=1 asks for no more than the leader"
 
 
 @pytest.mark.rule(9)
 async def test_too_few_in_sync_at_the_end_is_another_error(brokers: Brokers) -> None:
-    leader = brokers.replicas[1]
-    end, leadership = append(leader, b"a"), leader.leadership
+    leader = brokers.leading(1)
+    end = append(leader, b"a")
     for _ in range(2):
         await brokers.fetch(2, 1)
         await brokers.fetch(3, 1)
-    assert leader.high_watermark == end
+    assert leader.offsets.high_watermark == end
     brokers.apply(replace(ALL, isr=(1,), partition_epoch=1))
     with pytest.raises(OttlaError) as refused:
-        await leader.committed(end, leadership)
+        await leader.committed(end)
     assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 @pytest.mark.rule(10)
 async def test_a_leader_that_is_replaced_answers_that_it_does_not_know(brokers: Brokers) -> None:
-    leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.leadership))
+    leader = brokers.leading(1)
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a")))
     await asyncio.sleep(0)
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, partition_epoch=1))
     with pytest.raises(OttlaError) as refused:
@@ -114,23 +117,24 @@ async def test_what_was_cut_off_meanwhile_is_not_acknowledged(brokers: Brokers) 
     """1. It appends, and waits for something else than the high watermark, such as a flush. 2. Another leads; the batch
     is cut off. 3. It leads again, and others' records lie where the batch was."""
     one, two = brokers.replicas[1], brokers.replicas[2]
-    end, leadership = append(one, b"lost"), one.leadership
+    deposed = brokers.leading(1)
+    end = append(deposed, b"lost")
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1))
     append(two, b"x")
     for follower in (3, 1, 1, 3, 1):
         await brokers.fetch(follower, 2)
     brokers.apply(replace(ALL, leader_epoch=3, partition_epoch=2))
     assert await values(one) == [b"x"]
-    assert one.high_watermark >= end
+    assert one.offsets.high_watermark >= end
     with pytest.raises(OttlaError) as refused:
-        await one.committed(end, leadership)
+        await deposed.committed(end)
     assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_leader_that_leads_on_keeps_who_waits(brokers: Brokers) -> None:
     """A new epoch of the same leader: its log stays, so what was appended in it may still be committed."""
-    leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.leadership))
+    leader = brokers.leading(1)
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a")))
     await asyncio.sleep(0)
     brokers.apply(replace(ALL, leader_epoch=2, partition_epoch=1))
     for follower in (2, 3, 2, 3):
@@ -145,7 +149,7 @@ async def test_what_a_follower_has_above_its_high_watermark_survives_a_change_of
     append(leader, b"a")
     for broker_id in (2, 3, 2, 3):
         await brokers.fetch(broker_id, 1)
-    assert leader.high_watermark == 1
+    assert leader.offsets.high_watermark == 1
     follower = brokers.open(2, high_watermark=0)  # restarted, its checkpoint is older
     brokers.apply(ALL, 2)
     brokers.apply(replace(ALL, leader=3, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
@@ -196,22 +200,23 @@ async def test_two_quick_changes_of_leader_are_followed_step_by_step(brokers: Br
 
 @pytest.mark.rule(5)
 async def test_a_zombie_takes_no_fetch_of_the_new_epoch_and_no_append_that_counts(brokers: Brokers) -> None:
-    zombie = brokers.replicas[1]
+    zombie = brokers.leading(1)
     end = append(zombie, b"never acknowledged")
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, partition_epoch=1), 2, 3)
     with pytest.raises(OttlaError) as refused:
         await brokers.fetch(2, 1)
     assert refused.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(zombie.committed(end, zombie.leadership), 0.01)
+        await asyncio.wait_for(zombie.committed(end), 0.01)
 
 
 async def test_an_answer_of_a_former_leader_that_comes_late_is_not_written(brokers: Brokers) -> None:
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     append(leader, b"a")
-    epoch = follower.leader_epoch
+    former, epoch = brokers.following(2), follower.leader_epoch
     brokers.apply(replace(ALL, leader=3, leader_epoch=2, partition_epoch=1), 2)
-    follower.on_fetched(0, epoch, LeaderResponse(await content(leader), HighWatermark(0), 0))
+    assert follower.followed_in(epoch) is None
+    former.on_fetched(0, LeaderResponse(await content(leader), HighWatermark(0), 0))
     assert follower.log.log_end_offset == 0
 
 
@@ -223,10 +228,10 @@ async def test_a_new_leader_does_not_tell_the_latest_offset_before_it_knows(brok
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
     new = brokers.replicas[2]
     with pytest.raises(OttlaError) as refused:
-        await new.offset_for_time(-1)
+        await new.led_in(None).offset_for_time(-1)
     assert refused.value.code == ErrorCode.OFFSET_NOT_AVAILABLE
     await brokers.fetch(3, 2)
-    found = await new.offset_for_time(-1)
+    found = await new.led_in(None).offset_for_time(-1)
     assert found is not None
     assert found.offset == 1
 
@@ -240,7 +245,7 @@ async def test_a_reader_ahead_of_a_new_leaders_high_watermark_waits_and_is_not_o
     await brokers.fetch(3, 1)
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
     new = brokers.replicas[2]
-    assert (new.high_watermark, new.log.log_end_offset) == (0, 3)
+    assert (new.offsets.high_watermark, new.log.log_end_offset) == (0, 3)
 
     async def fetched(offset: int) -> FetchResult:
         audience = Consumers(brokers.found_on(2), None, any_replica=False)
@@ -290,8 +295,8 @@ async def test_a_fetch_reads_what_there_is_room_for_and_keeps_it_until_it_is_ans
         append(leader, bytes(100))
     for follower in (3, 2, 3, 2):
         await brokers.fetch(follower, 1)
-    whole = await leader.read(0, 10_000, leader.high_watermark, min_one_batch=True)
-    one_batch = len(whole) // leader.high_watermark
+    whole = await leader.disk.read(0, 10_000, leader.offsets.high_watermark, min_one_batch=True)
+    one_batch = len(whole) // leader.offsets.high_watermark
     audience = Consumers(brokers.found_on(1), None, any_replica=False)
     wants = [PartitionFetch(PARTITION, 1, 0, 10_000)]
 
@@ -363,7 +368,7 @@ async def test_a_parked_fetch_is_answered_when_the_high_watermark_moves(brokers:
     await brokers.fetch(3, 1)
     answer = await asyncio.wait_for(parked, 20)
     assert (answer.records, answer.high_watermark) == (b"", 1)
-    assert brokers.replicas[2].high_watermark == 1
+    assert brokers.replicas[2].offsets.high_watermark == 1
 
 
 async def test_deleted_records_are_deleted_on_the_followers(brokers: Brokers) -> None:
@@ -374,7 +379,7 @@ async def test_deleted_records_are_deleted_on_the_followers(brokers: Brokers) ->
             await brokers.fetch(follower, 1)
     parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=30))
     await asyncio.sleep(0)
-    assert leader.delete_records(-1) == 3
+    assert leader.led_in(None).delete_records(-1) == 3
     with brokers.around[2].consumers.delayed([PARTITION]) as reading:
         await asyncio.wait_for(parked, 20)
         assert list(reading.pending) == [PARTITION], "who reads there is told of it"
@@ -383,22 +388,22 @@ async def test_deleted_records_are_deleted_on_the_followers(brokers: Brokers) ->
 
 async def test_a_follower_below_the_leaders_log_begins_anew_there(brokers: Brokers) -> None:
     follower = brokers.replicas[2]
-    await follower.on_out_of_range(1, 40)
-    assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (40, 40, 40)
+    await brokers.following(2).on_out_of_range(40)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.offsets.high_watermark) == (40, 40, 40)
 
 
 async def test_nothing_is_written_while_a_log_is_cut(brokers: Brokers) -> None:
     """A cut waits for the disk in a thread; what the leader answers meanwhile is asked for again."""
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     append(leader, b"a")
-    epoch, answer = follower.leader_epoch, LeaderResponse(await content(leader), HighWatermark(0), 0)
-    cutting = asyncio.create_task(follower.on_out_of_range(epoch, 0))
+    following, answer = brokers.following(2), LeaderResponse(await content(leader), HighWatermark(0), 0)
+    cutting = asyncio.create_task(following.on_out_of_range(0))
     await asyncio.sleep(0)
-    follower.on_fetched(0, epoch, answer)
+    following.on_fetched(0, answer)
     assert follower.log.log_end_offset == 0
     cutting.cancel()
-    await follower.until_whole()
-    follower.on_fetched(0, epoch, answer)
+    await follower.disk.until_whole()
+    following.on_fetched(0, answer)
     assert follower.log.log_end_offset == 1
 
 
@@ -407,21 +412,25 @@ async def test_nothing_is_written_while_a_log_is_cut(brokers: Brokers) -> None:
 async def test_a_follower_that_pretends_an_offset_moves_nothing(brokers: Brokers, offset: int) -> None:
     leader = brokers.replicas[1]
     append(leader, b"a")
-    assert leader.on_follower_fetch(2, 12, offset, -1, 0) == (1, 0), "nothing proves that it has what lies before"
-    assert leader.on_follower_fetch(2, 12, 99, 1, 0) == (1, 1), "with an epoch it is told where its log must end"
-    leader.on_follower_fetch(3, 13, 1, 1, 0)
-    assert leader.high_watermark == 0
+    assert leader.led_in(None).on_follower_fetch(2, 12, offset, -1, 0) == (1, 0), (
+        "nothing proves that it has what lies before"
+    )
+    assert leader.led_in(None).on_follower_fetch(2, 12, 99, 1, 0) == (1, 1), (
+        "with an epoch it is told where its log must end"
+    )
+    leader.led_in(None).on_follower_fetch(3, 13, 1, 1, 0)
+    assert leader.offsets.high_watermark == 0
 
 
 @pytest.mark.rule(22)
 def test_who_is_no_follower_is_refused(brokers: Brokers) -> None:
     with pytest.raises(OttlaError, match="has no replica of t-0"):
-        brokers.replicas[1].on_follower_fetch(9, 12, 0, -1, 0)
+        brokers.replicas[1].led_in(None).on_follower_fetch(9, 12, 0, -1, 0)
 
 
 @pytest.mark.feature(58)
 async def test_a_consumer_is_sent_to_an_in_sync_replica_in_its_rack(brokers: Brokers) -> None:
-    leader = brokers.replicas[1].check_leader(None)
+    leader = brokers.leading(1).leader
     racks = {1: "a", 2: "b", 3: "b"}
     assert find_closest(leader, 1, racks.get, "a", 0) is None, "the leader is as close"
     assert find_closest(leader, 1, racks.get, "c", 0) is None, "nobody is there"
@@ -481,21 +490,21 @@ async def test_a_follower_knows_no_more_to_be_committed_than_it_has(brokers: Bro
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     for value in (b"a", b"b"):
         append(leader, value)
-    first = await leader.read(0, 1, LogEndOffset(1), min_one_batch=True)
-    follower.on_fetched(0, follower.leader_epoch, LeaderResponse(first, HighWatermark(2), 0))
-    assert (follower.log.log_end_offset, follower.high_watermark) == (1, 1)
+    first = await leader.disk.read(0, 1, LogEndOffset(1), min_one_batch=True)
+    brokers.following(2).on_fetched(0, LeaderResponse(first, HighWatermark(2), 0))
+    assert (follower.log.log_end_offset, follower.offsets.high_watermark) == (1, 1)
 
 
 async def test_an_answer_to_an_earlier_fetch_is_not_written_again_nor_with_a_gap(brokers: Brokers) -> None:
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     for value in (b"a", b"b"):
         append(leader, value)
-    epoch, all_of_it = follower.leader_epoch, await content(leader)
-    second = await leader.read(1, 1, LogEndOffset(2), min_one_batch=True)
-    follower.on_fetched(1, epoch, LeaderResponse(second, HighWatermark(0), 0))
+    following, all_of_it = brokers.following(2), await content(leader)
+    second = await leader.disk.read(1, 1, LogEndOffset(2), min_one_batch=True)
+    following.on_fetched(1, LeaderResponse(second, HighWatermark(0), 0))
     assert follower.log.log_end_offset == 0, "a fetch from 1 was not its last"
-    follower.on_fetched(0, epoch, LeaderResponse(all_of_it, HighWatermark(0), 0))
-    follower.on_fetched(0, epoch, LeaderResponse(all_of_it, HighWatermark(0), 0))
+    following.on_fetched(0, LeaderResponse(all_of_it, HighWatermark(0), 0))
+    following.on_fetched(0, LeaderResponse(all_of_it, HighWatermark(0), 0))
     assert await content(follower) == all_of_it
 
 
@@ -503,7 +512,7 @@ async def test_retention_does_not_run_beside_a_cut(brokers: Brokers, monkeypatch
     """The cut, in its thread, has the segments in hand: what retention drops meanwhile it would put back."""
     follower, deleted = brokers.replicas[2], []
     monkeypatch.setattr(follower.log, "delete_old_segments", lambda *asked: deleted.append(asked) or [])
-    cutting = asyncio.create_task(follower.on_out_of_range(1, 0))
+    cutting = asyncio.create_task(brokers.following(2).on_out_of_range(0))
     await asyncio.sleep(0)
     follower.tidy(0)
     assert deleted == []

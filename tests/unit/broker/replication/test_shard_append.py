@@ -42,8 +42,8 @@ def brokers(tmp_path: Path) -> Brokers:
 def append(
     replica: Replica, owner: ShardFence, records: bytes, expected: int, *, timeout_s: float = LIMIT_S
 ) -> asyncio.Task[int]:
-    epoch = replica.leader_epoch
-    return asyncio.create_task(append_to_shard(replica, epoch, "group", owner, expected, records, timeout_s=timeout_s))
+    leading = replica.led_in(None)
+    return asyncio.create_task(append_to_shard(leading, "group", owner, expected, records, timeout_s=timeout_s))
 
 
 async def replicated(brokers: Brokers, leader: int = 1) -> None:
@@ -94,7 +94,7 @@ async def test_a_round_of_several_batches_is_answered_when_its_last_one_is_commi
     first = read_header(records).size_bytes
     for follower in (2, 3, 2, 3):
         await brokers.fetch(follower, 1, max_bytes=first)
-    assert leader.high_watermark == 3
+    assert leader.offsets.high_watermark == 3
     assert not waiting.done(), "a leader that has the first alone may follow"
     await replicated(brokers)
     assert await waiting == 2
@@ -121,7 +121,7 @@ async def test_a_lost_answer_is_asked_for_at_the_next_leader(brokers: Brokers) -
     await asyncio.sleep(0)
     await replicated(brokers, 2)
     assert await again == 2
-    content = await brokers.replicas[3].read(0, 1 << 20, LogEndOffset(9), min_one_batch=True)
+    content = await brokers.replicas[3].disk.read(0, 1 << 20, LogEndOffset(9), min_one_batch=True)
     assert [value for _, value in records_of(content)][1:] == [b"a", b"b"]
 
 
@@ -147,7 +147,7 @@ async def test_another_leader_epoch_is_refused_before_all_else(brokers: Brokers)
     leader = await owned(brokers)
     for epoch, code in ((0, ErrorCode.FENCED_LEADER_EPOCH), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)):
         with pytest.raises(OttlaError) as caught:
-            await append_to_shard(leader, epoch, "group", FIRST, 2, keyed(b"b"), timeout_s=LIMIT_S)
+            await append_to_shard(leader.led_in(epoch), "group", FIRST, 2, keyed(b"b"), timeout_s=LIMIT_S)
         assert caught.value.code == code
 
 
@@ -237,7 +237,7 @@ async def test_who_is_alone_in_sync_has_its_registration_for_a_proof(brokers: Br
     checking = check(leader)
     await asyncio.sleep(0)
     brokers.registered.add(1)
-    leader.on_tick()
+    leader.led_in(None).on_tick()
     assert await checking == 2
 
 

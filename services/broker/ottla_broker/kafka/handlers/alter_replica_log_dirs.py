@@ -25,7 +25,7 @@ _Partition: Final = _Topic.AlterReplicaLogDirPartitionResult
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     """A partition that is named for several directories is answered for the last one, as in Kafka."""
     version, own = context.version, backend.log_dir().sizes().path
-    local = {replica.id for replica in backend.replicas.all()}
+    local = {replica.id for replica in backend.replicas.table.all()}
     requested = {(topic.name, n): item.path for item in request.dirs for topic in item.topics for n in topic.partitions}
     by_topic: dict[str, list[Message]] = defaultdict(list)
 

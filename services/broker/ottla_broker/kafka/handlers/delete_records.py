@@ -11,7 +11,7 @@ from typing import Final
 
 from kafka.protocol.admin import DeleteRecordsResponse
 
-from ottla_broker.kafka.backend import Backend, replica_by_name
+from ottla_broker.kafka.backend import Backend, leading_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import limit_s
 from ottla_broker.kafka.frames import KafkaContext
@@ -50,8 +50,8 @@ async def _delete(backend: Backend, topic: str, requested: Message, deadline: fl
     number, low_watermark, code = requested.partition_index, -1, 0
     try:
         check_client_may_write(topic)  # also where there is no such topic yet
-        replica = replica_by_name(backend, topic, number, -1)
-        low_watermark = await delete_records(replica, requested.offset, deadline)
+        leading = leading_by_name(backend, topic, number, -1)
+        low_watermark = await delete_records(leading, requested.offset, deadline)
     except OttlaError as error:
         code = error.code
     return _Partition(version=version, partition_index=number, low_watermark=low_watermark, error_code=code)

@@ -46,10 +46,10 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 def _requested(backend: Backend, request: Message) -> list[Replica]:
     """The replicas requested, all where none are named, in the order of their partitions. Others are left out."""
     if request.topics is None:
-        return sorted(backend.replicas.all(), key=lambda replica: replica.id.partition)
+        return sorted(backend.replicas.table.all(), key=lambda replica: replica.id.partition)
     named = sorted({(number, topic.topic) for topic in request.topics for number in topic.partitions})
     ids = (backend.id_of(topic, number) for number, topic in named)
-    found = (backend.replicas.get(partition_id) for partition_id in ids if partition_id is not None)
+    found = (backend.replicas.table.get(partition_id) for partition_id in ids if partition_id is not None)
     return [replica for replica in found if replica is not None]
 
 
@@ -59,6 +59,6 @@ def _partition(replica: Replica, version: int) -> Message:
         version=version,
         partition_index=replica.id.partition,
         partition_size=replica.log.size_bytes,
-        offset_lag=max(0, replica.high_watermark - replica.log.log_end_offset),
+        offset_lag=max(0, replica.offsets.high_watermark - replica.log.log_end_offset),
         is_future_key=False,
     )

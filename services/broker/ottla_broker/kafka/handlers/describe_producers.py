@@ -46,7 +46,7 @@ async def _described(backend: Backend, topic: str, version: int, number: int) ->
             error_message=text_of(error),
             active_producers=[],
         )
-    producers = await active_producers(replica)
+    producers = await active_producers(replica.log.producers)
     return _Partition(
         version=version,
         partition_index=number,
@@ -60,7 +60,7 @@ def _replica(backend: Backend, topic: str, number: int) -> Replica:
     partition_id = backend.id_of(topic, number)
     if partition_id is None:
         raise unknown_topic(topic)
-    return backend.replicas.find(partition_id)
+    return backend.replicas.table.find(partition_id)
 
 
 def _producer(found: ActiveProducer, version: int) -> Message:

@@ -91,7 +91,7 @@ def _consumers(backend: Backend, version: int, request: FetchRequest) -> Consume
     does not say whether a leader has sent the consumer here."""
     closest = closest_to(request.rack, backend.image, backend.node_id)
     return Consumers(
-        backend.replicas,
+        backend.replicas.table,
         closest,
         any_replica=version >= fetch_wire.RACK_FROM,
         read_committed=request.isolation == fetch_wire.READ_COMMITTED,

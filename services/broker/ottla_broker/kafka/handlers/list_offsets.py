@@ -12,11 +12,11 @@ from typing import Final
 from kafka.protocol.consumer import ListOffsetsResponse
 
 from ottla_broker.kafka import fetch_wire
-from ottla_broker.kafka.backend import Backend, replica_by_name
+from ottla_broker.kafka.backend import Backend, leading_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.leading import Leading
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, MAX_TIMESTAMP
@@ -68,21 +68,20 @@ async def _find(
     try:
         if rejected is not None:
             raise rejected
-        replica = replica_by_name(backend, topic, requested.partition_index, requested.current_leader_epoch)
-        found = await _offset_for(replica, requested.timestamp, read_committed=read_committed)
+        leading = leading_by_name(backend, topic, requested.partition_index, requested.current_leader_epoch)
+        found = await _offset_for(leading, requested.timestamp, read_committed=read_committed)
     except OttlaError as error:
         return _Partition(**response | {"error_code": error.code})
     if found is not None:
-        epoch = replica.leader_epoch
-        response |= {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": epoch}
+        response |= {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": leading.epoch}
     return _Partition(**response)
 
 
-async def _offset_for(replica: Replica, timestamp_ms: int, *, read_committed: bool) -> FoundOffset | None:
+async def _offset_for(leading: Leading, timestamp_ms: int, *, read_committed: bool) -> FoundOffset | None:
     if timestamp_ms == _EARLIEST_LOCAL:  # nothing is tiered: all there is is local
         timestamp_ms = EARLIEST_TIMESTAMP
     if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return None
     if timestamp_ms < MAX_TIMESTAMP:
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"the special timestamp {timestamp_ms} is not supported")
-    return await replica.offset_for_time(timestamp_ms, read_committed=read_committed)
+    return await leading.offset_for_time(timestamp_ms, read_committed=read_committed)

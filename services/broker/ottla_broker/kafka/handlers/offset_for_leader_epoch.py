@@ -10,7 +10,7 @@ from typing import Final
 
 from kafka.protocol.consumer import OffsetForLeaderEpochResponse
 
-from ottla_broker.kafka.backend import Backend, replica_by_name
+from ottla_broker.kafka.backend import Backend, leading_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
@@ -34,7 +34,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 def _end(backend: Backend, topic: str, version: int, requested: Message) -> Message:
     number = requested.partition
     try:
-        log = replica_by_name(backend, topic, number, requested.current_leader_epoch).log
+        log = leading_by_name(backend, topic, number, requested.current_leader_epoch).log
     except OttlaError as error:
         return _Partition(version=version, error_code=error.code, partition=number, leader_epoch=-1, end_offset=-1)
     end = log.epochs.end_offset_for(requested.leader_epoch, log.log_end_offset)

@@ -69,7 +69,7 @@ def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
     if transactional_id is not None:
         version = TRANSACTIONS_V2 if context.version >= _ADDS_FROM else TRANSACTIONS_V1
         transaction = ProducedTransaction(transactional_id, version, backend.verifier)
-    produce, twice = Produce(backend.replicas.leader, acks, transaction), _named_twice(topics)
+    produce, twice = Produce(backend.replicas.table.find, acks, transaction), _named_twice(topics)
     results = [
         (topic, [_append(backend, produce, topic, number, records, acks, twice) for number, records in partitions])
         for topic, partitions in topics

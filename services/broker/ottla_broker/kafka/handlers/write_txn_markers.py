@@ -37,11 +37,11 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     if has_more_elements(request, MOST_MARKERS):  # there is no error of the whole
         raise MalformedError(f"the request has more than {MOST_MARKERS} markers, topics and partitions in all")
     requested = await sliced(partial(_to_write, backend), request.markers)
-    leader = partial(backend.replicas.leader, known_epoch=None)
+    leading = partial(backend.replicas.table.leading, known_epoch=None)
     errors: list[list[OttlaError | None]]
     try:
         check_markers(requested)
-        errors = await write_markers(leader, requested, timeout_s=_LIMIT_S)
+        errors = await write_markers(leading, requested, timeout_s=_LIMIT_S)
     except OttlaError as error:
         errors = [[error] * len(markers.partitions) for markers in requested]
     version = context.version

@@ -1,0 +1,113 @@
+"""What a replica does while another broker leads: write what its leader wrote, and truncate what its leader does not
+have.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
+from ottla_broker.machines.offsets import HighWatermark
+from ottla_broker.machines.partition import find_truncation_offset
+from ottla_broker.replication.disk_log import DiskLog
+from ottla_broker.replication.replica_offsets import ReplicaOffsets
+from ottla_core.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+
+class LeaderResponse(NamedTuple):
+    """What a leader says of one partition to a follower's fetch."""
+
+    records: bytes
+    high_watermark: HighWatermark
+    log_start_offset: int
+
+
+class Following:
+    """One leader epoch in which this broker follows another one.
+
+    It has ended once the replica hears of another leader or epoch. Responses that come after that, or while a thread
+    truncates the log, change nothing. Until then nothing else appends to the log or moves its high watermark.
+    """
+
+    def __init__(self, disk: DiskLog, offsets: ReplicaOffsets, clock: Clock, leader_id: int, epoch: int) -> None:
+        self.leader_id: Final = leader_id
+        self.epoch: Final = epoch
+        self._disk: Final = disk
+        self._offsets: Final = offsets
+        self._clock: Final = clock
+        self._has_ended = False
+
+    def end(self) -> None:
+        self._has_ended = True
+
+    def on_fetched(self, offset: int, response: LeaderResponse) -> None:
+        """Write what the leader answered to a fetch from `offset`, if that is where the log still ends.
+
+        Raises what `Log.append_replicated` raises.
+        """
+        log, offsets = self._disk.log, self._offsets
+        if not self._may_write or offset != log.log_end_offset:
+            return
+        with self._disk.watching_the_disk():
+            if response.records:
+                log.append_replicated(response.records, self._clock.wall_ms())
+            if log.is_flush_due(self._clock.wall_ms()):
+                self._disk.start_flush()
+            offsets.on_leader_high_watermark(response.high_watermark)
+            if log.log_start_offset < response.log_start_offset <= offsets.high_watermark:  # DeleteRecords, there
+                log.delete_records_before(response.log_start_offset, offsets.high_watermark)
+                offsets.on_log_start()
+
+    async def on_diverging(self, leader_end: EpochStart, leader_start: int) -> None:
+        """Truncate the log where it diverges from the leader's, in which the requested epoch ends at `leader_end`.
+
+        Where that would leave nothing, the leader's whole log is copied: it may still have records that this replica
+        had deleted before its own start.
+        """
+        if not self._may_write:
+            return
+        log = self._disk.log
+        offset = find_truncation_offset(log.epochs, log.log_end_offset, self._offsets.high_watermark, leader_end)
+        if offset > log.log_start_offset:
+            await self._truncate(log.truncate_to, offset)
+        elif log.log_start_offset == log.log_end_offset == leader_end.start_offset and leader_end.epoch != NO_EPOCH:
+            # Only here does the leader name the epoch just before this offset.
+            await self._truncate(partial(log.truncate_fully_and_start_at, epoch=leader_end.epoch), offset)
+        else:
+            await self._truncate(log.truncate_fully_and_start_at, leader_start)
+
+    async def on_out_of_range(self, leader_start: int) -> None:
+        """Discard the log and begin where the leader's log begins, which is after the end of this one.
+
+        A log that ends after the leader's does not come here. The leader finds it to diverge first: by its last epoch
+        or, where it knows none, because the two can't be compared.
+        """
+        if self._may_write:
+            await self._truncate(self._disk.log.truncate_fully_and_start_at, leader_start)
+
+    @property
+    def _may_write(self) -> bool:
+        return not self._has_ended and not self._disk.is_in_a_thread
+
+    async def _truncate(self, truncate: Callable[[int], object], offset: int) -> None:
+        log, before = self._disk.log, self._disk.log.log_end_offset
+        committed = self._offsets.high_watermark - offset
+        await self._disk.truncate(truncate, offset, then=self._offsets.on_truncated)
+        end = log.log_end_offset
+        if end < before:
+            _log.info(
+                "%s was truncated from offset %d to %d, because its log differs from that of its leader, broker %s",
+                self._disk,
+                before,
+                end,
+                self.leader_id,
+            )
+        if committed > 0:
+            _log.warning(
+                "%s: up to %d committed records are gone, probably after an unclean election", self._disk, committed
+            )

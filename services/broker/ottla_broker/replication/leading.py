@@ -1,0 +1,413 @@
+"""What a replica does while this broker leads: append, answer followers, acknowledge, confirm that it leads still.
+
+Everything here runs on the loop and an append never yields (I1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.guards import VerificationGuards
+from ottla_broker.machines.partition import IsrProposal, Leader, find_divergence
+from ottla_broker.machines.transactions import TransactionEnd
+from ottla_broker.replication.disk_log import DiskLog
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory, Sessions
+from ottla_broker.replication.high_watermark_waiters import HighWatermarkWaiters
+from ottla_broker.replication.pending import PendingBytes
+from ottla_broker.replication.replica_offsets import ReplicaOffsets
+from ottla_broker.storage.log import AppendResult
+from ottla_broker.storage.owned import OwnedBatches, append_owned, find_repeated
+from ottla_broker.storage.positioned import in_epoch
+from ottla_broker.storage.reading import FoundOffset
+from ottla_broker.storage.transactions.markers import append_marker, find_repeated_marker
+from ottla_broker.topic_metrics import Traffic
+from ottla_core.clock import Clock
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId
+from ottla_core.plural import counted
+from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, max_timestamp
+from ottla_core.slices import Slice
+
+ACKS_ALL: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaContext:
+    """What every replica of a broker shares. `live`: the brokers that may be in an ISR, with the epoch of their
+    present incarnation."""
+
+    broker_id: int
+    clock: Clock
+    threads: DiskThreads
+    on_disk_failure: Callable[[OttlaError], None]
+    on_proposal: Callable[[Leading], None]
+    """An ISR is to be proposed to the controller (`Leading.proposal`)."""
+    live: Mapping[int, int]
+    consumers: FetchPurgatory
+    followers: Sessions
+    deletions: FetchPurgatory
+    confirmations: ConfirmationPurgatory
+    is_registered: Callable[[], bool] = lambda: True
+    read_only: Set[int] = frozenset()
+    """Brokers whose disks take no appends for the moment."""
+    ticking: set[Leading] = field(default_factory=set)
+    """Those in which the passing of time may change something."""
+    pending_bytes: PendingBytes = field(default_factory=PendingBytes)
+    turn: Slice = field(default_factory=Slice)
+    """Shared by all partitions, for batches that are appended later than they came."""
+    traffic: Callable[[str], Traffic] = Traffic
+    """Gives the counters for a topic's replicas."""
+
+    def wake(self, partition_id: PartitionId) -> None:
+        """The partition's leader or leader epoch has changed, or where its log starts: who is delayed looks again."""
+        self.followers.on_changed(partition_id)
+        for purgatory in (self.consumers, self.deletions, self.confirmations):
+            purgatory.wake(partition_id)
+
+
+def not_leader(partition: object) -> OttlaError:
+    return OttlaError(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition}", hint="refresh the metadata"
+    )
+
+
+class Leading:
+    """One leader epoch of a partition, on the broker that leads it.
+
+    Only its replica makes one, and ends it where another epoch begins. Both happen on the loop: whoever was given one
+    that has not ended need not ask whether this broker leads, until the next await. After that, `present` says with
+    what it leads now. While it leads, nothing else appends to the log or moves the high watermark.
+    """
+
+    def __init__(
+        self,
+        disk: DiskLog,
+        offsets: ReplicaOffsets,
+        leader: Leader,
+        former: Leading | None,
+        guards: VerificationGuards,
+        traffic: Traffic,
+        context: ReplicaContext,
+    ) -> None:
+        """`former`: this broker led up to here, in an earlier epoch. The log stays what it is, so what waits for the
+        high watermark waits on."""
+        self.id: Final = disk.id
+        self.log: Final = disk.log
+        self.disk: Final = disk
+        self.offsets: Final = offsets
+        self.leader: Final = leader
+        """What is known of the followers."""
+        self.epoch: Final = leader.epoch
+        self.deletions: Final = context.deletions
+        """Where DeleteRecords waits for the low watermark."""
+        self.confirmations: Final = context.confirmations
+        """Where calls that need proof that this broker leads are delayed."""
+        self.newest_confirmation = 0
+        self.waiters: Final[HighWatermarkWaiters] = HighWatermarkWaiters() if former is None else former.waiters
+        self.successor: Leading | None = None
+        """This broker has led on with it, in a newer epoch."""
+        self._has_ended = False
+        self._guards: Final = guards
+        self._traffic: Final = traffic
+        self._clock: Final = context.clock
+        self._context: Final = context
+        if former is not None:
+            former.successor = self
+
+    def __str__(self) -> str:
+        return str(self.disk)
+
+    # ---- its begin and its end -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        if self.log.log_end_offset > self.offsets.high_watermark:  # copied, not yet visible: waiters are completed then
+            self.waiters.on_appended(self.log.log_end_offset, self.log.size_bytes)
+        self._after(moved=True)
+
+    def end(self) -> None:
+        """Nothing more is taken. What waits for the high watermark waits on: this broker may lead the next epoch."""
+        self._has_ended = True
+
+    def retire(self) -> None:
+        """Another broker leads, or none: what waits for the high watermark will not learn of it here (rule 10)."""
+        self._has_ended = True
+        self.waiters.fail(not_leader(self))
+
+    @property
+    def has_retired(self) -> bool:
+        """Whether another broker may have led since: what was appended here may have been cut off."""
+        return self.waiters.have_failed
+
+    def present(self) -> Leading:
+        """This one or, where the broker has led on in newer epochs, the newest. Raises NOT_LEADER_OR_FOLLOWER where it
+        does not lead any more."""
+        if not self._has_ended:
+            return self
+        if self.successor is None:
+            raise not_leader(self)
+        return self.successor.present()
+
+    # ---- appending -----------------------------------------------------------------------------------------------
+
+    def expect(self, header: BatchHeader) -> None:
+        """Note a batch that is not appended now, and comes again or waits (`Producers.expect`)."""
+        self.log.producers.expect(header, self._clock.wall_ms())
+
+    def append(
+        self,
+        records: Buffer,
+        acks: int = 1,
+        *,
+        looked_inside: bool = False,
+        transactional: bool = False,
+        begins_at_zero: bool = False,
+    ) -> AppendResult:
+        """Check, give offsets, write; without a yield (I1). `looked_inside`: `DiskLog.look_inside` has, into these
+        records.
+
+        `transactional`: batches of transactions are taken. The caller knows their transactional id, and that the
+        transaction is open and has this partition. `begins_at_zero`: an unknown producer begins with the sequence 0.
+
+        Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
+        was appended (rule 9).
+        """
+        if acks == ACKS_ALL:
+            self.check_min_isr()
+        now_ms = self._clock.wall_ms()
+        with self.disk.watching_the_disk():
+            done = self.log.append(
+                records,
+                self.epoch,
+                now_ms,
+                looked_inside=looked_inside,
+                transactional=transactional,
+                begins_at_zero=begins_at_zero,
+            )
+        if not done.duplicate:
+            self._on_appended(done, now_ms)
+            if self.log.config.retention_ms >= 0 and done.log_append_time_ms < 0:
+                self._count_past_retention(records, now_ms - self.log.config.retention_ms, now_ms)
+        return done
+
+    def _count_past_retention(self, records: Buffer, oldest_ms: int, now_ms: int) -> None:
+        """A producer whose clock is wrong, or that writes history, loses its records soon: better to hear of it."""
+        if max_timestamp(records) >= oldest_ms:
+            return
+        past = [header for _, header in iter_headers(records) if 0 <= header.max_timestamp < oldest_ms]
+        if past:
+            records_past, by_ms = sum(header.record_count for header in past), oldest_ms - past[0].max_timestamp
+            self._traffic.on_past_retention(str(self), records_past, by_ms, now_ms)
+
+    def append_owned(self, batches: OwnedBatches) -> AppendResult:
+        """Append for the owner of a shard; whether it may append, and where, is checked in this step.
+
+        What is a repeat is found before the ISR is looked at: it must not be rejected as if it were not in the log.
+        Raises what `find_repeated` and `append_owned` raise, and NOT_ENOUGH_REPLICAS.
+        """
+        now_ms = self._clock.wall_ms()
+        with self.disk.watching_the_disk():
+            repeated = find_repeated(self.log, batches)
+            if repeated is not None:
+                return repeated
+            self.check_min_isr()
+            done = append_owned(self.log, batches, self.epoch, now_ms)
+        self._on_appended(done, now_ms)
+        return done
+
+    def append_marker(self, end: TransactionEnd) -> AppendResult:
+        """End a producer's transaction here, without a yield; a repeat writes nothing. Raises NOT_ENOUGH_REPLICAS,
+        TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR."""
+        repeated = find_repeated_marker(self.log, end)
+        self._guards.on_marker(end.producer_id)
+        if repeated is not None:
+            return repeated
+        self.check_min_isr()
+        now_ms = self._clock.wall_ms()
+        with self.disk.watching_the_disk():
+            done = append_marker(self.log, end, self.epoch, now_ms)
+        self._on_appended(done, now_ms)
+        return done
+
+    def append_imported(self, records: bytes, expected_offset: int) -> AppendResult:
+        """Write checked batches of another cluster's log at their own offsets, if the log ends where it is expected to.
+
+        Raises OFFSET_MISMATCH, NOT_ENOUGH_REPLICAS, and what `Log.append_replicated` raises; nothing was appended then.
+        """
+        self.check_min_isr()
+        if self.log.log_end_offset != expected_offset:
+            raise OttlaError(
+                ErrorCode.OFFSET_MISMATCH,
+                f"{self} ends at offset {self.log.log_end_offset}, but the import continues from {expected_offset}",
+                hint="import into a topic that has no other writer",
+            )
+        now_ms = self._clock.wall_ms()
+        with self.disk.watching_the_disk():
+            done = self.log.append_replicated(in_epoch(records, self.epoch), now_ms)
+        self._on_appended(done, now_ms)
+        return done
+
+    def _on_appended(self, done: AppendResult, now_ms: int) -> None:
+        self._traffic.bytes_in += done.size_bytes
+        self._traffic.records_in += done.record_count
+        self.waiters.on_appended(self.log.log_end_offset, done.size_bytes)
+        self._context.followers.on_appended(self.id, done.size_bytes)
+        self._after(self.leader.on_appended(self.log.log_end_offset, self._clock.monotonic()))
+        if self.log.is_flush_due(now_ms):
+            self.disk.start_flush()
+
+    def check_min_isr(
+        self, code: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS, consequence: str = "nothing was appended"
+    ) -> None:
+        if not self.leader.has_min_isr:
+            raise OttlaError(
+                code,
+                f"{self} has {counted(len(self.leader.isr), 'replica')} in sync, but min.insync.replicas is "
+                f"{self.leader.effective_min_isr}: {consequence}",
+                hint="try again when the other brokers are back in sync",
+            )
+
+    async def committed(self, end_offset: int) -> None:
+        """Return once the high watermark has reached `end_offset`, which was appended here, for acks=all.
+
+        Raises NOT_LEADER_OR_FOLLOWER where leadership went meanwhile, NOT_ENOUGH_REPLICAS_AFTER_APPEND where the ISR
+        became too small: either way the batch may survive (rules 9 and 10).
+        """
+        if self.has_retired:
+            raise not_leader(self)
+        if self.offsets.high_watermark < end_offset:
+            await self.waiters.until(end_offset)
+        self.present().check_min_isr(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch may survive")
+
+    # ---- its followers -------------------------------------------------------------------------------------------
+
+    def on_follower_fetch(
+        self, follower_id: int, broker_epoch: int, offset: int, last_epoch: int, log_start_offset: int
+    ) -> EpochStart | None:
+        """A follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
+
+        Where its log has left this one, nothing is noted and the end of that epoch here is returned. Raises
+        NOT_LEADER_OR_FOLLOWER for a broker that is not a replica, OFFSET_OUT_OF_RANGE for what this log never held.
+        """
+        if not self.leader.is_replica(follower_id):
+            raise OttlaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {follower_id} has no replica of {self}",
+                hint="the metadata of one of the two brokers is behind",
+            )
+        log = self.log
+        diverging = find_divergence(log.epochs, log.log_end_offset, last_epoch, offset)
+        if diverging is not None:
+            return diverging
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise OttlaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"follower {follower_id} of {self} is at offset {offset}, but the leader's log goes from "
+                f"{log.log_start_offset} to {log.log_end_offset}",
+            )
+        now = self._clock.monotonic()
+        self._after(self.leader.on_fetch(follower_id, broker_epoch, offset, now, log_start_offset=log_start_offset))
+        self.deletions.wake(self.id)
+        return None
+
+    def on_partition(self, partition: Partition) -> None:
+        """The controller has decided something else than a new leadership."""
+        self._after(self.leader.on_partition(partition, self._clock.monotonic()))
+
+    def on_tick(self) -> None:
+        """Time has passed, or a broker came or went."""
+        if not self._has_ended:
+            self._after(self.leader.on_tick(self._clock.monotonic()))
+            self.deletions.wake(self.id)  # whom they wait for may have died
+            self.confirmations.wake(self.id)
+        if self._has_ended or not self.leader.needs_ticks:
+            self._context.ticking.discard(self)
+
+    def _after(self, moved: bool) -> None:
+        """Act on an event of the leader: complete high watermark waiters, and send a proposal."""
+        if moved:
+            high_watermark = self.leader.high_watermark
+            self.offsets.on_step(high_watermark, self.waiters.on_high_watermark(high_watermark))
+            self._context.followers.on_high_watermark(self.id)  # a follower's readers wait for it too (rule 18)
+        if self.leader.proposal is not None:
+            self._context.on_proposal(self)
+        self._context.ticking.add(self)
+
+    @property
+    def proposal(self) -> IsrProposal | None:
+        """The ISR that the controller is to decide on; None where there is none, and once this has ended."""
+        return None if self._has_ended else self.leader.proposal
+
+    def on_rejected(self, proposal: IsrProposal) -> None:
+        if not self._has_ended:
+            self.leader.on_rejected(proposal)
+            self._context.ticking.add(self)
+
+    # ---- proof that it leads still (leadership_confirmation) -----------------------------------------------------
+
+    def begin_confirmation(self) -> int:
+        """The number of a check that is made now; the followers' delayed fetches are answered for it."""
+        self.newest_confirmation = self.confirmations.begin()
+        self._context.followers.confirm(self.id)
+        return self.newest_confirmation
+
+    def on_seen_confirmation(self, follower_id: int, number: int) -> None:
+        """A follower in this leader epoch has sent its fetch after check `number`."""
+        self.leader.on_seen_confirmation(follower_id, number)
+        self.confirmations.wake(self.id)
+
+    def is_confirmed(self, number: int) -> bool:
+        """Whether it is proved that this broker led when check `number` was made."""
+        return self.leader.has_led_since(number) or (self.leader.is_alone and self._context.is_registered())
+
+    # ---- its log's ends ------------------------------------------------------------------------------------------
+
+    async def offset_for_time(self, timestamp_ms: int, *, read_committed: bool = False) -> FoundOffset | None:
+        """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 stand for; None where there is none.
+        For readers of committed records all ends at the last stable offset.
+
+        Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet how much is committed (KIP-207, rule 15).
+        """
+        limit = self.offsets.last_stable_offset if read_committed else self.offsets.high_watermark
+        with self.disk.watching_the_disk():
+            if timestamp_ms in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP):
+                found = self.log.offset_for_time(timestamp_ms, limit)  # which reads nothing
+            else:
+                found = await self._context.threads.look_up(self.log.offset_for_time, timestamp_ms, limit)
+        if (found is None or timestamp_ms == LATEST_TIMESTAMP) and not self.leader.is_settled:
+            raise OttlaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"{self} has a new leader, which does not know its high watermark yet",
+                hint="try again",
+            )
+        return found
+
+    @property
+    def low_watermark(self) -> int:
+        """Records before it are gone on every live replica, as far as their fetches show."""
+        return self.leader.low_watermark(self.log.log_start_offset)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Make everything below `before_offset` (-1: the high watermark) unreadable here; that offset.
+
+        Raises POLICY_VIOLATION where cleanup.policy does not have delete: a compacted topic keeps its newest values.
+        """
+        if not self.log.config.deletes:
+            raise OttlaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"records of {self} can't be deleted: the topic's cleanup.policy does not include delete",
+                hint="delete keys with tombstones, or set cleanup.policy to compact,delete",
+            )
+        offset = self.offsets.high_watermark if before_offset == -1 else before_offset
+        self.begin_at(offset)
+        return offset
+
+    def begin_at(self, offset: int) -> None:
+        """Serve nothing before `offset` from now on. Raises OFFSET_OUT_OF_RANGE above the high watermark."""
+        with self.disk.watching_the_disk():
+            self.log.delete_records_before(offset, self.offsets.high_watermark)
+        self._context.wake(self.id)
