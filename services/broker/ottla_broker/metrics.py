@@ -11,6 +11,7 @@ from typing import Final
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import Replication
+from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.topic_metrics import Traffic
 from ottla_core.cluster.follower import MetadataFollower
@@ -66,7 +67,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
         lambda: follower.image.revision,
     )
     gauge("ottla_metadata_staleness_seconds", "Seconds since etcd last responded.", lambda: follower.staleness_s)
-    add_topic_tables(metrics, replicas)
+    add_topic_tables(metrics, replicas.table)
 
 
 def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
@@ -100,11 +101,11 @@ def _add_gauge(metrics: Metrics, name: str, help_text: str, value: Callable[[], 
     metrics.gauge(name, help_text, lambda: float(value()))
 
 
-def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
+def add_topic_tables(metrics: Metrics, replicas: ReplicaTable) -> None:
     """Add series for every topic that has a replica on this broker; those of other topics disappear."""
 
     def existing() -> list[Replica]:
-        return list(replicas.table.all())  # in one step: a scrape has its own thread
+        return list(replicas.all())  # in one step: a scrape has its own thread
 
     def count(name: str, help_text: str, value: Callable[[Traffic], int]) -> None:
         def read() -> Mapping[tuple[str, ...], float]:

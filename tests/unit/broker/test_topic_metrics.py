@@ -10,7 +10,7 @@ import pytest
 
 from ottla_broker import metrics as metrics_module
 from ottla_broker.metrics import add_topic_tables
-from ottla_broker.replication.replicas import Replicas
+from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.topic_metrics import REMAINING, TopicTraffic
 from ottla_core.telemetry import Metrics
@@ -41,7 +41,7 @@ def test_a_scrape_shows_the_topics_that_are_there_and_adds_up_their_logs() -> No
     there: list[Any] = []
     traffic = TopicTraffic()
     metrics = Metrics()
-    add_topic_tables(metrics, cast(Replicas, SimpleNamespace(all=lambda: there)))
+    add_topic_tables(metrics, cast(ReplicaTable, SimpleNamespace(all=lambda: there)))
     for topic, size_bytes in (("orders", 7), ("orders", 5), ("refunds", 1)):
         there.append(SimpleNamespace(traffic=traffic.of(topic), log=SimpleNamespace(size_bytes=size_bytes)))
     there[0].traffic.records_in += 3
@@ -65,7 +65,7 @@ def test_the_largest_partitions_have_their_sizes_and_how_full_they_are(
         )
         for topic, partition, size_bytes, most_bytes in (("a", 0, 50, 200), ("a", 1, 300, 200), ("b", 0, 70, -1))
     ]
-    add_topic_tables(metrics, cast(Replicas, SimpleNamespace(all=lambda: there)))
+    add_topic_tables(metrics, cast(ReplicaTable, SimpleNamespace(all=lambda: there)))
     sizes = {("a", "1"): 300, ("b", "0"): 70} | ({} if limit == 2 else {("a", "0"): 50})
     assert metrics.tables["ottla_partition_log_bytes"].read() == sizes
     full = {("a", "1"): 150.0} | ({} if limit == 2 else {("a", "0"): 25.0})

@@ -23,10 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 class DiskLog:
-    """The log, and its work in threads: everything that waits for the disk, or that takes long.
+    """A log, and the threads in which it is read, checked, flushed and truncated.
 
-    It knows neither a leader nor a high watermark. Whoever writes to the log does so on the loop, and not while
-    `is_in_a_thread`.
+    It knows nothing of leaders and high watermarks. Who writes to the log does so on the loop, within
+    `watching_the_disk`, and never while `is_in_a_thread`.
     """
 
     def __init__(

@@ -28,10 +28,10 @@ class LeaderResponse(NamedTuple):
 
 
 class Following:
-    """One leader epoch in which this broker follows another one.
+    """One leader epoch of a partition in which this broker follows another one.
 
-    It has ended once the replica hears of another leader or epoch. Responses that come after that, or while a thread
-    truncates the log, change nothing. Until then nothing else appends to the log or moves its high watermark.
+    `Replica` ends it when it hears of another leader or epoch. A response that comes later, or while a thread truncates
+    the log, changes nothing. Until it ends, nothing else appends to the log or moves the high watermark.
     """
 
     def __init__(self, disk: DiskLog, offsets: ReplicaOffsets, clock: Clock, leader_id: int, epoch: int) -> None:

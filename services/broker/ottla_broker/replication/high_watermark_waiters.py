@@ -19,7 +19,7 @@ _PURGE_AT: Final = 1_000
 
 
 class HighWatermarkWaiters:
-    """Those of one leadership: from when this broker begins to lead until it retires, through all epochs in between."""
+    """Who waits from when this broker begins to lead until it retires, through all leader epochs in between."""
 
     def __init__(self) -> None:
         self.have_failed = False

@@ -77,11 +77,11 @@ def not_leader(partition: object) -> OttlaError:
 
 
 class Leading:
-    """One leader epoch of a partition, on the broker that leads it.
+    """One leader epoch of a partition that this broker leads.
 
-    Only its replica makes one, and ends it where another epoch begins. Both happen on the loop: whoever was given one
-    that has not ended need not ask whether this broker leads, until the next await. After that, `present` says with
-    what it leads now. While it leads, nothing else appends to the log or moves the high watermark.
+    Whoever is given one need not check that this broker leads, until the next await: only `Replica` makes it and ends
+    it, on the loop. After an await, `present` checks that. Until it ends, nothing else appends to the log or moves the
+    high watermark, which is why it may trust `leader` to know both.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class Leading:
         traffic: Traffic,
         context: ReplicaContext,
     ) -> None:
-        """`former`: this broker led up to here, in an earlier epoch. The log stays what it is, so what waits for the
-        high watermark waits on."""
+        """`former`: that of an earlier epoch, if this broker has led since. The log has stayed what it was, so what
+        waits for the high watermark waits on."""
         self.id: Final = disk.id
         self.log: Final = disk.log
         self.disk: Final = disk
         self.offsets: Final = offsets
         self.leader: Final = leader
-        """What is known of the followers."""
+        """What this broker knows of its followers, and the ISR."""
         self.epoch: Final = leader.epoch
         self.deletions: Final = context.deletions
         """Where DeleteRecords waits for the low watermark."""
@@ -110,7 +110,7 @@ class Leading:
         self.newest_confirmation = 0
         self.waiters: Final[HighWatermarkWaiters] = HighWatermarkWaiters() if former is None else former.waiters
         self.successor: Leading | None = None
-        """This broker has led on with it, in a newer epoch."""
+        """That of the next epoch, where this broker leads it, too."""
         self._has_ended = False
         self._guards: Final = guards
         self._traffic: Final = traffic
@@ -122,15 +122,16 @@ class Leading:
     def __str__(self) -> str:
         return str(self.disk)
 
-    # ---- its begin and its end -----------------------------------------------------------------------------------
+    # ---- its epoch -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
+        """The epoch's start is known: from now on what is in the log may be committed."""
         if self.log.log_end_offset > self.offsets.high_watermark:  # copied, not yet visible: waiters are completed then
             self.waiters.on_appended(self.log.log_end_offset, self.log.size_bytes)
         self._after(moved=True)
 
     def end(self) -> None:
-        """Nothing more is taken. What waits for the high watermark waits on: this broker may lead the next epoch."""
+        """The epoch is over. What waits for the high watermark waits on: this broker may lead the next epoch, too."""
         self._has_ended = True
 
     def retire(self) -> None:
@@ -144,8 +145,8 @@ class Leading:
         return self.waiters.have_failed
 
     def present(self) -> Leading:
-        """This one or, where the broker has led on in newer epochs, the newest. Raises NOT_LEADER_OR_FOLLOWER where it
-        does not lead any more."""
+        """The Leading of the newest epoch, if this broker has led in all epochs since this one. Raises
+        NOT_LEADER_OR_FOLLOWER where it leads no more."""
         if not self._has_ended:
             return self
         if self.successor is None:

@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 class Replica:
-    """It leads, or follows a leader, or neither for a moment: this class takes it from one to the other.
+    """A replica leads, or follows a leader, or does neither for a moment; this class takes it from role to role.
 
-    What it does as a leader is in `leading`, as a follower in `following`; each is made for one leader epoch, and at
-    most one of them is there. `disk` and `offsets` are the same in every role. A request that names another leader
-    epoch fails, with which side is behind (rule 5).
+    `leading` and `following` are made for one leader epoch each, and one of them at most is there at a time. The log
+    and the high watermark outlive them, in `disk` and `offsets`. Nobody but this class ends a role, and it does so on
+    the loop.
     """
 
     def __init__(
@@ -121,14 +121,14 @@ class Replica:
         )
 
     def led_in(self, known_epoch: int | None) -> Leading:
-        """What this broker leads with. Raises unless it leads, in the epoch that the caller knows."""
+        """`leading`, for a caller that knows this leader epoch, or none. Raises unless this broker leads in it."""
         self.check_epoch(known_epoch)
         if self.leading is None:
             raise not_leader(self)
         return self.leading
 
     def followed_in(self, epoch: int) -> Following | None:
-        """What this broker follows the leader of that epoch with; None once it has heard of another epoch."""
+        """`following`, for a response to a fetch in that leader epoch; None if the epoch is over here."""
         return self.following if epoch == self.leader_epoch else None
 
     def on_reader(self) -> None:

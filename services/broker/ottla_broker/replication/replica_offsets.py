@@ -21,10 +21,9 @@ class Positions(NamedTuple):
 
 
 class ReplicaOffsets:
-    """The one high watermark of a replica, which it keeps from role to role, and the consumers that wait for more.
+    """The high watermark of a replica, and what follows from each of its steps for the consumers here.
 
-    `Leading` moves it when its followers fetch, and `Following` when its leader responds; neither does so beside the
-    other. Each change is told to the consumers here.
+    It outlives the replica's roles. `Leading` alone moves it while the replica leads, and `Following` while it follows.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class ReplicaOffsets:
         return self.positions.last_stable_offset
 
     def on_step(self, high_watermark: HighWatermark, passed_bytes: int) -> None:
-        """The leader's high watermark has passed so many bytes: wake the consumers for whom there is more now.
+        """The high watermark of this leader has passed `passed_bytes`: wake the consumers for whom there is more now.
 
         Records that become stable may lie before the bytes that the high watermark has passed. Consumers of committed
         records have not been told of those, so they are woken.
@@ -67,8 +66,8 @@ class ReplicaOffsets:
             self._consumers.on_bytes(self._id, passed_bytes)
 
     def on_leader_high_watermark(self, high_watermark: HighWatermark) -> None:
-        """A follower hears of it. A new leader may know an older one for a while (rule 15): what was committed stays
-        so."""
+        """This follower's leader has named its own. A new leader may know an older one for a while (rule 15): what was
+        committed stays so."""
         before = self.high_watermark
         self.high_watermark = HighWatermark(max(before, min(high_watermark, self._log.log_end_offset)))
         if self.high_watermark > before:

@@ -65,7 +65,7 @@ class ReplicaTable:
         return replica
 
     def leading(self, partition_id: PartitionId, known_epoch: int | None) -> Leading:
-        """What this broker leads the partition with in the epoch that the client knows, or OttlaError."""
+        """Proof that this broker leads the partition, in the epoch that the client knows, or OttlaError."""
         return self.find(partition_id).led_in(known_epoch)
 
     def high_watermarks(self) -> dict[PartitionId, int]:

@@ -12,20 +12,20 @@ from ottla_broker.machines.partition import find_truncation_offset
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import Log
 async def bounds(log: Log, replica: Replica) -> None:
-    Candidate.of(log, replica.last_stable_offset, 0)
-    Candidate.of(log, replica.high_watermark, 0)  # error
+    Candidate.of(log, replica.offsets.last_stable_offset, 0)
+    Candidate.of(log, replica.offsets.high_watermark, 0)  # error
     Candidate.of(log, log.log_end_offset, 0)  # error
     Candidate.of(log, log.recovery_point, 0)  # error
     Candidate.of(log, 100, 0)  # error
-    log.producers.last_stable_offset(log.log_start_offset, replica.high_watermark)
+    log.producers.last_stable_offset(log.log_start_offset, replica.offsets.high_watermark)
     log.producers.last_stable_offset(log.log_start_offset, log.log_end_offset)  # error
-    log.delete_old_segments(replica.high_watermark, 0)
+    log.delete_old_segments(replica.offsets.high_watermark, 0)
     log.delete_old_segments(log.log_end_offset, 0)  # error
-    log.delete_records_before(0, replica.last_stable_offset)  # error
-    await replica.read(0, 1, replica.last_stable_offset, min_one_batch=True)
-    await replica.read(0, 1, log.log_end_offset, min_one_batch=True)
-    await replica.read(0, 1, log.recovery_point, min_one_batch=True)  # error
-    await replica.read(0, 1, log.log_start_offset, min_one_batch=True)  # error
+    log.delete_records_before(0, replica.offsets.last_stable_offset)  # error
+    await replica.disk.read(0, 1, replica.offsets.last_stable_offset, min_one_batch=True)
+    await replica.disk.read(0, 1, log.log_end_offset, min_one_batch=True)
+    await replica.disk.read(0, 1, log.recovery_point, min_one_batch=True)  # error
+    await replica.disk.read(0, 1, log.log_start_offset, min_one_batch=True)  # error
     log.is_flush_due(0) or log.recovery_point == log.log_end_offset  # error
 """
 
