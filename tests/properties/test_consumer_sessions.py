@@ -56,6 +56,7 @@ class ReplicaOf:
         self.id = IDS[log.number]
         self.traffic = SimpleNamespace(bytes_out=0)
         self.log = SimpleNamespace(log_start_offset=0)
+        self.disk = self.offsets = self
 
     @property
     def leads(self) -> bool:
