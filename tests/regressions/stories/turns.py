@@ -38,7 +38,7 @@ async def _with_its_truncations(original, self, response):
 
 
 async def _all_flushed(original, self):
-    await asyncio.gather(*(replica.flushed() for _, replica in self._leader.changed() if replica.must_flush))
+    await asyncio.gather(*(replica.disk.flushed() for _, replica in self._leader.changed() if replica.disk.must_flush))
 
 
 def _first_comer_stays(original, self, partition_id, replica):

@@ -41,9 +41,6 @@ class ReplicaTable:
         self.flushed_by_time.discard(replica)
         self.compacted.discard(replica)
 
-    def ids(self) -> Collection[PartitionId]:
-        return self._replicas.keys()
-
     def all(self) -> Collection[Replica]:
         return self._replicas.values()
 

@@ -258,7 +258,8 @@ class Replicas:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
         assigned = _assigned(image, self._broker_id, image.partitions if due is None else due)
-        candidates = {*self.table.ids(), *self._failures, *self._look_again} if due is None else due
+        existing = (replica.id for replica in self.table.all())
+        candidates = {*existing, *self._failures, *self._look_again} if due is None else due
         self._remove_gone(candidates - {a.id for a in assigned})
         await self._apply_all(image, assigned, None if whole else _PATIENCE_S)
         self._note_followed(image)
