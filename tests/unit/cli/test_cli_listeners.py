@@ -132,7 +132,7 @@ def test_localhost_leads_a_client_on_another_machine_to_its_own_cluster(network:
     assert bad(by_contract)[0, "other-cluster"].endswith("kafka_advertised=EXTERNAL://db7.example:9092")
     assert bad(check_kafka(["db7.example:9092"], network))[0, "other-cluster"] == (
         "localhost:9092 is a broker of cluster c1, but this cluster is far; advertise an address that clients here "
-        "reach, such as kafka_advertised=db7.example:9092"
+        "can reach, such as kafka_advertised=db7.example:9092"
     )
 
 
