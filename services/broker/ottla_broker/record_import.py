@@ -17,8 +17,8 @@ async def import_records(
     """The offset after the batches, once they are below the high watermark; the log begins at `log_start_offset` then.
 
     Whole batches go in together, or none, but where offsets jump so far that one segment can't hold all: then the first
-    of them. What is there already is not appended again. Raises INVALID_REQUEST where the log would
-    begin behind the first, and what `check_client_may_write`, `PendingBytes.take`, `DiskLog.check_imported` and
+    of them. What is there already is not appended again. Raises INVALID_REQUEST where the log would begin behind the
+    first, and what `Replica.led_in`, `check_client_may_write`, `PendingBytes.take`, `DiskLog.check_imported` and
     `Leading.append_imported` raise: then nothing was appended. Raises what `Leading.committed` raises, and
     REQUEST_TIMED_OUT: then it is not known.
     """
