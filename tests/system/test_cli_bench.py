@@ -106,7 +106,7 @@ def test_what_was_not_delivered_is_told_and_counts(
 def test_what_can_not_be_is_refused_in_a_sentence(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     for words, code, told in (
         ("bench produce mesured", 4, "did you mean measured?"),
-        (f"bench produce {topic} --size 1GiB", 2, "more than any broker accepts; at most 16MiB"),
+        (f"bench produce {topic} --size 1GiB", 2, "larger than any broker accepts; use at most 16MiB"),
         (f"bench produce {topic} --rate fast", 2, "--rate 'fast' is not a rate"),
         (f"bench consume {topic} --for soon", 2, "--for='soon' is not a duration"),
         (f"bench e2e {topic} -X lingr.ms=0", 2, "config 'lingr.ms' is unknown; the closest name is linger.ms"),

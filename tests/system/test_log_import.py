@@ -213,7 +213,7 @@ def test_a_log_that_lost_its_first_records_or_has_grown_meanwhile_is_resumed(
     assert rows_of(three, topic) == [row for row in rows if row[0] >= middle]
     path.write_bytes(data[:at])
     assert imported(monkeypatch, three, topic, source, "--resume") == 2
-    assert f"{topic}-0 has more than {source}: it ends at offset 1200" in capsys.readouterr().err
+    assert f"{topic}-0 has more records than {source}: it ends at offset 1200" in capsys.readouterr().err
 
 
 def test_offsets_too_far_apart_for_one_segment_are_no_loss(three: Cluster, admin: ottla.Admin, topic: str) -> None:
@@ -286,7 +286,7 @@ def test_what_would_do_harm_is_refused(admin: ottla.Admin, topic: str) -> None:
     wait_until(refused)
     keyed = sealed([(0, NOON, b"k", b"v", [])])
     for records, start, problem in (
-        (at_offset(2**63 - 1, keyed), 0, "used up"),
+        (at_offset(2**63 - 1, keyed), 0, "too close to the largest possible offset"),
         (keyed, 1, "can't begin at 1"),
         (b"".join(at_offset(n, keyed) for n in range(1001)), 0, "more than 1000 batches"),
     ):

@@ -130,7 +130,7 @@ def test_of_a_topic_that_was_made_anew_nothing_is_copied_until_its_copy_is_delet
         wait_until(lambda: not admin.topics.exists(name))
         admin.topics.create(name, partitions=1)
         cluster.produce(name, [f"{n}" for n in range(20)])
-        wait_until(lambda: "created again" in trouble_of(flow, partition))
+        wait_until(lambda: "recreated" in trouble_of(flow, partition))
         assert len(placed(west, copy)) == 50
         target.topics.delete(copy)
         wait_until(lambda: placed(west, copy) == placed(cluster, name))

@@ -147,7 +147,7 @@ def test_what_hangs_is_found_and_aborted(admin: ottla.Admin, begun: ottla.Produc
     hang(admin, begun, topic)
     (found,) = admin.transactions.hanging()
     assert (found.partition, found.first_offset, found.is_hanging) == (TopicPartition(topic, 1), 0, True)
-    with pytest.raises(OttlaError, match="starts at offset 7"):
+    with pytest.raises(OttlaError, match="begins at offset 7"):
         admin.transactions.abort_hanging(topic, 1, first_offset=7)
     assert admin.transactions.abort_hanging(topic, 1, first_offset=0) == found
     assert not admin.transactions.open_in(topic, 1)[0].is_blocked
