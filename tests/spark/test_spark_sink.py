@@ -129,7 +129,7 @@ def test_the_option_goes_before_the_column(
         ("1 AS value", {"topic": "t"}, "the column value has type int .*string or binary"),
         ("'k' AS key", {"topic": "t"}, "the column value is missing"),
         ("'v' AS value", {}, "which topic to write to"),
-        ("'v' AS value, 3L AS partition", {"topic": "t"}, "the column partition is bigint"),
+        ("'v' AS value, 3L AS partition", {"topic": "t"}, "the column partition has type bigint"),
         ("'v' AS value", {"topic": "t", "delivery": "just_once"}, "delivery=just_once is not valid"),
         ("'v' AS value", {"topic": "t", "linger.ms": 5}, "option linger.ms is unknown"),
         ("'v' AS value", {"topic": "t", "mode": "overwrite"}, "mode overwrite is not supported"),

@@ -192,7 +192,7 @@ def test_a_time_after_the_last_record(read: Read, trades: str) -> None:
     late = FIRST_MS + 19_000  # partition 0 ends before
     words = refused(read, subscribe=trades, startingTimestamp=late)
     assert f"trades-0 has no records at or after the timestamp {late} ms" in words
-    assert "startingOffsetsByTimestampStrategy=latest" in words
+    assert "startingOffsetsByTimestampStrategy to latest" in words
     assert read(subscribe=trades, startingTimestamp=late, startingOffsetsByTimestampStrategy="Latest").values == (
         values(19)
     )
@@ -315,7 +315,7 @@ def test_settings_of_the_client_reach_it(read: Read, cluster: Cluster, admin: ot
         ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset can't be set for Spark.*startingOffsets"),
         ({"kafka.enable.auto.commit": "true"}, "enable.auto.commit can't be set.*commitOffsets"),
         ({"kafka.key.deserializer": "x"}, "key.deserializer can't be set.*decode"),
-        ({"kafka.fetch.max.wait": "5"}, "kafka.fetch.max.wait: .* unknown.*nearest is fetch.max.wait.ms"),
+        ({"kafka.fetch.max.wait": "5"}, "kafka.fetch.max.wait: .* unknown.*the closest name is fetch.max.wait.ms"),
         ({"kafka.fetch.max.wait.ms": "soon"}, "kafka.fetch.max.wait.ms: .*not valid"),
         ({"kafka.isolation.level": "serializable"}, "isolation_level=.serializable. is not valid"),
         ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism: .*authentication is not supported yet"),

@@ -775,7 +775,7 @@ def test_progress_tells_where_the_logs_end(cluster: Cluster, topic: str, begin: 
         ({"maxOffsetsPerTrigger": 5, "minOffsetsPerTrigger": 10}, "minOffsetsPerTrigger=10 is greater than"),
         ({"maxTriggerDelay": "15m"}, "without minOffsetsPerTrigger"),
         ({"minOffsetsPerTrigger": 1, "maxTriggerDelay": "soon"}, "maxTriggerDelay='soon' is not a duration"),
-        ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger=many can't be read"),
+        ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger=many is not valid"),
         ({"maxBytesPerTrigger": "1 parsec"}, "is not a size"),
         ({"failOnDataLoss": "maybe"}, "use true or false"),
         ({"commitOffsets": ""}, "commitOffsets is empty"),

@@ -133,7 +133,7 @@ async def test_a_stranger_s_frame_is_short(caplog: pytest.LogCaptureFixture) -> 
         writer.write(struct.pack(">ihh", MIB, 0, 9))
         assert await reader.read() == b""
         assert "from 127.0.0.1: a frame of 1048576 bytes for API 0" in caplog.text
-        assert "10 to 524288 are accepted before the first request is done" in caplog.text
+        assert "10 to 524288 bytes are allowed before the first request is done" in caplog.text
 
 
 async def test_who_does_not_read_its_answers_holds_up_neither_small_requests_nor_other_addresses() -> None:
@@ -234,7 +234,7 @@ async def test_a_reader_that_never_reads_is_cut(caplog: pytest.LogCaptureFixture
         _, writer = await connect(listener)
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport has it
         writer.write(REQUEST * 20)
-        await until(lambda: "is cut: the client did not take a response within 1 s" in caplog.text)
+        await until(lambda: "the client did not take a response within 1 s" in caplog.text)
         await until(lambda: listener.budget.held_bytes == 0)
         assert len(caplog.records) == 1, "it was cut once, and nobody else"
 

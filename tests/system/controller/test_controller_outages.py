@@ -59,7 +59,7 @@ async def test_a_store_that_is_silent_for_long_is_not_waited_for(memory: tuple[W
     clock = ManualClock()
     term = await world.begin_term(clock=clock)
     clock.advance(journal_module.SILENCE_LIMIT_S + 1)
-    with pytest.raises(OttlaError, match="last responded 6 s ago") as refused:
+    with pytest.raises(OttlaError, match="last heard of 6 s ago") as refused:
         await term.journal.commit(lambda _: write_configs("7"))
     assert refused.value.retriable
     assert await configs(world) == {}

@@ -125,7 +125,7 @@ async def test_what_is_refused_is_taken_again_once_there_is_room(caplog: pytest.
         await asyncio.sleep(0)
         assert caplog.text.count("its quota of 100 MiB") == warnings
         if refused:
-            with pytest.raises(OttlaError, match=f"{megabytes} MiB of the 100 MiB") as caught:
+            with pytest.raises(OttlaError, match=f"{megabytes} MiB of its quota of 100 MiB") as caught:
                 room.check()
             assert caught.value.code == ErrorCode.POLICY_VIOLATION
         else:
