@@ -117,8 +117,8 @@ class Consumer(Generic[K, V]):
             the throughput: several fetches are in flight at a time, but with large responses the broker and the client
             take turns (1.6 M records/s with 8 MiB, 3.0 M with 2 MiB).
         prefetch: the maximum number of bytes that the consumer fetches ahead of the records that you have read.
-        max_poll_records: the maximum number of records that one `poll` returns, and that an iteration with a group
-            takes at a time.
+        max_poll_records: the maximum number of records that one `poll` returns. While you iterate over a consumer with
+            a group, it is the maximum number of records that it takes from its buffer at a time.
         commit: when a consumer with a group commits. With "at_least_once" (the default), it commits processed records;
             a record counts as processed once you request the next record or poll again. It commits every
             `auto_commit_interval` seconds, before partitions move to other members, and on close. With "at_most_once",
@@ -449,13 +449,14 @@ class Consumer(Generic[K, V]):
 
     @guarded
     def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
-        """Commit every record returned so far, or these {(topic, partition): offset}, and wait for the coordinator.
+        """Commit every record returned so far, or the given `offsets`, and wait for the coordinator.
 
         In a loop over records, the commit includes the current record, as in every Kafka client, so call `commit` only
         after you have processed that record. (The automatic commits of `commit="at_least_once"` do not include it.)
 
-        An offset is that of the next record to read; to add a note, pass `OffsetAndMetadata(offset, "a note")`. While
-        the coordinator is unreachable, `commit` retries for up to `timeout` seconds.
+        `offsets` is {(topic, partition): offset}. An offset is that of the next record to read; to add a note, pass
+        `OffsetAndMetadata(offset, "a note")`. While the coordinator is unreachable, `commit` retries for up to
+        `timeout` seconds.
 
         Raises CommitFailedError if the group has rebalanced without this consumer; RebalanceInProgressError if the
         consumer has to continue reading first; UnknownTopicError if a topic is missing, or was recreated since its

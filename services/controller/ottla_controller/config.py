@@ -32,6 +32,6 @@ class ControllerConfig:
                 raise OttlaError(
                     ErrorCode.INVALID_CONFIG,
                     f"first_configs contains {name!r}, which does not have the form name=value",
-                    hint="an example is default.replication.factor=3,min.insync.replicas=2",
+                    hint="give name=value pairs, such as default.replication.factor=3,min.insync.replicas=2",
                 )
         return {name.strip(): value.strip() for name, _, value in pairs}

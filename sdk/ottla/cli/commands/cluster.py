@@ -134,7 +134,7 @@ def log_dirs(
             "--topic",
             "-t",
             metavar="TOPIC",
-            help="Only the replicas of this topic, one by one; may be repeated.",
+            help="List each replica of this topic separately; may be repeated.",
             autocompletion=complete_topic,
         ),
     ] = None,
