@@ -70,20 +70,20 @@ TABLES: Final = {
 
 
 def pages() -> Iterator[tuple[Path, str, str]]:
-    """Each page with a diagram: its text as it is, and as it should be."""
+    """Each page with a diagram or a table: its text as it is, and as it should be."""
     for name, (file_name, diagram) in DIAGRAMS.items():
-        page = DESIGN / file_name
-        text = page.read_text()
-        above, fence, rest = text.partition(f"<!-- states: {name} -->\n```mermaid\n")
-        assert fence, f"{page} has no place for the states of the {name}"
-        after = rest.partition("```\n")[2]
-        yield page, text, f"{above}{fence}{diagram}\n```\n{after}"
+        yield _redrawn(file_name, f"<!-- states: {name} -->\n```mermaid\n", diagram, "\n```\n")
     for name, (file_name, table) in TABLES.items():
-        page = DESIGN / file_name
-        text = page.read_text()
-        above, fence, rest = text.partition(f"<!-- table: {name} -->\n")
-        assert fence, f"{page} has no place for the table of the {name}"
-        yield page, text, f"{above}{fence}{table}\n\n{rest.partition(chr(10) * 2)[2]}"
+        yield _redrawn(file_name, f"<!-- table: {name} -->\n", table, "\n\n")
+
+
+def _redrawn(file_name: str, opening: str, drawn: str, closing: str) -> tuple[Path, str, str]:
+    """Return the page, its text, and its text with `drawn` between `opening` and `closing`."""
+    page = DESIGN / file_name
+    text = page.read_text()
+    above, found, rest = text.partition(opening)
+    assert found, f"{page} has no place for {opening.splitlines()[0]}"
+    return page, text, f"{above}{opening}{drawn}{closing}{rest.partition(closing)[2]}"
 
 
 def main(arguments: list[str]) -> int:

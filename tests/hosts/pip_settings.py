@@ -6,6 +6,7 @@ import os
 import shlex
 import ssl
 import sys
+from functools import cache
 from typing import Final
 
 from tests.hosts.shell import run
@@ -26,6 +27,7 @@ def pip_conf() -> str:
     return "\n".join(["[global]", f"cert = {BUNDLE}", *(f"{name} = {value}" for name, value in settings.items()), ""])
 
 
+@cache
 def _settings() -> dict[str, str]:
     """Return pip's settings by name. The environment is listed before files, and wins."""
     found: dict[str, str] = {}
