@@ -64,8 +64,7 @@ BOUNDS: Final = (
     Bound("outside: ottla_core.cluster.store.*", 2 * HISTORY_REVISIONS * 100, _HISTORY),
     Bound("module: cache of ottla_group_coordinator.machines.records._names", 1000, "a cache of that size"),
     Bound("outside: ottla_broker.kafka.fetch_*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
-    Bound("outside: ottla_broker.replication.fetch_purgatory.DelayedFetch", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
+    Bound("outside: ottla_broker.replication.fetch_purgatory.DelayedFetch", BROKERS * MAX_SESSIONS, _SESSIONS),
     Bound("broker, Kafka listener: FetchSessions._sessions*", BROKERS * MAX_SESSIONS, _SESSIONS),
     Bound("broker, Kafka listener: Session*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
-    Bound("broker, Kafka listener: DelayedFetch*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
 )

@@ -320,14 +320,14 @@ class World:
             least = sum(len(session.parts) for session in here)
             most = least + sum(len(session.forgotten) for session in here)
             if broker.has_room and not self.interrupted:  # a session may be of a target that is not used since
-                assert least <= broker.sessions.partitions <= most, address
+                assert least <= broker.sessions.room.used <= most, address
 
     async def end(self) -> None:
         for stream in self.streams.values():
             stream.break_off()
         await self.settle()
         for broker in self.brokers.values():
-            assert (broker.sessions.partitions, len(broker.purgatory)) == (0, 0), "something is kept for ever"
+            assert (broker.sessions.room.used, len(broker.purgatory)) == (0, 0), "something is kept for ever"
 
 
 def _data_of(part: FetchResult) -> PartitionData:

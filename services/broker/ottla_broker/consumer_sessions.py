@@ -13,8 +13,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch_pending
-from ottla_broker.replication.fetch_purgatory import DelayedFetch, FetchPurgatory
+from ottla_broker.machines.fetch_session import FetchSession, SessionRoom
+from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch_due, itself
+from ottla_broker.replication.fetch_purgatory import DelayedFetch, FetchPurgatory, FetchTurns
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.rpc.context import StreamScope
@@ -28,17 +29,16 @@ _TOPIC_ID_BYTES: Final = 16
 
 class ConsumerSessions:
     def __init__(self, purgatory: FetchPurgatory, *, max_partitions: int = MAX_PARTITIONS) -> None:
-        self.partitions = 0
-        self.purgatory: Final = purgatory
-        self.max_partitions: Final = max_partitions
+        self.room: Final = SessionRoom(max_partitions)
+        self._purgatory: Final = purgatory
 
     def begin(self, session_id: int, stream: StreamScope, named: int) -> ConsumerSession | None:
         """The stream's session from now on; None where there is no room for that many partitions."""
         stream.begin(None)
-        if self.partitions + named > self.max_partitions:
+        if not self.room.has(named):
             stream.begin(_NoSession(session_id))
             return None
-        session = ConsumerSession(session_id, self)
+        session = ConsumerSession(session_id, self._purgatory, self.room)
         stream.begin(session)
         return session
 
@@ -59,18 +59,13 @@ class _NoSession(NamedTuple):
     def end(self) -> None: ...
 
 
-class ConsumerSession:
-    def __init__(self, session_id: int, sessions: ConsumerSessions) -> None:
+class ConsumerSession(FetchSession[PartitionId, PartitionFetch, DelayedFetch]):
+    def __init__(self, session_id: int, purgatory: FetchPurgatory, room: SessionRoom) -> None:
+        super().__init__(purgatory, DelayedFetch(), room)
         self.id: Final = session_id
-        self._sessions: Final = sessions
-        self._purgatory: Final = sessions.purgatory
-        self._delayed: Final[DelayedFetch[PartitionId]] = sessions.purgatory.open()
-        self._requested: Final[dict[PartitionId, PartitionFetch]] = {}
-        self._turn: Final = asyncio.Lock()
-        self._fetches = 0
+        self._turns: Final = FetchTurns(self.parked)
         self._deadline: float | None = None
         """The deadline, in loop time, of a fetch that was parked when a newer one came."""
-        self._is_ended = False
 
     async def fetch(
         self,
@@ -80,46 +75,29 @@ class ConsumerSession:
         limits: FetchLimits,
     ) -> Iterable[FetchResult]:
         """Return the results of what was read. Raises FETCH_SESSION_ID_NOT_FOUND if the session has ended."""
-        self._fetches += 1
-        number = self._fetches
-        self._delayed.wake()  # of one that is parked: this one may change what it waits for
-        async with self._turn:
+        async with self._turns.take() as is_superseded:
             try:
                 await self._change(named, forgotten)
                 now = asyncio.get_running_loop().time()
                 deadline = now + limits.max_wait_s if self._deadline is None else self._deadline
                 limits = limits._replace(max_wait_s=max(0.0, min(limits.max_wait_s, deadline - now)))
-                looked = await fetch_pending(
-                    self._delayed,
-                    self._requested.__getitem__,
-                    consumers,
-                    limits,
-                    whole=False,
-                    is_superseded=lambda: self._fetches != number,
-                )
+                looked = await fetch_due(self, itself, consumers, limits, whole=False, is_superseded=is_superseded)
                 self._check()  # its stream may have begun another one
                 answered = [key for key, result in looked.items() if _ends_request(result)]
                 for key in answered:
-                    self._remove(key)
-                self._deadline = None if answered or self._fetches == number else deadline
+                    self.forget(key)
+                self._deadline = deadline if is_superseded() and not answered else None
             except BaseException:
                 self.end()
                 raise
         return looked.values()
 
-    def end(self) -> None:
-        if not self._is_ended:
-            self._is_ended = True
-            self._sessions.partitions -= len(self._requested)
-            self._purgatory.end(self._delayed)
-
     async def _change(self, named: Iterable[PartitionFetch], forgotten: Iterable[PartitionId]) -> None:
-        """Queue named partitions behind the pending ones: partitions that got records wait for the others (rule 57)."""
         slice_ = Slice()
         for key in forgotten:
             await slice_.rest()
             self._check()
-            self._remove(key)
+            self.forget(key)
         for request in named:
             await slice_.rest()
             self._check()
@@ -128,22 +106,13 @@ class ConsumerSession:
                     ErrorCode.INVALID_REQUEST,
                     f"a topic id has {len(request.id.topic_id)} bytes, but at most {_TOPIC_ID_BYTES} are allowed",
                 )
-            self._remove(request.id)
-            self._requested[request.id] = request
-            self._sessions.partitions += 1
-            self._delayed.pending[request.id] = None
+            self.name(request.id, request)
         self._check()
-        if self._sessions.partitions > self._sessions.max_partitions:
+        if not self.room.has(0):
             raise _not_found(self.id)
 
-    def _remove(self, key: PartitionId) -> None:
-        if self._requested.pop(key, None) is not None:
-            self._sessions.partitions -= 1
-            self._delayed.pending.pop(key, None)
-            self._purgatory.forget(self._delayed, key)
-
     def _check(self) -> None:
-        if self._is_ended:
+        if self.is_ended:
             raise _not_found(self.id)
 
 

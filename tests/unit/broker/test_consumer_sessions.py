@@ -124,13 +124,13 @@ async def test_what_is_forgotten_is_answered_no_more_and_nothing_is_kept_of_it(l
     led.append(0)
     assert await client.fetch(forget=(0,)) == {}
     await client.fetch(forget=(1, 2))
-    assert (client.sessions.partitions, len(led.consumers)) == (0, 0)
+    assert (client.sessions.room.used, len(led.consumers)) == (0, 0)
 
 
 async def test_an_error_is_an_answer(led: Led) -> None:
     client = Client(led)
     assert await client.fetch((0, 7)) == {0: False}
-    assert client.sessions.partitions == 0
+    assert client.sessions.room.used == 0
     assert await client.fetch() == {}
 
 
@@ -139,7 +139,7 @@ async def test_a_fetch_that_is_cut_off_ends_its_session_and_leaves_nothing_behin
     fetching = await client.parked((0, 0), (1, 0))
     fetching.cancel()
     await asyncio.gather(fetching, return_exceptions=True)
-    assert (client.sessions.partitions, len(led.consumers)) == (0, 0)
+    assert (client.sessions.room.used, len(led.consumers)) == (0, 0)
     await client.ended()
 
 
@@ -153,9 +153,9 @@ async def test_a_stream_has_one_session_and_its_end_is_the_sessions(led: Led) ->
     with pytest.raises(OttlaError, match="no fetch session 1"):
         client.sessions.find(former.id, client.stream)
     await client.fetch((0, 0), (1, 0))
-    assert client.sessions.partitions == 2
+    assert client.sessions.room.used == 2
     client.stream.begin(None)
-    assert (client.sessions.partitions, len(led.consumers)) == (0, 0)
+    assert (client.sessions.room.used, len(led.consumers)) == (0, 0)
     await client.ended()
     with pytest.raises(OttlaError, match="no fetch session 2"):
         client.sessions.find(2, client.stream)
@@ -172,7 +172,7 @@ async def test_where_there_is_no_room_a_request_stands_alone(led: Led) -> None:
     await other.fetch((0, 0))
     with pytest.raises(OttlaError, match="no fetch session"):
         await other.fetch((1, 0))
-    assert sessions.partitions == 2, "that one has ended, and the first is as it was"
+    assert sessions.room.used == 2, "that one has ended, and the first is as it was"
     led.append(1)
     assert await client.fetch() == {1: True}
 
@@ -190,7 +190,7 @@ async def test_a_session_keeps_no_long_names_of_what_it_has_not_looked_at(led: L
     long = PartitionFetch(PartitionId(TopicId(b"t" * 17), 0), None, 0, 1)
     with pytest.raises(OttlaError, match="17 bytes"):
         await client.session.fetch([long], [], client.consumers, AT_ONCE)
-    assert (client.sessions.partitions, len(led.consumers)) == (0, 0)
+    assert (client.sessions.room.used, len(led.consumers)) == (0, 0)
 
 
 @pytest.mark.usefixtures("slices_by_looks")

@@ -20,6 +20,7 @@ from ottla_broker.kafka.fetch_request import (
     RequestedPartition,
     TopicKey,
 )
+from ottla_broker.machines.fetch_session import FetchSession, SessionRoom
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.fetch_purgatory import DelayedFetch, FetchPurgatory
 from ottla_core.errors import ErrorCode, OttlaError
@@ -38,49 +39,42 @@ _MAX_EPOCH: Final = 2**31 - 1
 Key = tuple[TopicKey, int]
 
 
-def _size(topic: TopicKey) -> int:
-    """As how many partitions it counts: a name that is longer than a topic's can be takes the room of several."""
-    return 1 + len(topic) // _NAME_BYTES
-
-
-class Session:
-    """`id` NO_SESSION: of one request that stands alone."""
+class Session(FetchSession[Key, RequestedPartition, DelayedFetch]):
+    """The session of one client, or, with the id NO_SESSION, of one request that stands alone."""
 
     def __init__(
-        self, session_id: int, request: Iterable[RequestedPartition], purgatory: FetchPurgatory, *, by_id: bool = False
+        self,
+        request: Iterable[RequestedPartition],
+        purgatory: FetchPurgatory,
+        *,
+        session_id: int = NO_SESSION,
+        by_id: bool = False,
+        room: SessionRoom | None = None,
     ) -> None:
-        self.id = session_id
+        super().__init__(purgatory, DelayedFetch(), room)
+        self.id: Final = session_id
         self.by_id: Final = by_id
-        self.delayed: Final[DelayedFetch[Key]] = purgatory.open()
         self.is_whole = True
         """Every partition is to be looked at: the client knows nothing yet."""
-        self.is_fetching = self.is_ended = False
+        self.is_fetching = False
         self.used_at = 0.0
         self.next_epoch = 1
-        self.size = 0
-        self._purgatory: Final = purgatory
-        self._requested: Final[dict[Key, RequestedPartition]] = {}
         self._known: Final[dict[Key, tuple[int, int] | None]] = {}
         """High watermark and log start as last sent to the client; None after an error."""
         self.change(request, ())
 
-    def requested(self, key: Key) -> RequestedPartition:
-        return self._requested[key]
+    @staticmethod
+    def weight(key: Key, /) -> int:
+        """Count a name that is longer than a topic's can be as several partitions."""
+        return 1 + len(key[0]) // _NAME_BYTES
 
     def change(self, request: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
-        """Queue named partitions behind the pending ones: partitions that got records wait for the others."""
+        """Name what the client requests from now on, and forget what it doesn't."""
         for entry in request:
-            key = (entry.topic, entry.number)
-            self.size += 0 if key in self._requested else _size(entry.topic)
-            self._requested[key] = entry
-            self.delayed.pending.pop(key, None)
-            self.delayed.pending[key] = None
+            self.name((entry.topic, entry.number), entry)
         for key in forgotten:
-            if self._requested.pop(key, None) is not None:
+            if self.forget(key):
                 self._known.pop(key, None)
-                self.size -= _size(key[0])
-                self.delayed.pending.pop(key, None)
-                self._purgatory.forget(self.delayed, key)
 
     def response(self, looked: Mapping[Key, FetchResult]) -> list[FetchResponsePartition]:
         """Return those of the results that are new to the client. Raises FETCH_SESSION_ID_NOT_FOUND."""
@@ -92,12 +86,8 @@ class Session:
             is_known = now is not None and now == self._known.get(key)
             self._known[key] = now
             if fetched.records or not is_known or fetched.preferred_replica is not None:
-                changes.append(FetchResponsePartition(self._requested[key], fetched))
+                changes.append(FetchResponsePartition(self.requested[key], fetched))
         return changes
-
-    def end(self) -> None:
-        self.is_ended = True
-        self._purgatory.end(self.delayed)
 
 
 class FetchSessions:
@@ -112,8 +102,7 @@ class FetchSessions:
         self._new_id = new_id
         self._purgatory = purgatory
         self._max_sessions = max_sessions
-        self._max_partitions = max_partitions
-        self._partitions = 0
+        self._room: Final = SessionRoom(max_partitions)
         self._sessions: Final[OrderedDict[int, Session]] = OrderedDict()  # the least recently used first
 
     def __len__(self) -> int:
@@ -141,20 +130,18 @@ class FetchSessions:
                 self._end(former)
             if request.session_epoch == _INITIAL_EPOCH:
                 return self._create(request.partitions, by_id=by_id, now=now)
-            return Session(NO_SESSION, request.partitions, self._purgatory)
+            return Session(request.partitions, self._purgatory)
         session = self._check(request, by_id=by_id)
         session.next_epoch = 1 if session.next_epoch == _MAX_EPOCH else session.next_epoch + 1
         session.is_whole = False
-        before = session.size
         session.change(request.partitions, request.forgotten)
-        self._partitions += session.size - before
         self._sessions.move_to_end(session.id)
-        if self._partitions > self._max_partitions:
+        if not self._room.has(0):
             self._end(session)
             raise _not_found(session.id)
         if not session.size:
             self._end(session)
-            return Session(NO_SESSION, (), self._purgatory)
+            return Session((), self._purgatory)
         return session
 
     def _check(self, request: FetchRequest, *, by_id: bool) -> Session:
@@ -180,16 +167,18 @@ class FetchSessions:
 
     def _create(self, request: Iterable[RequestedPartition], *, by_id: bool, now: float) -> Session:
         """One for the request alone where there is no room: the client continues without a session."""
-        session = Session(NO_SESSION, request, self._purgatory, by_id=by_id)
-        if session.size and self._make_room(session.size, now):
-            while session.id == NO_SESSION or session.id in self._sessions:
-                session.id = self._new_id()
-            self._sessions[session.id] = session
-            self._partitions += session.size
+        size = sum(map(Session.weight, {(entry.topic, entry.number) for entry in request}))
+        if not size or not self._make_room(size, now):
+            return Session(request, self._purgatory, by_id=by_id)
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = self._new_id()
+        session = Session(request, self._purgatory, session_id=session_id, by_id=by_id, room=self._room)
+        self._sessions[session_id] = session
         return session
 
     def _make_room(self, partitions: int, now: float) -> bool:
-        while len(self._sessions) >= self._max_sessions or self._partitions + partitions > self._max_partitions:
+        while len(self._sessions) >= self._max_sessions or not self._room.has(partitions):
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now - oldest.used_at < EVICTABLE_S:
                 return False
@@ -200,7 +189,6 @@ class FetchSessions:
         session.end()
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
-            self._partitions -= session.size
 
 
 def _not_found(session_id: int) -> OttlaError:

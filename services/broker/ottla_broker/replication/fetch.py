@@ -12,9 +12,10 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.fetch_session import FetchSession, K, R
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
-from ottla_broker.replication.fetch_purgatory import DelayedFetch, K
+from ottla_broker.replication.fetch_purgatory import DelayedFetch
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
@@ -72,43 +73,51 @@ class FetchLimits(NamedTuple):
 
 async def fetch(requests: Iterable[PartitionFetch], consumers: Consumers, limits: FetchLimits) -> list[FetchResult]:
     """A fetch that stands alone: a result for each request."""
-    by_number = dict(enumerate(requests))
-    delayed = consumers.purgatory.open(by_number)
+    session: FetchSession[int, PartitionFetch, DelayedFetch] = FetchSession(consumers.purgatory, DelayedFetch())
+    for number, request in enumerate(requests):
+        session.name(number, request)
     try:
-        return [*(await fetch_pending(delayed, by_number.__getitem__, consumers, limits, whole=True)).values()]
+        return [*(await fetch_due(session, itself, consumers, limits, whole=True)).values()]
     finally:
-        consumers.purgatory.end(delayed)
+        session.end()
 
 
-async def fetch_pending(
-    delayed: DelayedFetch[K],
-    requested: Callable[[K], PartitionFetch | FetchResult],
+def itself(request: PartitionFetch) -> PartitionFetch:
+    """Return what is to be read where the session has it as it is."""
+    return request
+
+
+async def fetch_due(
+    session: FetchSession[K, R, DelayedFetch],
+    to_read: Callable[[R], PartitionFetch | FetchResult],
     consumers: Consumers,
     limits: FetchLimits,
     *,
     whole: bool,
     is_superseded: Callable[[], bool] = lambda: False,
 ) -> dict[K, FetchResult]:
-    """Return the results of the partitions that were looked at: the pending ones, and those with an event meanwhile.
+    """Return the results of the partitions that were looked at: those that are due, and those with an event meanwhile.
 
-    `requested`: what is to be read, or the result where there is nothing to read from. What failed or could be read
-    still remains pending, as does what comes after the limits are reached; `whole`: that is looked at nevertheless.
-    One that `is_superseded` waits no longer: what was too little for it is for the next one.
+    `to_read` returns what is to be read for a request, or the result where there is nothing to read from. What failed
+    or could be read still remains due, as does what comes after the limits are reached; `whole`: that is looked at
+    nevertheless. A fetch that `is_superseded` waits no longer: what was too little for it is for the next one.
     """
+    delayed = session.parked
     deadline = asyncio.get_running_loop().time() + limits.max_wait_s
     fetched: dict[K, FetchResult] = {}
     is_over = limits.max_wait_s <= 0
     while True:
         # Marked first, then looked at: what is appended during the look is not slept over (rule 55).
+        session.is_idle = False
         delayed.mark()
         if is_superseded():
             return fetched
-        looked = await _look(delayed, requested, consumers, limits, whole=whole)
+        looked = await _look(session, to_read, consumers, limits, whole=whole)
         fetched |= looked
         missing_bytes = _missing(looked.values(), consumers, limits.min_bytes)
         if missing_bytes <= 0 or is_over:
             consumers.on_response(looked.values())
-            delayed.is_idle = True
+            session.is_idle = True
             return fetched
         # What was read is not kept while more is waited for.
         fetched |= {key: part._replace(records=b"", aborted=()) for key, part in looked.items() if part.records}
@@ -133,8 +142,8 @@ def ends_before(records: bytes, offset: int) -> bool:
 
 
 async def _look(
-    delayed: DelayedFetch[K],
-    requested: Callable[[K], PartitionFetch | FetchResult],
+    session: FetchSession[K, R, DelayedFetch],
+    to_read: Callable[[R], PartitionFetch | FetchResult],
     consumers: Consumers,
     limits: FetchLimits,
     *,
@@ -142,23 +151,22 @@ async def _look(
 ) -> dict[K, FetchResult]:
     looked: dict[K, FetchResult] = {}
     left, slice_ = limits.max_bytes, Slice()
-    for key in list(delayed.pending):
+    for key in session.due:
         if left <= 0 and not whole:
             break
         await slice_.rest()
-        request = requested(key)
+        request = to_read(session.requested[key])
         if isinstance(request, FetchResult):
             looked[key] = request
             continue
-        del delayed.pending[key]
-        consumers.purgatory.watch(delayed, key, request.id)  # and then looked at (rule 55)
+        session.look_at(key, request.id)
         most_bytes, is_first = min(left, request.max_bytes), left == limits.max_bytes
         part = looked[key] = await _read(request, consumers, most_bytes, limits.room, first=is_first)
         if part.completes_fetch or request.offset < consumers.limit(part):
-            delayed.pending[key] = None
+            session.look_again(key)
             if not (whole or is_first or part.records or part.completes_fetch) and most_bytes == left:
                 looked[key] = part._replace(completes_fetch=True)
-                delayed.look_first_at(key)  # its first batch is larger than what is left: then it comes whole
+                session.look_again(key, first=True)  # its first batch is larger than what is left: then it comes whole
                 break
         left -= len(part.records)
     return looked

@@ -65,11 +65,7 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable, stre
     """
     session = _session_of(request, replicas.followers)
     stream.begin(session)
-    parked = session.parked
-    parked.requests += 1
-    number = parked.requests
-    parked.wake()  # a former request that is parked ends: this one may change what it waits for
-    async with parked.turn:
+    async with session.parked.turns.take() as is_superseded:
         if session.is_ended:
             raise _not_found(request)
         if not session.begin_request(request.responses):
@@ -80,7 +76,7 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable, stre
         try:
             looks = _Looks(request, session, replicas)
             await looks.take_in()
-            partitions = await looks.until_changes(lambda: parked.requests != number)
+            partitions = await looks.until_changes(is_superseded)
             responses = session.end_response() if partitions else session.responses
         except BaseException:  # cancelled half-way, perhaps: what the request has said is not all noted
             session.end()
@@ -109,7 +105,7 @@ class _Looks:
         self._request: Final = request
         self._session: Final = session
         self._replicas: Final = replicas
-        self._max_bytes: Final = most_bytes(request.max_bytes, len(replicas.followers))
+        self._max_bytes: Final = most_bytes(request.max_bytes, replicas.followers.count)
         self._slice: Final = Slice()
         self._answers: list[FetchResult] = []
         """To be sent whatever else there is: errors, and where logs part."""
@@ -127,7 +123,7 @@ class _Looks:
             await self._slice.rest()
             if self._session.is_ended:  # another one has begun meanwhile, and knows better
                 raise _not_found(self._request)
-            self._session.name(followed)
+            self._session.follow(followed)
             self._note(followed)
 
     def _confirm(self) -> None:
@@ -213,19 +209,22 @@ class _Looks:
     async def _read_pending(self) -> list[FetchResult]:
         found: list[FetchResult] = []
         left = self._max_bytes
-        for partition_id in self._session.pending:
+        for partition_id in self._session.due:
             if left <= 0:
                 self._is_limited = True
                 break
             await self._slice.rest()
-            followed = self._session.look_at(partition_id)
-            part = None if followed is None else await self._look(followed, left)
+            followed = self._session.find(partition_id)
+            if followed is None:
+                continue
+            part = await self._look(followed, left)
             if part is not None:
                 found.append(part)
                 left -= len(part.records)
         return found
 
     async def _look(self, followed: Followed, left_bytes: int) -> FetchResult | None:
+        self._session.look_at(followed.id, followed.id)
         replica: Replica | None = None
         records, limit_bytes = b"", min(left_bytes, followed.max_bytes)
         is_first = left_bytes == self._max_bytes
@@ -246,7 +245,7 @@ class _Looks:
             self._session.respond(followed, watermark, start, records=bool(records))
             return FetchResult(followed.id, records, watermark, start)
         if followed.offset != end:
-            self._session.name(followed)  # there was no room for it
+            self._session.look_again(followed.id)  # there was no room for it
             self._is_limited = True
         if moved:
             self._session.look_later(followed.id)

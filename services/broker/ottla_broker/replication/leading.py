@@ -65,7 +65,7 @@ class ReplicaContext:
 
     def wake(self, partition_id: PartitionId) -> None:
         """The partition's leader or leader epoch has changed, or where its log starts: who is delayed looks again."""
-        self.followers.on_changed(partition_id)
+        self.followers.wake(partition_id)
         for purgatory in (self.consumers, self.deletions, self.confirmations):
             purgatory.wake(partition_id)
 
@@ -256,7 +256,7 @@ class Leading:
         self._traffic.bytes_in += done.size_bytes
         self._traffic.records_in += done.record_count
         self.waiters.on_appended(self.log.log_end_offset, done.size_bytes)
-        self._context.followers.on_appended(self.id, done.size_bytes)
+        self._context.followers.on_bytes(self.id, done.size_bytes)
         self._after(self.leader.on_appended(self.log.log_end_offset, self._clock.monotonic()))
         if self.log.is_flush_due(now_ms):
             self.disk.start_flush()

@@ -161,7 +161,7 @@ class Replica:
             before, self._partition = self._partition, partition
             self.leading.on_partition(partition)
             if partition.replicas != before.replicas:
-                self._context.followers.on_changed(self.id)
+                self._context.followers.wake(self.id)
         elif self.leading is not None or newer:
             self._retire(partition)
         else:
@@ -248,6 +248,6 @@ class Replica:
             _log.info(
                 "%s: segments deleted by retention: %d; the log now starts at offset %d", self, len(causes), start
             )
-            self._context.followers.on_changed(self.id)
+            self._context.followers.wake(self.id)
             self.offsets.on_log_start()
             self._on_role_change(self)

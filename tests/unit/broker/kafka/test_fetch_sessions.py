@@ -31,7 +31,7 @@ def request(
 
 
 class Held:
-    """Sessions, and a broker that looks at what is pending as `fetch_pending` does."""
+    """Sessions, and a broker that looks at what is pending as `fetch_due` does."""
 
     def __init__(self, max_sessions: int = 2, max_partitions: int = 10) -> None:
         numbers = itertools.count(1)
@@ -61,17 +61,16 @@ class Held:
         sent = request(session_id, epoch, asked, forgotten)
         with self.sessions.fetching(sent, by_id=by_id, now=now) as session:
             looked = {}
-            for key in list(session.delayed.pending):
+            for key in session.due:
                 topic = str(key[0])
-                del session.delayed.pending[key]
-                self.purgatory.watch(session.delayed, key, id_of(topic))
+                session.look_at(key, id_of(topic))
                 looked[key] = FetchResult(
                     id_of(topic), b"r" * (topic in records), HighWatermark(self.high_watermark), 0
                 )
                 if topic in failing:
                     looked[key] = FetchResult(id_of(topic), error=ERROR)
                 if topic in records + failing:
-                    session.delayed.pending[key] = None
+                    session.look_again(key)
             self.looked = [str(topic) for topic, _ in looked]
             self.told = [str(part.requested.topic) for part in session.response(looked)]
         return session
@@ -86,7 +85,7 @@ def test_a_session_looks_at_what_is_named_or_has_changed_and_tells_what_is_new()
     moved = A._replace(offset=7)
     held.fetch(first.id, 2, [moved, C], [B])
     assert (held.looked, held.told) == (["a", "c"], ["c"]), "which the client knows nothing of yet"
-    assert first.requested(("a", 0)) == moved
+    assert first.requested["a", 0] == moved
     held.purgatory.on_bytes(id_of("a"), 1)
     held.purgatory.on_bytes(id_of("b"), 1)
     held.fetch(first.id, 3, records="a")
@@ -227,7 +226,7 @@ def test_a_session_that_two_use_at_once_is_neithers() -> None:
     with held.sessions.fetching(request(session_id, 1), by_id=False, now=0) as parked:
         with pytest.raises(OttlaError) as second:
             held.fetch(session_id, 2)
-        assert parked.delayed.is_closed, "it sleeps no longer"
+        assert parked.parked.is_closed, "it sleeps no longer"
         with pytest.raises(OttlaError) as first:
             parked.response({})
     assert first.value.code == second.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -237,8 +236,8 @@ def test_a_session_that_two_use_at_once_is_neithers() -> None:
 def test_a_topic_made_anew_is_watched_in_place_of_the_one_before() -> None:
     held = Held()
     session = held.fetch(0, 0, [A])
-    held.purgatory.watch(session.delayed, ("a", 0), id_of("x"))
+    held.purgatory.watch(session, ("a", 0), id_of("x"))
     held.purgatory.wake(id_of("a"))
-    assert not session.delayed.pending
+    assert not session.due
     held.purgatory.wake(id_of("x"))
-    assert list(session.delayed.pending) == [("a", 0)]
+    assert session.due == [("a", 0)]

@@ -170,7 +170,7 @@ def test_a_long_name_takes_the_room_of_several_partitions_in_a_session() -> None
     assert session_of(first).id == 7
     assert session_of(first).id == 0, "there is no room for another"
     gone = FetchRequest(-1, 0, 1, 1024, 0, 7, 1, [RequestedPartition("a", 0, -1, 0, 1)], [(long.topic, 0)], "")
-    assert list(session_of(gone).delayed.pending) == [("a", 0)]
+    assert session_of(gone).due == [("a", 0)]
     assert session_of(first).id > 7, "what was forgotten has made room"
 
 

@@ -37,62 +37,67 @@ def followed(n: int, offset: int = 0, *, has_readers: bool = False) -> Followed:
     return Followed(number(n), 1, offset, 1 << 20, high_watermark=0, log_start_offset=0, has_readers=has_readers)
 
 
+def look_at(session: FollowerSession[Counting], partition_id: PartitionId) -> Followed | None:
+    session.look_at(partition_id, partition_id)
+    return session.find(partition_id)
+
+
 def begun(count: int = 3) -> tuple[FollowerSessions[Counting], FollowerSession[Counting]]:
     """A session in which the first `count` partitions were named and looked at."""
     sessions: FollowerSessions[Counting] = FollowerSessions()
     session = sessions.begin(2, 12, 77, Counting())
     assert session.begin_request(0)
     for n in range(count):
-        session.name(followed(n))
-    for partition_id in session.pending:
-        session.look_at(partition_id)
+        session.follow(followed(n))
+    for partition_id in session.due:
+        session.look_at(partition_id, partition_id)
     return sessions, session
 
 
 def test_only_what_something_happens_to_is_looked_at() -> None:
     sessions, session = begun(1000)
-    assert session.pending == []
-    sessions.on_appended(number(7), 100)
-    sessions.on_changed(number(3))
-    sessions.on_appended(number(1000), 1)  # which no one follows
-    assert session.pending == [number(7), number(3)]
+    assert session.due == []
+    sessions.on_bytes(number(7), 100)
+    sessions.wake(number(3))
+    sessions.on_bytes(number(1000), 1)  # which no one follows
+    assert session.due == [number(7), number(3)]
     assert (session.parked.size_bytes, session.parked.woken) == (100, 1)
 
 
 def test_records_are_sent_once_until_the_follower_has_said_what_it_made_of_them() -> None:
     sessions, session = begun()
-    sessions.on_appended(number(0), 100)
-    answered = session.look_at(number(0))
+    sessions.on_bytes(number(0), 100)
+    answered = look_at(session, number(0))
     assert answered is not None
-    sessions.on_appended(number(0), 100)  # while it is read
+    sessions.on_bytes(number(0), 100)  # while it is read
     session.respond(answered, 0, 0, records=True)
-    sessions.on_appended(number(0), 100)
-    assert session.pending == []
+    sessions.on_bytes(number(0), 100)
+    assert session.due == []
     assert session.end_response() == 1
     assert session.begin_request(1)
-    session.name(followed(0, 1))
-    assert session.pending == [number(0)]
+    session.follow(followed(0, 1))
+    assert session.due == [number(0)]
 
 
 @pytest.mark.rule(57)
 def test_who_got_records_comes_after_those_who_did_not() -> None:
     sessions, session = begun()
     for n in range(3):
-        sessions.on_appended(number(n), 100)
-    answered = session.look_at(number(0))
+        sessions.on_bytes(number(n), 100)
+    answered = look_at(session, number(0))
     assert answered is not None
     session.respond(answered, 0, 0, records=True)  # and there was no room for the others
     session.end_response()
     session.begin_request(1)
-    session.name(followed(0, 1))
-    assert session.pending == [number(1), number(2), number(0)]
+    session.follow(followed(0, 1))
+    assert session.due == [number(1), number(2), number(0)]
 
 
 def test_a_response_that_did_not_arrive_has_said_nothing() -> None:
     sessions, session = begun()
     for n in range(3):
-        sessions.on_changed(number(n))
-    records, error, watermark = (session.look_at(number(n)) for n in range(3))
+        sessions.wake(number(n))
+    records, error, watermark = (look_at(session, number(n)) for n in range(3))
     assert records is not None
     assert error is not None
     assert watermark is not None
@@ -101,10 +106,10 @@ def test_a_response_that_did_not_arrive_has_said_nothing() -> None:
     session.respond(watermark, 6, 2)
     session.end_response()
     assert session.begin_request(0)  # the follower has none of it
-    assert session.pending == [number(0), number(1), number(2)]
-    assert (records.high_watermark, records.log_start_offset, records.is_answered) == (0, 0, False)
+    assert session.due == [number(0), number(1), number(2)]
+    assert (records.high_watermark, records.log_start_offset, session.is_held(number(0))) == (0, 0, False)
     assert (watermark.high_watermark, watermark.log_start_offset) == (0, 0)
-    sessions.on_appended(number(1), 1)
+    sessions.on_bytes(number(1), 1)
     assert session.parked.size_bytes == 1
 
 
@@ -120,12 +125,12 @@ def test_requests_of_another_count_are_not_of_the_session() -> None:
 @pytest.mark.rule(18)
 def test_a_high_watermark_is_urgent_where_there_are_readers_alone() -> None:
     sessions, session = begun()
-    session.name(followed(1, has_readers=True))
-    session.look_at(number(1))
+    session.follow(followed(1, has_readers=True))
+    look_at(session, number(1))
     sessions.on_high_watermark(number(0))
-    assert (session.pending, session.parked.woken) == ([], 0)
+    assert (session.due, session.parked.woken) == ([], 0)
     sessions.on_high_watermark(number(1))
-    assert (session.pending, session.parked.woken) == ([number(1)], 1)
+    assert (session.due, session.parked.woken) == ([number(1)], 1)
     assert [f.id for f in session.take_later(10)] == [number(0)]
     assert session.take_later(10) == []
 
@@ -134,12 +139,13 @@ def test_another_session_of_the_follower_ends_the_first() -> None:
     sessions, first = begun()
     second = sessions.begin(2, 12, 78, Counting())
     assert first.parked.closed
+    assert first.find(number(0)) is None, "whoever is still looking finds nothing to answer"
     assert sessions.find(2, 12, 77) is None
     assert sessions.find(2, 12, 78) is second
     assert sessions.find(3, 12, 78) is None
-    sessions.on_appended(number(0), 1)
+    sessions.on_bytes(number(0), 1)
     assert first.parked.size_bytes == second.parked.size_bytes == 0
-    assert not sessions.by_partition
+    assert not sessions.partitions
     sessions.close()
     assert second.parked.closed
     assert sessions.begin(2, 12, 79, Counting()).parked.closed
@@ -207,7 +213,7 @@ def test_both_ends_agree_after_whatever_gets_lost(seed: int) -> None:
         for _ in range(0 if quiet else random_.randrange(4)):
             n = random_.randrange(count)
             ends[n] += 1
-            sessions.on_appended(number(n), 1)
+            sessions.on_bytes(number(n), 1)
         if not quiet and random_.random() < 0.2:
             n = random_.randrange(count)
             random_.choice([leader.rest, leader.leave, lambda p, n=n: leader.follow(p, n)])(number(n))
@@ -234,19 +240,19 @@ def _round(
         session.forget(partition_id)
     for partition_id, n in leader.changed():
         leader.name(partition_id, Named(1, has[n], 0))
-        session.name(followed(n, has[n]))
+        session.follow(followed(n, has[n]))
     for partition_id in list(leader._followed):  # the leader knows what is followed, as it is
         known, named = session.find(partition_id), leader.named(partition_id)
         assert (known is None) == (named is None)
         assert known is None or named is None or known.offset == named.log_end_offset == has[partition_id.partition]
     response = []
-    for partition_id in session.pending:
+    for partition_id in session.due:
         n = partition_id.partition
-        looked_at = session.look_at(partition_id)
+        looked_at = look_at(session, partition_id)
         assert looked_at is not None
         if looked_at.offset < ends[n]:
             if random_.random() < 0.2:
-                session.name(looked_at)  # no room
+                session.look_again(partition_id)  # no room
                 continue
             session.respond(looked_at, 0, 0, records=True)
             response.append((n, ends[n]))

@@ -12,7 +12,8 @@ import pytest
 from led import ALONE, Led
 from waiting import until
 
-from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch, fetch_pending
+from ottla_broker.machines.fetch_session import FetchSession
+from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch, fetch_due, itself
 from ottla_broker.replication.fetch_purgatory import DelayedFetch
 from ottla_core.errors import ErrorCode
 from ottla_core.model import PartitionId
@@ -39,19 +40,20 @@ class Reader:
 
     def __init__(self, led: Led) -> None:
         self.led = led
-        self.wants = {want.id: want for want in wants(led)}
-        self.delayed: DelayedFetch[PartitionId] = led.consumers.open(self.wants)
+        self.session: FetchSession[PartitionId, PartitionFetch, DelayedFetch] = FetchSession(
+            led.consumers, DelayedFetch()
+        )
+        for want in wants(led):
+            self.session.name(want.id, want)
 
     async def fetch(self, limits: FetchLimits = AT_ONCE, *, whole: bool = False) -> dict[int, FetchResult]:
-        looked = await fetch_pending(self.delayed, self.wants.__getitem__, consumers(self.led), limits, whole=whole)
+        looked = await fetch_due(self.session, itself, consumers(self.led), limits, whole=whole)
         return {each.partition: result for each, result in looked.items()}
 
     def move(self, number: int, offset: int) -> None:
         """It has what comes before `offset`, and names the partition again."""
         each = self.led.id(number)
-        self.wants[each] = self.wants[each]._replace(offset=offset)
-        self.delayed.pending.pop(each, None)
-        self.delayed.pending[each] = None
+        self.session.name(each, self.session.requested[each]._replace(offset=offset))
 
 
 async def parked(led: Led, fetching: asyncio.Task[Any]) -> None:
@@ -137,7 +139,7 @@ async def test_a_partitions_own_limit_does_not_end_a_response(led: Led) -> None:
     for number in range(3):
         led.append(number, b"v" * 100)
     each = led.id(1)
-    reader.wants[each] = reader.wants[each]._replace(max_bytes=10)
+    reader.session.name(each, reader.session.requested[each]._replace(max_bytes=10))
     assert [n for n, result in (await reader.fetch(AT_ONCE)).items() if result.records] == [0, 2]
 
 
@@ -231,7 +233,7 @@ async def test_deleted_records_are_news_for_a_session_and_no_reason_to_wake_it(l
     replica.log.config = replace(replica.log.config, retention_bytes=1000)
     replica.tidy(0)
     assert replica.log.log_start_offset > 0
-    assert (list(reader.delayed.pending), fetching.done()) == ([led.id(0)], False)
+    assert (reader.session.due, fetching.done()) == ([led.id(0)], False)
     led.append(1)
     told = await asyncio.wait_for(fetching, 20)
     assert told[0].log_start_offset == replica.log.log_start_offset
@@ -265,7 +267,7 @@ async def test_a_session_that_ends_while_it_looks_watches_nothing_afterwards(led
 
     def ends_it_once(partition_id: PartitionId) -> Any:
         led.find = find
-        led.consumers.end(reader.delayed)
+        reader.session.end()
         return find(partition_id)
 
     led.find = ends_it_once

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from ottla_broker.machines.fetch_session import FetchSession
 from ottla_broker.replication.fetch_purgatory import DelayedFetch, FetchPurgatory
 from ottla_core.model import PartitionId, TopicId
 
@@ -84,12 +85,13 @@ async def test_an_append_where_nobody_waits_is_nothing() -> None:
 
 async def test_a_session_of_thousands_of_partitions_ends_in_more_than_one_turn() -> None:
     waiters = FetchPurgatory()
-    delayed: DelayedFetch[PartitionId] = waiters.open()
+    session: FetchSession[PartitionId, None, DelayedFetch] = FetchSession(waiters, DelayedFetch())
     for number in range(10_000):
         partition = PartitionId(ONE.topic_id, number)
-        waiters.watch(delayed, partition, partition)
-    waiters.end(delayed)
-    assert delayed.is_closed
+        session.name(partition, None)
+        session.look_at(partition, partition)
+    session.end()
+    assert session.parked.is_closed
     left = [len(waiters)]
     while left[-1]:
         waiters.wake(PartitionId(ONE.topic_id, 9_999))

@@ -326,7 +326,7 @@ async def test_a_session_that_is_over_notes_nothing_any_more(tmp_path: Path, mon
     with pytest.raises(OttlaError):
         await waits
     assert led.at(1).led_in(None).leader.end_offsets()[2] == 1
-    assert [len(sessions) for sessions in led.followers.by_partition.values()] == [1]
+    assert len(led.followers) == 1
 
 
 async def test_a_session_that_ends_while_its_partitions_are_named_notes_no_more_of_them(
@@ -428,8 +428,8 @@ async def test_a_stream_that_is_over_leaves_no_session_but_one_that_began_on_ano
     await led.fetch(named(0), begins=True, stream=former)
     await led.fetch(named(0), named(1), begins=True, session=6, stream=stream)
     former.begin(None)
-    assert len(led.followers) == 1
+    assert led.followers.count == 1
     await led.fetch(session=6, stream=stream)
     stream.begin(None)
-    assert not len(led.followers)
-    assert not led.followers.by_partition
+    assert led.followers.count == 0
+    assert not led.followers.partitions

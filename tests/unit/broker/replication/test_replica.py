@@ -81,13 +81,13 @@ def test_an_older_decision_that_comes_late_changes_nothing(held: Replica) -> Non
 
 async def test_a_change_of_leader_wakes_who_waits(held: Replica, brokers: Brokers) -> None:
     session = brokers.around[1].followers.begin(2, 12, 1, ParkedFollowerFetch())
-    session.name(Followed(held.id, held.leader_epoch, 0, 1 << 20))
-    session.look_at(held.id)
+    session.follow(Followed(held.id, held.leader_epoch, 0, 1 << 20))
+    session.look_at(held.id, held.id)
     with brokers.around[1].consumers.delayed([held.id]) as waiter:
         held.on_partition(replace(LED_HERE, leader=2, leader_epoch=held.leader_epoch + 1))
         assert await waiter.sleep(0, 1 << 20)
     assert await session.parked.sleep(0, 1 << 20)
-    assert session.pending == [held.id]
+    assert session.due == [held.id]
 
 
 @pytest.mark.rule(20)

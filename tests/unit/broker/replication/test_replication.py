@@ -11,13 +11,16 @@ from logs import SMALL, records_of, values_batch
 from replicas import PARTITION, Brokers
 
 from ottla_broker.machines.closest import find_closest
+from ottla_broker.machines.fetch_session import FetchSession
 from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, closest_to, fetch
+from ottla_broker.replication.fetch_purgatory import DelayedFetch
 from ottla_broker.replication.following import LeaderResponse
 from ottla_broker.replication.leading import ACKS_ALL, Leading
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
 
 ALL = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1, 2, 3))
 
@@ -380,9 +383,11 @@ async def test_deleted_records_are_deleted_on_the_followers(brokers: Brokers) ->
     parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=30))
     await asyncio.sleep(0)
     assert leader.led_in(None).delete_records(-1) == 3
-    with brokers.around[2].consumers.delayed([PARTITION]) as reading:
-        await asyncio.wait_for(parked, 20)
-        assert list(reading.pending) == [PARTITION], "who reads there is told of it"
+    reading: FetchSession[PartitionId, None, DelayedFetch] = FetchSession(brokers.around[2].consumers, DelayedFetch())
+    reading.name(PARTITION, None)
+    reading.look_at(PARTITION, PARTITION)
+    await asyncio.wait_for(parked, 20)
+    assert reading.due == [PARTITION], "who reads there is told of it"
     assert brokers.replicas[2].log.log_start_offset == 3
 
 

@@ -24,7 +24,7 @@ from ottla_broker.replication.fetch import (
     FetchResult,
     PartitionFetch,
     closest_to,
-    fetch_pending,
+    fetch_due,
 )
 from ottla_broker.replication.response_memory import ResponseRoom
 from ottla_core.errors import ErrorCode, OttlaError
@@ -50,9 +50,9 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
         with backend.sessions.fetching(
             request, by_id=version >= fetch_wire.TOPIC_ID_FROM, now=time.monotonic()
         ) as session:
-            looked = await fetch_pending(
-                session.delayed,
-                lambda key: _request_of(backend, session.requested(key)),
+            looked = await fetch_due(
+                session,
+                lambda requested: _request_of(backend, requested),
                 _consumers(backend, version, request),
                 _limits(request, session, context.caller.room),
                 whole=session.is_whole,
