@@ -1,7 +1,7 @@
 """`python tools/house.py`: check the product's rules of structure, and print signals of its size and complexity.
 
-Four rules fail the run: imports respect the layers and machines reach no IO (both are contracts of `.importlinter`), no
-module is in an import cycle, and every function has types. Sizes, counts and complexity are signals for people to
+Five rules fail the run: imports respect the layers and machines reach no IO (both are contracts of `.importlinter`), no
+module is in an import cycle, every function has types, and a class's attributes are assigned in its own file. Sizes, counts and complexity are signals for people to
 judge, printed with the worst first; none of them fails the run. Generated files are left out. The last line is one
 JSON object.
 """
@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import grimp
 
@@ -44,6 +44,7 @@ _NO_CODE: Final = frozenset(
     {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
 )
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Node = TypeVar("Node", bound=ast.AST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Module:
     def name(self) -> str:
         return str(self.path.relative_to(ROOT))
 
-    def nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+    def nodes(self, *kinds: type[Node]) -> Iterator[Node]:
         return (node for node in ast.walk(self.tree) if isinstance(node, kinds))
 
     def lines(self) -> int:
@@ -90,7 +91,7 @@ def modules() -> list[Module]:
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
 def rules(found: list[Module]) -> list[Rule]:
-    return [_contracts(), _cycles(), untyped(found)]
+    return [_contracts(), _cycles(), untyped(found), assigned_elsewhere(found)]
 
 
 def _contracts() -> Rule:
@@ -148,6 +149,44 @@ def _is_typed(function: Function) -> bool:
     own = named[1:] if named and named[0].arg in ("self", "cls", "mcs") else named
     typed = all(argument.annotation is not None for argument in [*own, *starred])
     return typed and (function.returns is not None or (function.name == "__init__" and bool(own or starred)))
+
+
+def assigned_elsewhere(found: list[Module]) -> Rule:
+    """Find attributes that another file assigns than the one of their class, as where a class was cut into mixins.
+
+    These are attributes that a class declares and its file never assigns, and private ones of another file's class.
+    Every other attribute that a class reads is its own or a base's: mypy checks that.
+    """
+    stored = {module.name: [node for node in module.nodes(ast.Attribute) if _is_stored(node)] for module in found}
+    own = {name: {node.attr for node in nodes if _is_own(node)} for name, nodes in stored.items()}
+    everywhere = set().union(*own.values())
+    places: list[str] = []
+    for module in found:
+        here = {node.attr for node in stored[module.name]}
+        for scope in module.nodes(ast.ClassDef):
+            places += [f"{module.name}:{scope.name}.{name}" for name in _declared(scope) if name not in here]
+        foreign = {name for name in here - own[module.name] if name.startswith("_") and not name.endswith("__")}
+        places += [f"{module.name}: {name} of another file's class" for name in sorted(foreign & everywhere)]
+    return Rule("a class's attributes are born at home", places, "ast")
+
+
+def _is_stored(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def _declared(scope: ast.ClassDef) -> Iterator[str]:
+    """The attributes that a class body annotates without a value, unless these are a dataclass's fields or the like."""
+    told = [ast.unparse(each).partition("(")[0].partition("[")[0] for each in (*scope.decorator_list, *scope.bases)]
+    if {each.rpartition(".")[2] for each in told} & {"dataclass", "NamedTuple", "Protocol", "TypedDict"}:
+        return
+    for node in scope.body:
+        is_declared = isinstance(node, ast.AnnAssign) and node.value is None and isinstance(node.target, ast.Name)
+        if is_declared and not ast.unparse(node.annotation).startswith("ClassVar"):
+            yield node.target.id
 
 
 # ---- signals --------------------------------------------------------------------------------------------------------

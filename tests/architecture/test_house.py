@@ -84,6 +84,35 @@ def result(n: int): ...
     assert sorted(broken) == ["sdk/ottla/m.py:argument", "sdk/ottla/m.py:open", "sdk/ottla/m.py:result"]
 
 
+def test_attributes_that_another_file_assigns_are_named(root: Path) -> None:
+    mixin = """
+class Seeking:
+    _positions: dict[str, int]
+    assignor: ClassVar[str]
+    def seek(self) -> None: self._positions.clear()
+
+@dataclass(frozen=True)
+class Value:
+    field: int
+"""
+    facade = """
+class Consumer(Seeking):
+    _late: int
+    def __init__(self, other: Peer) -> None:
+        self._positions = {}
+        self._late = 0
+        other._state = other.public = 1
+        other.__cause__ = None
+        library._version = 2
+"""
+    peer = "class Peer:\n    def __init__(self) -> None:\n        self._state = self.public = 0\n"
+    found = [module(root, text, f"sdk/ottla/{name}.py") for name, text in [("m", mixin), ("f", facade), ("p", peer)]]
+    assert house.assigned_elsewhere(found).broken_by == [
+        "sdk/ottla/m.py:Seeking._positions",
+        "sdk/ottla/f.py: _state of another file's class",
+    ]
+
+
 def test_broken_contracts_are_named() -> None:
     told = "inside core KEPT\nmachines never reach IO BROKEN\ninside the SDK BROKEN (1 warning)\n\nContracts: 1 kept.\n"
     assert house.broken_contracts(1, f"{told}-   a.machines -> time (l.8)\n") == [

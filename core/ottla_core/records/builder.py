@@ -28,7 +28,8 @@ class RecordBatchBuilder(ABC):
 
     __slots__ = ("record_count",)
 
-    record_count: int
+    def __init__(self) -> None:
+        self.record_count = 0
 
     @property
     @abstractmethod

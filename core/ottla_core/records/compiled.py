@@ -34,7 +34,7 @@ class CompiledBuilder(RecordBatchBuilder):
     __slots__ = ("_append", "_inner")
 
     def __init__(self, max_bytes: int) -> None:
-        self.record_count = 0
+        super().__init__()
         # No codec, not transactional, no producer; its limit is the first size that does not fit.
         self._inner = DefaultRecordBatchBuilder(MAGIC, 0, 0, NO_PRODUCER_ID, -1, -1, max_bytes + 1)
         self._append = self._inner.append

@@ -24,7 +24,7 @@ class PureBuilder(RecordBatchBuilder):
     __slots__ = ("_base_timestamp", "_max_bytes", "_max_timestamp", "_records", "_size")
 
     def __init__(self, max_bytes: int) -> None:
-        self.record_count = 0
+        super().__init__()
         self._max_bytes = max_bytes
         self._size = HEADER_SIZE
         self._records: list[bytes] = []
