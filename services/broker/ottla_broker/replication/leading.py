@@ -147,11 +147,12 @@ class Leading:
     def present(self) -> Leading:
         """The Leading of the newest epoch, if this broker has led in all epochs since this one. Raises
         NOT_LEADER_OR_FOLLOWER where it leads no more."""
-        if not self._has_ended:
-            return self
-        if self.successor is None:
-            raise not_leader(self)
-        return self.successor.present()
+        leading = self
+        while leading._has_ended:
+            if leading.successor is None:
+                raise not_leader(self)
+            leading = leading.successor
+        return leading
 
     # ---- appending -----------------------------------------------------------------------------------------------
 

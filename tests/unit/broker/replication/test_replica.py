@@ -72,6 +72,15 @@ def test_who_knows_another_epoch_is_told_which_side_is_behind(held: Replica) -> 
     assert code_of(lambda: held.led_in(4)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_call_that_waits_finds_the_present_epoch_after_any_number_of_elections(held: Replica) -> None:
+    before = held.led_in(3)
+    for epoch in range(4, 2_000):
+        held.become_leader(replace(LED_HERE, leader_epoch=epoch))
+    assert before.present() is held.led_in(1_999)
+    held.on_partition(replace(LED_HERE, leader=2, leader_epoch=2_000))
+    assert code_of(before.present) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 @pytest.mark.rule(4)
 def test_an_older_decision_that_comes_late_changes_nothing(held: Replica) -> None:
     held.on_partition(replace(LED_HERE, leader=2, leader_epoch=2))
