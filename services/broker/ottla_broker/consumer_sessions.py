@@ -1,10 +1,14 @@
-"""Consumers' fetch sessions over gRPC: a stream requests its partitions once, and again only when it wants more.
+"""Consumers' fetch sessions over gRPC: a stream requests a partition once, and again only when it wants more.
 
-What has been answered by records, an error or the name of another replica is requested no more; all else remains so.
-Fetches of one session come one after the other, so that a response is of what has been named until then: a newer one
-ends one that is parked, whose wait counts for it: nothing waits for `min_bytes` any longer.
+A partition that was answered by records, by an error or by the name of another replica is no longer requested; all
+others remain requested. The fetches of a session run one at a time, so that a response covers what was named up to its
+fetch.
 
-A fetch that is cut off ends its session, and so does the end of its stream: with the response is lost what it took.
+A newer fetch ends one that is parked, and takes over its deadline. If each fetch began to wait anew, a consumer that
+often names partitions would wait for `min_bytes` for ever.
+
+A fetch that is cut off ends its session, as does the end of its stream, because the records of the lost response are no
+longer requested.
 """
 
 from __future__ import annotations
@@ -22,18 +26,20 @@ from ottla_core.rpc.context import StreamScope
 from ottla_core.slices import Slice
 
 MAX_PARTITIONS: Final = 200_000
-"""In all sessions together, which bounds their memory."""
+"""The most partitions that all sessions have together, which bounds their memory."""
 
 _TOPIC_ID_BYTES: Final = 16
 
 
 class ConsumerSessions:
+    """Begins and finds the sessions of this broker's streams, within one room."""
+
     def __init__(self, purgatory: FetchPurgatory, *, max_partitions: int = MAX_PARTITIONS) -> None:
         self.room: Final = SessionRoom(max_partitions)
         self._purgatory: Final = purgatory
 
     def begin(self, session_id: int, stream: StreamScope, named: int) -> ConsumerSession | None:
-        """The stream's session from now on; None where there is no room for that many partitions."""
+        """Begin the session of a stream and end its former one. Return None if there is no room for `named` more."""
         stream.begin(None)
         if not self.room.has(named):
             stream.begin(_NoSession(session_id))
@@ -43,8 +49,8 @@ class ConsumerSessions:
         return session
 
     def find(self, session_id: int, stream: StreamScope) -> ConsumerSession | None:
-        """The stream's session; None where there was no room for it. Raises FETCH_SESSION_ID_NOT_FOUND where it has
-        another one or none."""
+        """Return the session of a stream; None if there was no room for it. Raises FETCH_SESSION_ID_NOT_FOUND if the
+        stream has another session or none."""
         session = stream.session
         if not isinstance(session, ConsumerSession | _NoSession) or session.id != session_id:
             raise _not_found(session_id)
@@ -52,7 +58,7 @@ class ConsumerSessions:
 
 
 class _NoSession(NamedTuple):
-    """Stands for a session that there was no room for: requests that name it are then treated as single requests."""
+    """Stands for a session that there was no room for. A request that names it is served as a single request."""
 
     id: int
 
@@ -60,6 +66,8 @@ class _NoSession(NamedTuple):
 
 
 class ConsumerSession(FetchSession[PartitionId, PartitionFetch, DelayedFetch]):
+    """The session of one stream."""
+
     def __init__(self, session_id: int, purgatory: FetchPurgatory, room: SessionRoom) -> None:
         super().__init__(purgatory, DelayedFetch(), room)
         self.id: Final = session_id
@@ -101,7 +109,8 @@ class ConsumerSession(FetchSession[PartitionId, PartitionFetch, DelayedFetch]):
         for request in named:
             await slice_.rest()
             self._check()
-            if len(request.id.topic_id) > _TOPIC_ID_BYTES:  # it is kept, and may not be looked at before others come
+            # The id is kept until the partition is looked at, which may be long after: a long one would hold memory.
+            if len(request.id.topic_id) > _TOPIC_ID_BYTES:
                 raise OttlaError(
                     ErrorCode.INVALID_REQUEST,
                     f"a topic id has {len(request.id.topic_id)} bytes, but at most {_TOPIC_ID_BYTES} are allowed",

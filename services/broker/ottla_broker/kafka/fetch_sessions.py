@@ -1,8 +1,10 @@
-"""Fetch sessions: a consumer sends what has changed in its request, and gets what has changed (KIP-227, rule 57).
+"""Kafka's fetch sessions: a consumer sends what has changed in its request, and gets what has changed (KIP-227).
 
-A session is a cache and no more: where it was evicted, the client learns so and requests everything again. Sessions
-are found by a number that is hard to guess and belong to no connection, as in Kafka. Its delayed fetch lasts as long as
-the session: a request costs what it names and what has happened since the last one. Time and numbers come in.
+A session is only a cache. If it was evicted, the client is told so and requests everything again. Sessions belong to no
+connection, as in Kafka: they are found by a number, which is hard to guess so that no client uses another's session.
+
+Each request carries the session's next epoch. A request with another epoch was not sent by whoever got the last
+response, so it is refused, and the client begins a new session.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from ottla_core.errors import ErrorCode, OttlaError
 MAX_SESSIONS: Final = 1_000
 """Kafka's max.incremental.fetch.session.cache.slots."""
 MAX_PARTITIONS: Final = 200_000
-"""In all sessions together, which bounds their memory."""
+"""The most partitions that all sessions have together, which bounds their memory."""
 EVICTABLE_S: Final = 120.0
-"""A session that was used since then is not evicted for another (min.incremental.fetch.session.eviction.ms)."""
+"""A session is evicted for another one once it has been idle for this long
+(min.incremental.fetch.session.eviction.ms)."""
 
 _NAME_BYTES: Final = 256
 _INITIAL_EPOCH: Final = 0
@@ -55,12 +58,12 @@ class Session(FetchSession[Key, RequestedPartition, DelayedFetch]):
         self.id: Final = session_id
         self.by_id: Final = by_id
         self.is_whole = True
-        """Every partition is to be looked at: the client knows nothing yet."""
+        """Whether every partition is to be looked at, because the client knows nothing yet."""
         self.is_fetching = False
         self.used_at = 0.0
         self.next_epoch = 1
         self._known: Final[dict[Key, tuple[int, int] | None]] = {}
-        """High watermark and log start as last sent to the client; None after an error."""
+        """The high watermark and the log start offset as last sent to the client; None after an error."""
         self.change(request, ())
 
     @staticmethod
@@ -77,7 +80,7 @@ class Session(FetchSession[Key, RequestedPartition, DelayedFetch]):
                 self._known.pop(key, None)
 
     def response(self, looked: Mapping[Key, FetchResult]) -> list[FetchResponsePartition]:
-        """Return those of the results that are new to the client. Raises FETCH_SESSION_ID_NOT_FOUND."""
+        """Return the results that are new to the client. Raises FETCH_SESSION_ID_NOT_FOUND if the session has ended."""
         if self.is_ended:
             raise _not_found(self.id)
         changes = []
@@ -91,6 +94,8 @@ class Session(FetchSession[Key, RequestedPartition, DelayedFetch]):
 
 
 class FetchSessions:
+    """The sessions of all clients. Time and new session ids come from outside."""
+
     def __init__(
         self,
         new_id: Callable[[], int],
@@ -110,9 +115,10 @@ class FetchSessions:
 
     @contextmanager
     def fetching(self, request: FetchRequest, *, by_id: bool, now: float) -> Iterator[Session]:
-        """The session that the request begins or continues, or one for it alone; `by_id`: it names topics by their ids.
+        """Yield the session that the request begins or continues, or a session for this request alone.
 
-        A fetch that doesn't come to its end ends its session: the connection is lost, and with it what was to be told.
+        `by_id` says that the request names topics by their ids. A fetch that does not come to its end ends its session:
+        its connection is lost, and the client does not know what the response would have told it.
         Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
         session = self._session_of(request, by_id=by_id, now=now)
@@ -160,13 +166,14 @@ class FetchSessions:
                 f"fetch session {session.id} mixes topic names and topic ids",
                 hint="start a new session",
             )
-        if session.is_fetching:  # from another connection: neither client can rely on it
+        # Two connections use the session at once. Neither client can know what the other one was told.
+        if session.is_fetching:
             self._end(session)
             raise _not_found(session.id)
         return session
 
     def _create(self, request: Iterable[RequestedPartition], *, by_id: bool, now: float) -> Session:
-        """One for the request alone where there is no room: the client continues without a session."""
+        """Begin a session. If there is no room, return one for this request alone: the client goes on without one."""
         size = sum(map(Session.weight, {(entry.topic, entry.number) for entry in request}))
         if not size or not self._make_room(size, now):
             return Session(request, self._purgatory, by_id=by_id)

@@ -1,11 +1,13 @@
 """The partitions that one follower follows from this broker: named once, then only their changes (after KIP-227).
 Pure.
 
-A follower names a partition when it begins to follow it, and again when its log has changed; a partition that it does
-not name is unchanged. `FetchSession` holds the rules that these sessions share with consumers' sessions.
+A follower names a partition when it begins to follow it, and again when its log has changed. A partition that it does
+not name is unchanged. `FetchSession` has the rules that these sessions share with consumers' sessions.
 
-A response may get lost: the follower had something to send and did not wait for it. Each request tells how many
-responses have arrived, and the content of a response that has not is sent again.
+A follower gives up a parked fetch when it has something to name, so the response to that fetch may get lost. Therefore
+each request tells how many responses have arrived, and the content of a response that has not arrived is sent again.
+What an acknowledged batch waits for is a request that names the follower's log end offset: events of a partition whose
+records are on their way are held back until then.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from ottla_core.model import PartitionId
 
 @dataclass(slots=True)
 class Followed:
-    """A partition as its follower has named it; `high_watermark` and `log_start_offset` as it was answered since.
+    """A partition as its follower has named it. `high_watermark` and `log_start_offset` are what it was answered since.
 
-    `leader_epoch` None is not checked.
+    A `leader_epoch` of None is not checked.
     """
 
     id: PartitionId
@@ -41,6 +43,8 @@ P = TypeVar("P", bound=Parked)
 
 
 class FollowerSession(FetchSession[PartitionId, Followed, P]):
+    """The session of one follower in one of its incarnations."""
+
     def __init__(
         self, follower_id: int, session_id: int, broker_epoch: int, parked: P, sessions: FollowerSessions[P]
     ) -> None:
@@ -89,7 +93,11 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
     # ---- what happens to partitions --------------------------------------------------------------------------------
 
     def on_high_watermark(self, partition_id: PartitionId) -> None:
-        """Only readers there wait for it; otherwise it goes with the next response (rule 18)."""
+        """Note that the high watermark of a partition has moved.
+
+        If consumers read from the follower, they wait for it, so a response is due at once (rule 18). Otherwise it goes
+        with the next response.
+        """
         if not self.requested[partition_id].has_readers:
             self._later[partition_id] = None
         elif self.on_event(partition_id):
@@ -122,7 +130,10 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
         self._later.pop(followed.id, None)
 
     def give_up(self, followed: Followed) -> None:
-        """The next response tells an error, or where the logs part: the follower names it when it follows again."""
+        """Put a partition into the next response with an error, or with the offset at which the logs part.
+
+        The follower names it again when it follows again.
+        """
         self._note(followed)
         self.forget(followed.id)
 

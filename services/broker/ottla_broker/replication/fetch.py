@@ -1,7 +1,10 @@
-"""A consumer's fetch over several partitions: read what is there, and park until there is enough (rules 55 to 57).
+"""A consumer's fetch over several partitions: it reads what is there, and parks until there is enough.
 
-Up to the high watermark or, of committed records, to the last stable offset (rule 17); from the leader or, where it has
-sent the consumer there, from a follower (KIP-392).
+It reads up to the high watermark or, for consumers of committed records, up to the last stable offset (rule 17). It
+reads from the leader or, if the leader has sent the consumer there, from a follower (KIP-392).
+
+`min_bytes` counts only bytes that the consumer may read, over all its partitions together (rule 56). What was read is
+dropped while the fetch waits for more, because a parked fetch that kept it would hold memory for up to `max_wait_s`.
 """
 
 from __future__ import annotations
@@ -26,12 +29,12 @@ from ottla_core.records.batch import ANY_OFFSET, whole_batches
 from ottla_core.slices import Slice
 
 MAX_RESPONSE_BYTES: Final = 4 << 20
-"""For one fetch, whatever limit it sets; only a first batch may be larger. A client that does not read its responses
-can hold this much memory for each frame that a stream may have in flight."""
+"""The most that one fetch returns, whatever its limits; only a first batch may be larger. A client that reads none of its
+responses can hold this much memory for each frame that a stream may have in flight."""
 
 
 class PartitionFetch(NamedTuple):
-    """The request for one partition; `leader_epoch` None is not checked."""
+    """The request for one partition. A `leader_epoch` of None is not checked."""
 
     id: PartitionId
     leader_epoch: int | None
@@ -40,10 +43,11 @@ class PartitionFetch(NamedTuple):
 
 
 class FetchResult(NamedTuple):
-    """Its result. `records` may begin below the requested offset: batches are whole. `aborted`: transactions among them
-    whose records a reader of committed ones skips.
+    """The result for one partition.
 
-    `completes_fetch` whatever the others have: an error, a change that can't wait, more records than fit.
+    `records` has whole batches and may begin below the requested offset. `aborted` lists the transactions among them
+    whose records a consumer of committed records skips. `completes_fetch` says that the fetch waits no longer, whatever
+    the other partitions have: an error, a change that can't wait, or more records than fit.
     """
 
     id: PartitionId
@@ -61,8 +65,8 @@ class FetchResult(NamedTuple):
 class FetchLimits(NamedTuple):
     """A fetch is answered once `min_bytes` can be read, one partition is worth it, or `max_wait_s` is over.
 
-    The first batch of the response comes whole even if it is larger than `max_bytes` (KIP-74). Less is read where there
-    is less `room`, and nothing where there is none.
+    The first batch of the response comes whole even if it is larger than `max_bytes` (KIP-74): otherwise a consumer
+    would never get past it. If there is less `room`, less is read.
     """
 
     max_wait_s: float
@@ -72,7 +76,7 @@ class FetchLimits(NamedTuple):
 
 
 async def fetch(requests: Iterable[PartitionFetch], consumers: Consumers, limits: FetchLimits) -> list[FetchResult]:
-    """A fetch that stands alone: a result for each request."""
+    """Fetch without a session. Return a result for each request."""
     session: FetchSession[int, PartitionFetch, DelayedFetch] = FetchSession(consumers.purgatory, DelayedFetch())
     for number, request in enumerate(requests):
         session.name(number, request)
@@ -96,11 +100,11 @@ async def fetch_due(
     whole: bool,
     is_superseded: Callable[[], bool] = lambda: False,
 ) -> dict[K, FetchResult]:
-    """Return the results of the partitions that were looked at: those that are due, and those with an event meanwhile.
+    """Return the results of the partitions that were looked at: those that were due, and those with an event meanwhile.
 
-    `to_read` returns what is to be read for a request, or the result where there is nothing to read from. What failed
-    or could be read still remains due, as does what comes after the limits are reached; `whole`: that is looked at
-    nevertheless. A fetch that `is_superseded` waits no longer: what was too little for it is for the next one.
+    `to_read` returns what is to be read for a request, or a result if there is nothing to read from. A partition stays
+    due if it failed, if more of it can be read, or if the limits were reached before its turn. With `whole`, every
+    partition is looked at even then. A fetch that `is_superseded` waits no longer; the next one answers what it found.
     """
     delayed = session.parked
     deadline = asyncio.get_running_loop().time() + limits.max_wait_s
@@ -127,7 +131,7 @@ async def fetch_due(
 
 
 def _missing(looked: Collection[FetchResult], consumers: Consumers, min_bytes: int) -> int:
-    """Bytes that are still to come before the fetch is worth a response."""
+    """Return how many bytes are still to come before the fetch is worth a response."""
     if any(part.completes_fetch for part in looked):
         return 0
     missing = min_bytes - sum(len(part.records) for part in looked)
@@ -137,7 +141,7 @@ def _missing(looked: Collection[FetchResult], consumers: Consumers, min_bytes: i
 
 
 def ends_before(records: bytes, offset: int) -> bool:
-    """Whether a limit kept back what could be read already, up to `offset`: waiting would bring no more."""
+    """Return whether a limit kept back records that can be read up to `offset`. Then waiting would bring no more."""
     return whole_batches(records, ANY_OFFSET)[1] < offset
 
 
@@ -229,7 +233,7 @@ class Consumers:
         self._any_replica = any_replica
 
     def replica(self, request: PartitionFetch) -> Replica:
-        """The replica to read from, or OttlaError."""
+        """Return the replica to read from. Raises what `Replica.led_in` and `Replica.check_epoch` raise."""
         replica = self._replicas.find(request.id)
         if self._any_replica:
             replica.check_epoch(request.leader_epoch)
@@ -240,22 +244,22 @@ class Consumers:
         return replica
 
     def position(self, replica: Replica) -> FetchResult:
-        """How far it may be read now."""
+        """Return how far a replica may be read now."""
         start, stable, watermark = replica.offsets.positions
         return FetchResult(replica.id, b"", watermark, start, last_stable_offset=stable)
 
     def limit(self, part: FetchResult) -> ReadLimit:
-        """Up to where these consumers may read."""
+        """Return the offset up to which these consumers may read."""
         return part.last_stable_offset if self.read_committed else part.high_watermark
 
     def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
-        """A leader's response that names a nearer replica, where there is one."""
+        """Return a leader's response that names a nearer replica, if there is one."""
         if self._closest is None or not replica.leads or (closest := self._closest(replica, request.offset)) is None:
             return None
         return self.position(replica)._replace(preferred_replica=closest, completes_fetch=True)
 
     def on_response(self, fetched: Iterable[FetchResult]) -> None:
-        """It is sent."""
+        """Count what a response sends."""
         for part in fetched:
             if part.records and (replica := self._replicas.get(part.id)) is not None:  # it may have gone meanwhile
                 replica.traffic.bytes_out += len(part.records)
@@ -263,12 +267,12 @@ class Consumers:
 
 class Closest(Protocol):
     def __call__(self, replica: Replica, offset: int) -> int | None:
-        """An in-sync replica in the consumer's rack that has `offset`, unless this broker is as close."""
+        """Return an in-sync replica in the consumer's rack that has `offset`; None if this broker is as close."""
         ...
 
 
 def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None:
-    """Which replica a consumer in that rack is sent to; None for one that has no rack."""
+    """Return the function that picks the replica for consumers in a rack; None for consumers without a rack."""
     if not rack:
         return None
 

@@ -1,8 +1,12 @@
 """Waiting without polling: a fetch that found too little sleeps here until enough has come.
 
-The order is Kafka's (rule 55): register first, mark, look, then sleep. Whatever happens between the mark and the sleep
-is remembered, and the session remembers where: only there the fetch looks again. It ends once, by enough bytes, by a
-change of its partition, by its owner's deadline, or because the broker drains.
+Events and fetches race: a record may be appended just after a fetch has looked and just before it sleeps. Kafka's order
+closes that gap (rule 55): a fetch watches its partitions, marks, looks, and only then sleeps. What happens after the
+mark is counted, so that a sleep which has been overtaken by it ends at once. The session remembers where it happened,
+and the fetch looks again only there.
+
+A fetch is answered once: when enough bytes have come, when a partition has changed, at its deadline, or when the broker
+shuts down.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from ottla_core.model import PartitionId
 
 
 class DelayedFetch:
-    """The fetch of a session, which may wait."""
+    """Lets the fetch of a session sleep until events are worth a look."""
 
     __slots__ = ("_arrived_bytes", "_needed_bytes", "_woken", "is_closed")
 
@@ -29,13 +33,16 @@ class DelayedFetch:
         self.mark()
 
     def mark(self) -> None:
-        """To be called before each look: what comes from now on may be missing in it."""
+        """Count from now on. Called before each look, because what comes later may be missing in it."""
         self._arrived_bytes = 0
         self._needed_bytes = math.inf
         self._woken.clear()
 
     async def sleep(self, deadline: float, missing_bytes: int) -> bool:
-        """Whether this many bytes have come since the mark, or a change, before `deadline` (the loop's time)."""
+        """Wait until `missing_bytes` have come since the mark, or a change, but at most until `deadline` (loop time).
+
+        Return whether another look is worth it.
+        """
         self._needed_bytes = missing_bytes
         if self._arrived_bytes >= missing_bytes:
             return True
@@ -50,7 +57,7 @@ class DelayedFetch:
 
     @property
     def waits(self) -> bool:
-        """Whether it has looked, and found too little."""
+        """Return whether the fetch has looked and found too little."""
         return self._needed_bytes < math.inf
 
     def on_bytes(self, size_bytes: int) -> None:
@@ -71,6 +78,8 @@ def _call_soon(call: Callable[[], object]) -> None:
 
 
 class FetchPurgatory(Watchers[FetchSession[Any, Any, DelayedFetch]]):
+    """The delayed fetches of one kind, found by the partitions that they watch."""
+
     def __init__(self) -> None:
         super().__init__(_call_soon)
         self.parked = 0
@@ -78,7 +87,7 @@ class FetchPurgatory(Watchers[FetchSession[Any, Any, DelayedFetch]]):
 
     @contextmanager
     def delayed(self, partitions: Iterable[PartitionId]) -> Iterator[DelayedFetch]:
-        """A delayed fetch that hears of every change of `partitions` inside the block."""
+        """Yield a delayed fetch that hears of every change of `partitions` inside the block."""
         session: FetchSession[PartitionId, None, DelayedFetch] = FetchSession(self, DelayedFetch())
         for partition in partitions:
             session.name(partition, None)
@@ -89,7 +98,7 @@ class FetchPurgatory(Watchers[FetchSession[Any, Any, DelayedFetch]]):
             session.end()
 
     async def park(self, delayed: DelayedFetch, deadline: float, missing_bytes: int) -> bool:
-        """`delayed.sleep`, counted."""
+        """Sleep as `DelayedFetch.sleep` does, and be counted meanwhile."""
         self.parked += 1
         try:
             return not self.is_closed and await delayed.sleep(deadline, missing_bytes)
@@ -98,18 +107,18 @@ class FetchPurgatory(Watchers[FetchSession[Any, Any, DelayedFetch]]):
 
 
 class ConfirmationPurgatory(FetchPurgatory):
-    """Delayed checks of leadership (leadership_confirmation), and the number of the newest one on this broker."""
+    """Delayed checks of leadership (leadership_confirmation), numbered in the order in which they begin."""
 
     newest = 0
 
     def begin(self) -> int:
-        """The number of a check that is made now."""
+        """Begin a check. Return its number."""
         self.newest += 1
         return self.newest
 
 
 class FetchTurns:
-    """The fetches of one session, one at a time, so that a response covers what was named up to its fetch."""
+    """Lets the fetches of a session run one at a time, so that a response covers what was named up to its fetch."""
 
     def __init__(self, delayed: DelayedFetch) -> None:
         self._delayed: Final = delayed
@@ -118,25 +127,23 @@ class FetchTurns:
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[Callable[[], bool]]:
-        """Wait for the turn of a fetch; yield what tells whether a newer fetch has come since.
-
-        A fetch that is parked ends when a newer one comes, because that one may change what it waits for.
-        """
+        """Wait for the turn of a fetch. Yield a function that tells whether a newer fetch has come since."""
         self._newest += 1
         number = self._newest
+        # A parked fetch ends when a newer one comes, which may change what it waits for.
         self._delayed.wake()
         async with self._turn:
             yield lambda: self._newest != number
 
 
 class ParkedFollowerFetch(DelayedFetch):
-    """The fetches of a follower's session."""
+    """The parked fetch of a follower's session."""
 
     def __init__(self) -> None:
         super().__init__()
         self.turns: Final = FetchTurns(self)
         self.watermarks_at = 0.0
-        """When the high watermarks are due that have moved where nothing else has (the loop's time)."""
+        """When the next response may name partitions of which only the high watermark has moved (loop time)."""
 
 
 Session: TypeAlias = FollowerSession[ParkedFollowerFetch]

@@ -1,7 +1,9 @@
-"""Followers' fetches: what each has of the logs led here, and what is new for it (rules 17, 18 and 57).
+"""Followers' fetches: what each follower has of the logs led here, and what is new for it.
 
-Up to the log's end. A fetch in a session (machines.follower_session) looks at the partitions that it names and at those
-where something has happened, and parks until there is such a one. A newer request of the session ends a parked one.
+A fetch has two halves. First it tells how far the follower's logs reach, and producers may be waiting for that: it is
+noted for all named partitions before anything is read. Then it reads, up to the log end offset, since followers copy
+records before these are committed (rule 17). It looks at the partitions that it names and at those that had an event,
+and parks if none of them has something new. A newer request of the session ends a parked one.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ _WATERMARKS_AT_ONCE: Final = 1_000
 class FollowerFetch:
     """A request of broker `follower_id`, in the incarnation that `broker_epoch` names.
 
-    `seen_confirmation`: the newest check at the time of the last response on this stream, which the follower has
-    received. `begins`: it names all that it follows; else it names what has changed since the last `responses`.
+    `seen_confirmation` is the newest check as of the last response on this stream, which the follower has received. If
+    the request `begins` a session, it names all partitions that it follows; otherwise it names those that have changed
+    since the last of the session's `responses`.
     """
 
     follower_id: int
@@ -51,7 +54,7 @@ class FollowerFetch:
 
 @dataclass(frozen=True, slots=True)
 class FollowerResponse:
-    """The changes, the number of the session's responses so far, and the number of the newest check."""
+    """The changes, the number of responses in the session so far, and the number of the newest check."""
 
     partitions: Sequence[FetchResult]
     responses: int
@@ -59,9 +62,9 @@ class FollowerResponse:
 
 
 async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable, stream: StreamScope) -> FollowerResponse:
-    """A session lasts as long as its stream at most.
+    """Serve one request of a follower. Its session lasts as long as its stream at most.
 
-    Raises FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH where the follower has to begin anew.
+    Raises FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH if the follower has to begin a new session.
     """
     session = _session_of(request, replicas.followers)
     stream.begin(session)
@@ -78,7 +81,8 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable, stre
             await looks.take_in()
             partitions = await looks.until_changes(is_superseded)
             responses = session.end_response() if partitions else session.responses
-        except BaseException:  # cancelled half-way, perhaps: what the request has said is not all noted
+        except BaseException:
+            # The request may have been cancelled before all that it told was noted, so the session can't go on.
             session.end()
             raise
     return FollowerResponse(partitions, responses, replicas.confirmations.newest)
@@ -99,7 +103,7 @@ def _not_found(request: FollowerFetch) -> OttlaError:
 
 
 class _Looks:
-    """One request at work."""
+    """Serves one request of a session."""
 
     def __init__(self, request: FollowerFetch, session: Session, replicas: ReplicaTable) -> None:
         self._request: Final = request
@@ -108,20 +112,21 @@ class _Looks:
         self._max_bytes: Final = most_bytes(request.max_bytes, replicas.followers.count)
         self._slice: Final = Slice()
         self._answers: list[FetchResult] = []
-        """To be sent whatever else there is: errors, and where logs part."""
+        """Errors, and offsets at which logs part. They are sent whatever else there is."""
         self._is_limited = False
-        """A limit keeps back what could be read already: waiting would bring no more."""
+        """Whether a limit keeps back what can be read already. Then waiting would bring no more."""
 
     # ---- what the follower has ---------------------------------------------------------------------------------------
 
     async def take_in(self) -> None:
-        """All that is named is noted before anything is read: producers wait for it."""
+        """Note all that the request tells."""
         for partition_id in self._request.forgotten:
             self._session.forget(partition_id)
         self._confirm()
         for followed in self._request.named:
             await self._slice.rest()
-            if self._session.is_ended:  # another one has begun meanwhile, and knows better
+            # Another session has begun meanwhile, and what it names is newer.
+            if self._session.is_ended:
                 raise _not_found(self._request)
             self._session.follow(followed)
             self._note(followed)
@@ -134,7 +139,8 @@ class _Looks:
             try:
                 leading = self._known(self._replicas.find(followed.id), followed)
             except OttlaError:
-                waiting.discard(followed.id)  # it is led no more: what waits hears of that
+                # It is led here no more, and whoever waits for the confirmation hears of that.
+                waiting.discard(followed.id)
             else:
                 leading.on_seen_confirmation(self._request.follower_id, seen)
                 if leading.newest_confirmation <= seen:
@@ -162,7 +168,11 @@ class _Looks:
                 self._session.confirm(followed.id)
 
     def _known(self, replica: Replica, followed: Followed) -> Leading:
-        """Raise unless this broker leads in the epoch that was named, and has noted there what was named."""
+        """Return the leadership in the epoch that was named.
+
+        Raises what `Replica.led_in` raises, and NOT_LEADER_OR_FOLLOWER if that epoch began after the follower had named
+        the partition: then this leadership does not know yet how far the follower's log reaches.
+        """
         leading = replica.led_in(followed.leader_epoch)
         if not leading.leader.has_heard_of(self._request.follower_id):
             message = f"broker {self._request.follower_id} has not reported yet what it has of {replica}"
@@ -195,18 +205,19 @@ class _Looks:
             if is_superseded():
                 return self._answers
             self._is_limited = False
-            found = await self._read_pending()
+            found = await self._read_due()
             missing_bytes = self._request.min_bytes - sum(len(part.records) for part in found)
             is_due = self._answers or session.unconfirmed or any(not part.records for part in found)
             if is_due or missing_bytes <= 0 or self._is_limited:
                 break
             session.take_back()
             if not await parked.sleep(deadline, missing_bytes):
-                found = await self._read_pending()  # what has come meanwhile, though it is not enough
+                # What has come meanwhile is sent, though it is not enough.
+                found = await self._read_due()
                 break
         return [*self._answers, *found, *self._moved_watermarks()]
 
-    async def _read_pending(self) -> list[FetchResult]:
+    async def _read_due(self) -> list[FetchResult]:
         found: list[FetchResult] = []
         left = self._max_bytes
         for partition_id in self._session.due:
@@ -252,7 +263,10 @@ class _Looks:
         return None
 
     def _moved_watermarks(self) -> list[FetchResult]:
-        """Once in a while: a partition with new records takes its own with it, and no reader waits for the others."""
+        """Return partitions of which only the high watermark has moved. This is done once in `max_wait_s`.
+
+        A partition with new records takes its high watermark along, and no consumer waits for that of the others.
+        """
         parked, now = self._session.parked, asyncio.get_running_loop().time()
         if now < parked.watermarks_at:
             return []
@@ -262,7 +276,7 @@ class _Looks:
             try:
                 leading = self._replicas.leading(followed.id, followed.leader_epoch)
             except OttlaError:
-                continue  # of which the session was told
+                continue  # it is led here no more, which was an event of the session
             watermark, start = leading.offsets.high_watermark, leading.log.log_start_offset
             self._session.respond(followed, watermark, start)
             moved.append(FetchResult(followed.id, b"", watermark, start))
