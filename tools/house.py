@@ -34,6 +34,7 @@ PACKAGES: Final = {
     "ottla_txn_coordinator": "services/txn-coordinator",
     "ottla_mirror": "services/mirror",
     "ottla": "sdk",
+    "ottla_cli": "cli",
     "ottla_stack": "stack",
     "pyspark_ottla": "spark",
 }

@@ -23,8 +23,8 @@ import typer
 import ottla
 import ottla.aio
 import ottla.testing
-from ottla.cli.lazy import load
-from ottla.cli.main import app
+from ottla_cli.lazy import load
+from ottla_cli.main import app
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (
@@ -45,7 +45,7 @@ NOT_FOR_USERS: Final = (
     "docs/glossary.md",
     "docs/reading-the-code.md",
 )
-PRODUCT: Final = ("core", "sdk", "services", "spark", "stack")
+PRODUCT: Final = ("cli", "core", "sdk", "services", "spark", "stack")
 _METRICS: Final = ("counter", "gauge", "histogram", "summary")
 _LOGS: Final = ("debug", "info", "warning", "error", "exception", "critical")
 _LEAST_WORDS: Final = 3

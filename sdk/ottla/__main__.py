@@ -1,5 +1,5 @@
 """`python -m ottla` is `ottla`."""
 
-from ottla.cli.main import main
+from ottla_cli.main import main
 
 main()

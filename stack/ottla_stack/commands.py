@@ -21,9 +21,9 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
-from ottla.cli.output import Listing, write
-from ottla.cli.settings import Settings
 from ottla.errors import config_error
+from ottla_cli.output import Listing, write
+from ottla_cli.settings import Settings
 from ottla_core.errors import OttlaError
 from ottla_core.plural import counted
 from ottla_mirror import mirror_file

@@ -53,9 +53,9 @@ def test_what_is_public_and_has_no_docstring_is_counted(root: Path) -> None:
 
 
 def test_folders_of_many_files_are_named_and_handlers_are_left_out(root: Path) -> None:
-    found = [module(root, "", f"sdk/ottla/cli/m{n}.py") for n in range(26)]
+    found = [module(root, "", f"cli/ottla_cli/m{n}.py") for n in range(26)]
     found += [module(root, "", f"services/broker/ottla_broker/kafka/handlers/m{n}.py") for n in range(40)]
-    assert house.folders(found).worst == [(26, "sdk/ottla/cli")]
+    assert house.folders(found).worst == [(26, "cli/ottla_cli")]
 
 
 def test_comments_docstrings_and_empty_lines_are_no_code(root: Path) -> None:

@@ -21,9 +21,9 @@ from waiting import wait_until
 
 import ottla
 from ottla.admin.transactions import Transactions
-from ottla.cli.main import run as ottla_command
 from ottla.errors import ConfigError, ErrorCode, FencedError, OttlaError, RetriableError, TransactionAborted
 from ottla.testing import Cluster
+from ottla_cli.main import run as ottla_command
 from pyspark_ottla import settle
 from pyspark_ottla.decision_log import DecisionLog
 from pyspark_ottla.machines import decisions

@@ -18,9 +18,9 @@ from ottla.admin.configs import ConfigEntry
 from ottla.admin.partitions import Election
 from ottla.admin.replica_verification import Progress, ReplicaCheck
 from ottla.admin.topics import PartitionInfo, TopicInfo
-from ottla.cli.main import run
 from ottla.errors import ErrorCode, OttlaError, TopicExistsError, UnknownTopicError, error_from_code
 from ottla.record import Record
+from ottla_cli.main import run
 from ottla_core.model import TopicPartition
 
 TOPIC, DEFAULT = "DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"

@@ -10,12 +10,12 @@ from logs import SMALL, fill
 from produced import produced
 from transactional_logs import end_of, end_transaction, transactions_told_by
 
-from ottla.cli import lazy
-from ottla.cli.main import run
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.identity import DirectoryIdentity, new_directory_id
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
+from ottla_cli import lazy
+from ottla_cli.main import run
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.batch import TRANSACTIONAL, iter_headers, read_header
 from ottla_core.records.compression import Codec

@@ -292,7 +292,7 @@ def test_completion_knows_the_topics(admin: sdk.Admin, monkeypatch: pytest.Monke
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
         done = subprocess.run(
-            [sys.executable, "-c", "from ottla.cli.main import main; main()"],
+            [sys.executable, "-c", "from ottla_cli.main import main; main()"],
             capture_output=True,
             timeout=LIMIT_S,
             check=False,

@@ -18,7 +18,7 @@ PAGES = (
     "docs/operate/mirror.md",
 )
 """Not docs/use/errors.md, whose programs are wrong, nor docs/use/spark.md, of which all is Any to type checkers."""
-SOURCES = [str(ROOT / part) for part in ("sdk", "core", "proto", "stack")]
+SOURCES = [str(ROOT / part) for part in ("sdk", "cli", "core", "proto", "stack")]
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 from waiting import LIMIT_S, wait_until
 
 import ottla
-from ottla.cli.main import run
 from ottla.connect import PreparedTransaction
 from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import Cluster
 from ottla_broker.replication import topic_config
 from ottla_broker.service import BrokerService
+from ottla_cli.main import run
 from ottla_core.errors import OttlaError as ServiceError
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.client import Peer

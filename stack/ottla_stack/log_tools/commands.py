@@ -10,15 +10,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ottla.cli.connection import open_admin
-from ottla.cli.failures import ExitCode, say
-from ottla.cli.lazy import Command
-from ottla.cli.options import Numbers
-from ottla.cli.output import Listing, form_for, write
-from ottla.cli.prompts import confirm
-from ottla.cli.settings import Settings
 from ottla.client.units import parse_duration
 from ottla.errors import config_error
+from ottla_cli.connection import open_admin
+from ottla_cli.failures import ExitCode, say
+from ottla_cli.lazy import Command
+from ottla_cli.options import Numbers
+from ottla_cli.output import Listing, form_for, write
+from ottla_cli.prompts import confirm
+from ottla_cli.settings import Settings
 from ottla_core.plural import counted
 from ottla_stack.log_tools.compact import compact
 from ottla_stack.log_tools.damage import Damage

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from json import JSONEncoder
 from typing import Any, Final
 
-from ottla.cli.format import json_field
+from ottla_cli.format import json_field
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import DELETE_HORIZON, MAX_CODEC, BatchHeader
 from ottla_core.records.compression import Codec

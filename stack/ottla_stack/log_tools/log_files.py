@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.cli.failures import NotFoundError
 from ottla.errors import ConfigError, ErrorCode, FatalError, config_error
 from ottla_broker.storage.log_dir import PARTITION_METADATA
 from ottla_broker.storage.recovery import SEGMENT_NAME
+from ottla_cli.failures import NotFoundError
 
 _OPENED: Final = re.compile(r"\d{20}\.(log|index|timeindex|snapshot)|.+-checkpoint")
 PARTITION_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)(\.\w+-\w+-stray)?")

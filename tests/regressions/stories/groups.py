@@ -112,14 +112,14 @@ STORIES = (
         "damaged-batch-of-a-shard",
         "A shard with a damaged batch in __consumer_offsets was loaded for ever, and neither log nor metric said so",
         skipped(f"{_OWNER}._report"),
-        skipped("ottla.cli.commands.doctor:_shard_text", ()),
+        skipped("ottla_cli.commands.doctor:_shard_text", ()),
     ),
     Story(
         "who-coordinates-a-group",
         "`ottla group ls`, `show` and `explain` did not say which coordinator owns a group",
-        instead_of("ottla.cli.commands.group:Listing", _without_the_coordinator),
+        instead_of("ottla_cli.commands.group:Listing", _without_the_coordinator),
         instead_of(
-            "ottla.cli.group_lag:as_text", lambda original, item: re.sub(r", coordinator \d+", "", original(item))
+            "ottla_cli.group_lag:as_text", lambda original, item: re.sub(r", coordinator \d+", "", original(item))
         ),
     ),
     Story(

@@ -127,7 +127,7 @@ STORIES = (
     Story(
         "spark-task-aborted-alone",
         "`ottla txn abort` ended one task of a write whose driver had committed the others: the write was torn",
-        skipped("ottla.cli.commands.txn:settled_by", ""),
+        skipped("ottla_cli.commands.txn:settled_by", ""),
     ),
     Story(
         "spark-compacted-beside-its-job",

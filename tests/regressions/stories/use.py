@@ -63,20 +63,20 @@ STORIES = (
     Story(
         "help-in-raw-markdown",
         "`ottla consume --help` showed the Markdown tables of the sources unrendered",
-        instead_of("ottla.cli.documentation:_in_columns", lambda original, table: table),
+        instead_of("ottla_cli.documentation:_in_columns", lambda original, table: table),
     ),
     Story(
         "rm-advises-to-create",
         "`ottla topic rm x` of an unknown topic advised to create it",
         instead_of(
-            "ottla.cli.commands.topic:_described",
+            "ottla_cli.commands.topic:_described",
             lambda original, admin, existing: admin.topics.describe(*existing),
         ),
     ),
     Story(
         "names-broken-at-80-columns",
         "`ottla status` on a terminal of 80 columns broke the names of the processes in two",
-        constant("ottla.cli.output:_WHOLE", -1),
+        constant("ottla_cli.output:_WHOLE", -1),
     ),
     Story(
         "settings-only-in-the-sources",

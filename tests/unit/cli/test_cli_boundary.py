@@ -15,12 +15,12 @@ import typer
 from sources import ROOT
 from typer.main import get_command
 
-from ottla.cli import failures, lazy
-from ottla.cli.failures import ExitCode, NotFoundError, SdkWarnings
-from ottla.cli.lazy import Command
-from ottla.cli.main import run
-from ottla.cli.settings import Settings
 from ottla.errors import ErrorCode, config_error, error_from_code
+from ottla_cli import failures, lazy
+from ottla_cli.failures import ExitCode, NotFoundError, SdkWarnings
+from ottla_cli.lazy import Command
+from ottla_cli.main import run
+from ottla_cli.settings import Settings
 
 Run = Callable[..., int]
 
@@ -155,14 +155,14 @@ def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture
         told = capsys.readouterr().out
         assert alone == told
     assert all(f"\n  {name} " in told for name in [*lazy.MODULES, *lazy.SERVER])
-    script = "import sys; from ottla.cli.main import run; run(['--help']); print([m for m in sys.modules if m in %r])"
+    script = "import sys; from ottla_cli.main import run; run(['--help']); print([m for m in sys.modules if m in %r])"
     heavy = ("grpc", "rich", "asyncio", "ottla.producer", "ottla.admin", *(where for where, _ in lazy.MODULES.values()))
     done = subprocess.run([sys.executable, "-c", script % (heavy,)], capture_output=True, text=True, timeout=30)
     assert done.stdout.endswith("\n[]\n")
 
 
 def test_every_command_is_there_and_keeps_off_the_shared_options() -> None:
-    root = get_command(sys.modules["ottla.cli.main"].app)
+    root = get_command(sys.modules["ottla_cli.main"].app)
     shared = {word for option in root.params if option.name in Settings.NAMES for word in option.opts}
     assert {"-b", "-o", "-X", "-y", "--timeout"} <= shared
     for name, (_, help_) in lazy.MODULES.items():
@@ -201,7 +201,7 @@ def test_every_server_command_has_an_entry_point_and_takes_the_shared_options() 
 
 def test_a_closed_pipe_is_quiet() -> None:
     script = (
-        "import sys, typer; from ottla.cli import failures, lazy, main\n"
+        "import sys, typer; from ottla_cli import failures, lazy, main\n"
         "def probe(ctx: typer.Context) -> None:\n"
         "    while True: print('x' * 1000)\n"
         "app = typer.Typer(); app.command(cls=lazy.Command)(probe); module = sys.modules['probe_command'] = sys\n"

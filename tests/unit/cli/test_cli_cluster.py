@@ -9,7 +9,7 @@ import pytest
 from cli_fakes import TOPIC, FakeAdmin, Log, ottla
 
 from ottla.admin.admin import BrokerInfo, LogDirInfo
-from ottla.cli.commands import cluster
+from ottla_cli.commands import cluster
 from ottla_core.model import TopicPartition
 
 

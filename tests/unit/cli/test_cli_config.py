@@ -7,7 +7,7 @@ import json
 import pytest
 from cli_fakes import FakeAdmin, ottla
 
-from ottla.cli.commands import cluster, config
+from ottla_cli.commands import cluster, config
 from ottla_core.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ottla.admin import admin as admin_module
-from ottla.cli import connection
-from ottla.cli.connection import check_listening, open_admin, with_timeout
-from ottla.cli.settings import Settings
 from ottla.errors import ConfigError, ConnectError
+from ottla_cli import connection
+from ottla_cli.connection import check_listening, open_admin, with_timeout
+from ottla_cli.settings import Settings
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from cli_fakes import FakeAdmin, FakeConsumer, Log, row
 
-from ottla.cli.commands import consume
-from ottla.cli.commands.consume import read
-from ottla.cli.main import run
 from ottla.consumer import consumer as consumer_module
 from ottla.errors import TimeoutError as OutOfTimeError
+from ottla_cli.commands import consume
+from ottla_cli.commands.consume import read
+from ottla_cli.main import run
 
 Told = Callable[..., tuple[SimpleNamespace, FakeConsumer]]
 

@@ -13,9 +13,9 @@ from cli_groups import FakeGroups
 from ottla.admin.admin import BrokerInfo, LogDirInfo
 from ottla.admin.group_info import ShardStatus
 from ottla.admin.replica_verification import ReplicaCheck
-from ottla.cli.commands import doctor
 from ottla.errors import ErrorCode, error_from_code
 from ottla.machines.comparisons.replicas import BatchSeen, Difference
+from ottla_cli.commands import doctor
 from ottla_core.model import TopicPartition
 
 THEIRS = BatchSeen(120, 3, 0xABC, 88, is_sound=False)

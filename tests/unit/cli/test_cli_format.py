@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from ottla.cli import format as verbs
-from ottla.cli.format import compile_format
 from ottla.errors import ConfigError
+from ottla_cli import format as verbs
+from ottla_cli.format import compile_format
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from cli_fakes import FakeAdmin, Log, ottla, sit
 from cli_groups import FakeGroup, FakeGroups, member
 
 from ottla.admin.group_info import GroupEvent, OffsetReset, PartitionLag
-from ottla.cli.commands import group
 from ottla.errors import ErrorCode, error_from_code
+from ottla_cli.commands import group
 from ottla_core.model import TopicPartition
 
 pytestmark = pytest.mark.feature(160)

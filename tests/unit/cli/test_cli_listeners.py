@@ -10,9 +10,9 @@ import pytest
 from cli_fakes import FakeAdmin, ottla
 
 from ottla.admin.admin import BrokerInfo, ClusterInfo
-from ottla.cli.commands import doctor
-from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka
 from ottla.client.kafka_probe import Look, Met
+from ottla_cli.commands import doctor
+from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka
 
 
 class Network:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from cli_fakes import ottla, sit
 
-from ottla.cli.commands import mirror
-from ottla.cli.main import run
-from ottla.cli.output import Item
 from ottla.errors import ErrorCode, error_from_code
 from ottla.mirror.flow_info import MovedGroup, MovedGroups, MovedPosition
+from ottla_cli.commands import mirror
+from ottla_cli.main import run
+from ottla_cli.output import Item
 from ottla_core.model import TopicPartition
 
 
@@ -22,7 +22,7 @@ def partition(records: int) -> Item:
 
 def test_rates_are_of_the_time_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     times, former = iter([100.0, 104.0, 105.0]), dict[Any, Any]()
-    monkeypatch.setattr("ottla.cli.commands.mirror.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("ottla_cli.commands.mirror.time.monotonic", lambda: next(times))
     rates = [
         (item["records_s"], item["bytes_s"])
         for records in (1000, 3000, 500)  # at last it is another mirror's, which begins anew

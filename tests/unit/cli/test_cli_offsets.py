@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ottla.cli.offsets import Anchor, PartitionBounds, PositionSpec, parse_position, resolve
 from ottla.errors import ConfigError
+from ottla_cli.offsets import Anchor, PartitionBounds, PositionSpec, parse_position, resolve
 
 NOW_MS = 1_793_523_600_000
 

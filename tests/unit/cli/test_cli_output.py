@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.cli.output import Item, Listing, form_for, write, write_table
+from ottla_cli.output import Item, Listing, form_for, write, write_table
 
 ITEMS: list[Item] = [
     {"name": "orders", "partitions": 12, "internal": False, "isr": [0, 1], "note": None},

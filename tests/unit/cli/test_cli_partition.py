@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cli_fakes import TOPIC, FakeAdmin, Log, ottla, sit
 
-from ottla.cli.commands import partition
 from ottla.errors import ErrorCode, error_from_code
+from ottla_cli.commands import partition
 
 
 @pytest.fixture

@@ -13,10 +13,6 @@ from typing import Any
 import pytest
 from cli_fakes import FakeAdmin, Log
 
-from ottla.cli.commands import produce
-from ottla.cli.commands.produce import MAX_LINE_BYTES, Shape, lines, paced, parse_rate
-from ottla.cli.failures import ExitCode
-from ottla.cli.main import run
 from ottla.errors import (
     ConfigError,
     DeliveryError,
@@ -27,6 +23,10 @@ from ottla.errors import (
 )
 from ottla.producer import producer as producer_module
 from ottla.serdes.serdes import AUTO_VALUE
+from ottla_cli.commands import produce
+from ottla_cli.commands.produce import MAX_LINE_BYTES, Shape, lines, paced, parse_rate
+from ottla_cli.failures import ExitCode
+from ottla_cli.main import run
 
 
 class FakeProducer:

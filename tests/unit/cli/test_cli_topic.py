@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from cli_fakes import WARNING, FakeAdmin, Log, ottla, sit
 
-from ottla.cli.commands import topic
-from ottla.cli.main import run
+from ottla_cli.commands import topic
+from ottla_cli.main import run
 
 NOW_MS = 1_793_527_200_000
 

@@ -21,8 +21,8 @@ from ottla.admin.transaction_info import (
     TransactionInfo,
     TransactionSummary,
 )
-from ottla.cli.commands import txn
 from ottla.errors import ErrorCode, error_from_code
+from ottla_cli.commands import txn
 from ottla_core.model import TopicPartition
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)

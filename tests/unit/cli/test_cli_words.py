@@ -8,8 +8,8 @@ import sys
 import pytest
 from cli_fakes import FakeAdmin, Log, ottla
 
-from ottla.cli.commands import config, produce, topic
-from ottla.cli.output import Listing, write_table
+from ottla_cli.commands import config, produce, topic
+from ottla_cli.output import Listing, write_table
 
 
 @pytest.mark.parametrize(

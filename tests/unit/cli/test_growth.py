@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ottla.cli.growth import Growth, PartitionAge, growth
+from ottla_cli.growth import Growth, PartitionAge, growth
 
 DAY_MS = 86_400_000
 NOW_MS = 1_700_000_000_000

@@ -11,7 +11,7 @@ for name in ("SIGALRM", "SIGCHLD", "SIGCONT", "SIGHUP", "SIGKILL", "SIGPIPE", "S
     delattr(signal, name)
 for name in ("fork", "geteuid", "getuid", "killpg", "pread", "pwrite", "register_at_fork", "sendfile", "statvfs"):
     delattr(os, name)
-import ottla, ottla.aio, ottla.cli.main, ottla.testing
+import ottla, ottla.aio, ottla_cli.main, ottla.testing
 """
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.failures import ExitCode
-from ottla.cli.main import run
+from ottla_cli.failures import ExitCode
+from ottla_cli.main import run
 from ottla_stack.ports import free_port_base, hold, is_free
 
 

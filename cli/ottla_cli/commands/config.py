@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ottla.cli.connection import open_admin
-from ottla.cli.failures import NotFoundError, say
-from ottla.cli.lazy import Command
-from ottla.cli.options import DryRun
-from ottla.cli.output import Item, Listing, form_for, write
-from ottla.cli.prompts import report
-from ottla.cli.settings import Settings, pairs
 from ottla.errors import config_error, did_you_mean
+from ottla_cli.connection import open_admin
+from ottla_cli.failures import NotFoundError, say
+from ottla_cli.lazy import Command
+from ottla_cli.options import DryRun
+from ottla_cli.output import Item, Listing, form_for, write
+from ottla_cli.prompts import report
+from ottla_cli.settings import Settings, pairs
 
 if TYPE_CHECKING:
     from ottla.admin.configs import ConfigEntry
@@ -98,7 +98,7 @@ def explain(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of configs.")] = None,
 ) -> None:
     """Explain what configs are for, which values they accept and where to set them. Without NAME, list all configs."""
-    from ottla.cli.explain import as_text, explained
+    from ottla_cli.explain import as_text, explained
 
     settings = Settings.of(ctx)
     items = list(explained(names or []))
@@ -136,7 +136,7 @@ def _changes(
 
 def _check_exists(name: str, entries: dict[str, ConfigEntry]) -> None:
     if name not in entries:
-        from ottla.cli.explain import of_client
+        from ottla_cli.explain import of_client
 
         hint = did_you_mean(name, entries, "list the names with --all")
         raise NotFoundError(f"config {name!r} does not exist for this resource", hint=of_client(name) or hint)

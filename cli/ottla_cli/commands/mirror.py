@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ottla.cli.failures import ExitCode, say
-from ottla.cli.lazy import Command
-from ottla.cli.options import DryRun
-from ottla.cli.output import Item, Listing, write
-from ottla.cli.prompts import confirm
-from ottla.cli.settings import Form, Settings
+from ottla_cli.failures import ExitCode, say
+from ottla_cli.lazy import Command
+from ottla_cli.options import DryRun
+from ottla_cli.output import Item, Listing, write
+from ottla_cli.prompts import confirm
+from ottla_cli.settings import Form, Settings
 
 if TYPE_CHECKING:
     from ottla.mirror.client import MirrorClient
@@ -70,7 +70,7 @@ def watch_flows(
     mirror: Address = _ADDRESS,
 ) -> None:
     """Show how much is left to copy and how fast it is copied, refreshed until Ctrl-C. -o json is not supported."""
-    from ottla.cli.watching import watch
+    from ottla_cli.watching import watch
 
     settings, former = Settings.of(ctx), dict[object, Copied]()
     with _client(settings, mirror) as client:

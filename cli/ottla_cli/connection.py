@@ -9,10 +9,10 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ottla.cli.failures import say, sentence
-from ottla.cli.settings import Settings
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses
 from ottla.errors import ConnectError, ErrorCode, OttlaError
+from ottla_cli.failures import say, sentence
+from ottla_cli.settings import Settings
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 
 import typer
 
-from ottla.cli.failures import ExitCode, say, sentence
-from ottla.cli.output import Item, Listing, write
-from ottla.cli.settings import Settings
 from ottla.errors import OttlaError, config_error
+from ottla_cli.failures import ExitCode, say, sentence
+from ottla_cli.output import Item, Listing, write
+from ottla_cli.settings import Settings
 
 
 def confirm(question: str, settings: Settings) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from ottla.cli.connection import open_admin
-from ottla.cli.settings import Settings
 from ottla.errors import OttlaError
+from ottla_cli.connection import open_admin
+from ottla_cli.settings import Settings
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin

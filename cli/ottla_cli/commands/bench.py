@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from ottla.cli.commands.produce import MAX_LINE_BYTES, Codec, parse_rate
-from ottla.cli.connection import open_admin, with_timeout
-from ottla.cli.failures import ExitCode, say, sentence
-from ottla.cli.lazy import Command
-from ottla.cli.options import Topic
-from ottla.cli.output import Listing, write
-from ottla.cli.settings import Settings
 from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
 from ottla.client.units import parse_duration, size_bytes
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
+from ottla_cli.commands.produce import MAX_LINE_BYTES, Codec, parse_rate
+from ottla_cli.connection import open_admin, with_timeout
+from ottla_cli.failures import ExitCode, say, sentence
+from ottla_cli.lazy import Command
+from ottla_cli.options import Topic
+from ottla_cli.output import Listing, write
+from ottla_cli.settings import Settings
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _value_bytes(text: str) -> int:
 
 def _look(settings: Settings, topic: str) -> tuple[int, int]:
     """Return how many partitions the topic has, and how many records. Raises UnknownTopicError."""
-    from ottla.cli.extents import look_up
+    from ottla_cli.extents import look_up
 
     with open_admin(settings, strict=False) as admin:
         extents = look_up(admin, topic)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from json import JSONEncoder
 from typing import IO, Any, Final, Literal
 
-from ottla.cli.settings import Form
+from ottla_cli.settings import Form
 
 Item = Mapping[str, Any]
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from ottla.cli.connection import ASIDE_S, open_admin
-from ottla.cli.failures import ExitCode, say, sentence
-from ottla.cli.lazy import Command
-from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of
-from ottla.cli.options import AnyTopics, Numbers
-from ottla.cli.output import Listing, form_for, write
-from ottla.cli.partition_status import PartitionStatus, only_numbers
-from ottla.cli.settings import Settings
 from ottla.client.kafka_probe import Look, look_at_all
 from ottla.client.settings import bootstrap_addresses
 from ottla.errors import OttlaError, config_error
+from ottla_cli.connection import ASIDE_S, open_admin
+from ottla_cli.failures import ExitCode, say, sentence
+from ottla_cli.lazy import Command
+from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of
+from ottla_cli.options import AnyTopics, Numbers
+from ottla_cli.output import Listing, form_for, write
+from ottla_cli.partition_status import PartitionStatus, only_numbers
+from ottla_cli.settings import Settings
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.completion import complete_topic
-from ottla.cli.connection import open_admin
-from ottla.cli.failures import say
-from ottla.cli.lazy import Command
-from ottla.cli.options import AnyTopics, DryRun, Internal, Numbers
-from ottla.cli.output import Item, Listing, write
-from ottla.cli.partition_status import PartitionStatus, only_numbers, partition_statuses
-from ottla.cli.prompts import confirm, report
-from ottla.cli.settings import Settings
 from ottla.errors import config_error
+from ottla_cli.completion import complete_topic
+from ottla_cli.connection import open_admin
+from ottla_cli.failures import say
+from ottla_cli.lazy import Command
+from ottla_cli.options import AnyTopics, DryRun, Internal, Numbers
+from ottla_cli.output import Item, Listing, write
+from ottla_cli.partition_status import PartitionStatus, only_numbers, partition_statuses
+from ottla_cli.prompts import confirm, report
+from ottla_cli.settings import Settings
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin

@@ -10,7 +10,7 @@ from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.admin import ClusterInfo
-    from ottla.cli.partition_status import PartitionStatus
+    from ottla_cli.partition_status import PartitionStatus
     from ottla_core.model import TopicPartition
 
 

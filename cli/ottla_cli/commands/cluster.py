@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.completion import complete_topic
-from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
-from ottla.cli.failures import ExitCode, say
-from ottla.cli.health import Health, Uncleanable
-from ottla.cli.lazy import Command
-from ottla.cli.output import Listing, form_for, write, write_table
-from ottla.cli.partition_status import PartitionStatus, partition_statuses
-from ottla.cli.settings import Settings
 from ottla.errors import ErrorCode, error_from_code
+from ottla_cli.completion import complete_topic
+from ottla_cli.connection import ASIDE_S, open_admin, or_nothing
+from ottla_cli.failures import ExitCode, say
+from ottla_cli.health import Health, Uncleanable
+from ottla_cli.lazy import Command
+from ottla_cli.output import Listing, form_for, write, write_table
+from ottla_cli.partition_status import PartitionStatus, partition_statuses
+from ottla_cli.settings import Settings
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ottla.cli import format as verbs
-from ottla.cli import offsets as position_syntax
-from ottla.cli.connection import open_admin, with_timeout
-from ottla.cli.documentation import table_of
-from ottla.cli.extents import Extent, check_reached, look_up
-from ottla.cli.failures import say
-from ottla.cli.format import as_json, compile_format
-from ottla.cli.lazy import Command
-from ottla.cli.offsets import Anchor, PositionSpec, parse_position
-from ottla.cli.options import Topic
-from ottla.cli.output import Listing, form_for, write_json
-from ottla.cli.settings import Settings
 from ottla.errors import ErrorCode, config_error, error_from_code
+from ottla_cli import format as verbs
+from ottla_cli import offsets as position_syntax
+from ottla_cli.connection import open_admin, with_timeout
+from ottla_cli.documentation import table_of
+from ottla_cli.extents import Extent, check_reached, look_up
+from ottla_cli.failures import say
+from ottla_cli.format import as_json, compile_format
+from ottla_cli.lazy import Command
+from ottla_cli.offsets import Anchor, PositionSpec, parse_position
+from ottla_cli.options import Topic
+from ottla_cli.output import Listing, form_for, write_json
+from ottla_cli.settings import Settings
 
 if TYPE_CHECKING:
     from ottla.consumer.consumer import Consumer

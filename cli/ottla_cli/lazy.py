@@ -15,9 +15,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from ottla.cli.failures import fail
-from ottla.cli.settings import Settings
 from ottla.errors import FatalError
+from ottla_cli.failures import fail
+from ottla_cli.settings import Settings
 from ottla_core.errors import ErrorCode
 
 ENTRY_POINTS: Final = "ottla.commands"
@@ -25,27 +25,27 @@ SERVER_MODULES: Final = ("grpc_health", "prometheus_client")
 """What the services import and the SDK does not: if these are there, so is the extra."""
 
 MODULES: Final[Mapping[str, tuple[str, str]]] = {
-    "topic": ("ottla.cli.commands.topic", "List, show, create, remove and alter topics."),
-    "produce": ("ottla.cli.commands.produce", "Write the lines of a file, or of standard input, to a topic."),
-    "consume": ("ottla.cli.commands.consume", "Read the records of a topic."),
-    "config": ("ottla.cli.commands.config", "Get, set and explain the configs of topics, brokers and the cluster."),
-    "partition": ("ottla.cli.commands.partition", "List partitions with their replicas, and elect leaders."),
+    "topic": ("ottla_cli.commands.topic", "List, show, create, remove and alter topics."),
+    "produce": ("ottla_cli.commands.produce", "Write the lines of a file, or of standard input, to a topic."),
+    "consume": ("ottla_cli.commands.consume", "Read the records of a topic."),
+    "config": ("ottla_cli.commands.config", "Get, set and explain the configs of topics, brokers and the cluster."),
+    "partition": ("ottla_cli.commands.partition", "List partitions with their replicas, and elect leaders."),
     "group": (
-        "ottla.cli.commands.group",
+        "ottla_cli.commands.group",
         "Show, reset and remove consumer groups, explain their rebalances, and kick members.",
     ),
     "txn": (
-        "ottla.cli.commands.txn",
+        "ottla_cli.commands.txn",
         "Show and abort transactions, show which one blocks readers, and find hanging ones.",
     ),
-    "cluster": ("ottla.cli.commands.cluster", "Show the cluster, its health, its brokers and its controllers."),
-    "mirror": ("ottla.cli.commands.mirror", "Show a mirror's flows, translate offsets, pause flows and fail over."),
-    "metadata": ("ottla.cli.commands.metadata", "Declare that the metadata store was restored from a backup."),
+    "cluster": ("ottla_cli.commands.cluster", "Show the cluster, its health, its brokers and its controllers."),
+    "mirror": ("ottla_cli.commands.mirror", "Show a mirror's flows, translate offsets, pause flows and fail over."),
+    "metadata": ("ottla_cli.commands.metadata", "Declare that the metadata store was restored from a backup."),
     "doctor": (
-        "ottla.cli.commands.doctor",
+        "ottla_cli.commands.doctor",
         "Find out why Kafka clients on this machine can't use the cluster, or check the cluster for damage.",
     ),
-    "bench": ("ottla.cli.commands.bench", "Measure the throughput and latency of this client and the cluster."),
+    "bench": ("ottla_cli.commands.bench", "Measure the throughput and latency of this client and the cluster."),
 }
 """Commands of the SDK: the module that has the `app`, and a line for the list of commands."""
 

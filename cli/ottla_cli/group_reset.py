@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.failures import say
-from ottla.cli.offsets import Anchor, parse_position
 from ottla.errors import config_error
+from ottla_cli.failures import say
+from ottla_cli.offsets import Anchor, parse_position
 
 if TYPE_CHECKING:
     from ottla.admin.group_info import OffsetReset

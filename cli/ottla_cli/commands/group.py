@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.completion import complete_group, complete_topic
-from ottla.cli.connection import open_admin
-from ottla.cli.failures import ExitCode, say
-from ottla.cli.group_lag import KIND, lag_item, show_lag
-from ottla.cli.group_reset import RESET_COLUMNS, report_clamped, reset_item, reset_target
-from ottla.cli.group_timeline import event_item, timeline
-from ottla.cli.lazy import Command
-from ottla.cli.options import DryRun, Numbers
-from ottla.cli.output import Item, Listing, form_for, write
-from ottla.cli.prompts import apply_to, confirm, report
-from ottla.cli.settings import Form, Settings
 from ottla.errors import config_error
+from ottla_cli.completion import complete_group, complete_topic
+from ottla_cli.connection import open_admin
+from ottla_cli.failures import ExitCode, say
+from ottla_cli.group_lag import KIND, lag_item, show_lag
+from ottla_cli.group_reset import RESET_COLUMNS, report_clamped, reset_item, reset_target
+from ottla_cli.group_timeline import event_item, timeline
+from ottla_cli.lazy import Command
+from ottla_cli.options import DryRun, Numbers
+from ottla_cli.output import Item, Listing, form_for, write
+from ottla_cli.prompts import apply_to, confirm, report
+from ottla_cli.settings import Form, Settings
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def watch_group(
     ] = None,
 ) -> None:
     """Show a group's lag, refreshed until Ctrl-C. -o json is not supported, because its output would never end."""
-    from ottla.cli.watching import watch
+    from ottla_cli.watching import watch
 
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:

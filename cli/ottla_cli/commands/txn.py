@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.completion import complete_topic, complete_txn
-from ottla.cli.connection import open_admin
-from ottla.cli.failures import say
-from ottla.cli.lazy import Command
-from ottla.cli.options import AnyTopics, DryRun, Topic
-from ottla.cli.output import Item, Listing, form_for, write
-from ottla.cli.prompts import apply_to, confirm, report
-from ottla.cli.settings import Settings
-from ottla.cli.txn_story import (
+from ottla.client.units import parse_duration
+from ottla.errors import config_error
+from ottla_cli.completion import complete_topic, complete_txn
+from ottla_cli.connection import open_admin
+from ottla_cli.failures import say
+from ottla_cli.lazy import Command
+from ottla_cli.options import AnyTopics, DryRun, Topic
+from ottla_cli.output import Item, Listing, form_for, write
+from ottla_cli.prompts import apply_to, confirm, report
+from ottla_cli.settings import Settings
+from ottla_cli.txn_story import (
     blocked_item,
     blocked_story,
     event_item,
@@ -26,8 +28,6 @@ from ottla.cli.txn_story import (
     settled_by,
     story,
 )
-from ottla.client.units import parse_duration
-from ottla.errors import config_error
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ottla.cli.failures import say, sentence
-from ottla.cli.output import form_for
-from ottla.cli.settings import Form, Settings
 from ottla.client.units import parse_duration
 from ottla.errors import OttlaError, config_error
+from ottla_cli.failures import say, sentence
+from ottla_cli.output import form_for
+from ottla_cli.settings import Form, Settings
 
 _CLEAR: Final = "\033[H\033[J"
 """Go to the top of the terminal, and clear it."""

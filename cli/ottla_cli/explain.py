@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from ottla.cli.failures import NotFoundError
 from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
 from ottla.errors import did_you_mean
+from ottla_cli.failures import NotFoundError
 from ottla_core.config_key import ConfigKey, Scope
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS

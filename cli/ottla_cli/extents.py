@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ottla.cli.failures import no_partition
-from ottla.cli.offsets import Anchor, PartitionBounds, PositionSpec, resolve
 from ottla.errors import config_error
+from ottla_cli.failures import no_partition
+from ottla_cli.offsets import Anchor, PartitionBounds, PositionSpec, resolve
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin

@@ -9,9 +9,9 @@ from typing import Annotated, NoReturn
 import typer
 from typer.main import get_command
 
-from ottla.cli.failures import ExitCode, fail, hear_sdk
-from ottla.cli.lazy import LazyGroup
-from ottla.cli.settings import Form
+from ottla_cli.failures import ExitCode, fail, hear_sdk
+from ottla_cli.lazy import LazyGroup
+from ottla_cli.settings import Form
 
 app = typer.Typer(
     cls=LazyGroup,

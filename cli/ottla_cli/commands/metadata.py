@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from ottla.cli.connection import open_admin
-from ottla.cli.failures import say
-from ottla.cli.lazy import Command
-from ottla.cli.prompts import confirm
-from ottla.cli.settings import Settings
+from ottla_cli.connection import open_admin
+from ottla_cli.failures import say
+from ottla_cli.lazy import Command
+from ottla_cli.prompts import confirm
+from ottla_cli.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Declare that the metadata store was restored.")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.health import Problem
 from ottla.client.kafka_probe import Look, Met
+from ottla_cli.health import Problem
 
 if TYPE_CHECKING:
     from ottla.admin.admin import BrokerInfo, ClusterInfo

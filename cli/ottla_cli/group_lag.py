@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.failures import sentence
-from ottla.cli.output import Item, Listing, write_table
+from ottla_cli.failures import sentence
+from ottla_cli.output import Item, Listing, write_table
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
-from ottla.cli.extents import Extent, check_reached, look_up
-from ottla.cli.failures import say
-from ottla.cli.growth import PartitionAge, growth
-from ottla.cli.lazy import Command
-from ottla.cli.offsets import parse_position
-from ottla.cli.options import DryRun, Internal, Numbers, Topic, Topics
-from ottla.cli.output import Item, Listing, form_for, write, write_table
-from ottla.cli.partition_status import MIN_ISR, PartitionStatus
-from ottla.cli.prompts import apply_to, confirm, report
-from ottla.cli.settings import Settings, pairs
 from ottla.errors import TopicExistsError, UnknownTopicError, config_error
+from ottla_cli.connection import ASIDE_S, open_admin, or_nothing
+from ottla_cli.extents import Extent, check_reached, look_up
+from ottla_cli.failures import say
+from ottla_cli.growth import PartitionAge, growth
+from ottla_cli.lazy import Command
+from ottla_cli.offsets import parse_position
+from ottla_cli.options import DryRun, Internal, Numbers, Topic, Topics
+from ottla_cli.output import Item, Listing, form_for, write, write_table
+from ottla_cli.partition_status import MIN_ISR, PartitionStatus
+from ottla_cli.prompts import apply_to, confirm, report
+from ottla_cli.settings import Settings, pairs
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.group_timeline import printable
-from ottla.cli.output import Item
+from ottla_cli.group_timeline import printable
+from ottla_cli.output import Item
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:

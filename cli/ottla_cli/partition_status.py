@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.connection import ASIDE_S, or_nothing
-from ottla.cli.failures import no_partition
 from ottla.errors import config_error
+from ottla_cli.connection import ASIDE_S, or_nothing
+from ottla_cli.failures import no_partition
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin

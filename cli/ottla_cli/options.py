@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.cli.completion import complete_topic
+from ottla_cli.completion import complete_topic
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=complete_topic)]
 Topics = Annotated[
