@@ -86,16 +86,16 @@ proto: $(VENV)/.dev  ## generate the code of the contracts
 
 # ---- the stack ----------------------------------------------------------------------------------------------------
 demo: $(VENV)/.demo  ## the main job on real data: flights of New York 2013 through a cluster and Spark, into a picture
-	$(BIN)/python -m ottla_stack.demo
+	$(BIN)/python -m examples.demo
 
 demo-full: $(VENV)/.demo  ## make demo, and Spark's driver and a reader are killed, and every broker is restarted
-	$(BIN)/python -m ottla_stack.demo --full
+	$(BIN)/python -m examples.demo --full
 
 demo-selftest: $(VENV)/.demo  ## the demo's own checks: a record dropped, two swapped, a row lost by the lake: must be found
-	$(BIN)/python -m ottla_stack.demo --selftest
+	$(BIN)/python -m examples.demo --selftest
 
 demo-mirror: $(VENV)/.demo  ## a site is lost: its readers go on in another one, at the very next record
-	$(BIN)/python -m ottla_stack.demo.standby
+	$(BIN)/python -m examples.demo.standby
 
 up: $(VENV)/.demo  ## a cluster on this machine, in .ottla/
 	$(BIN)/ottla up

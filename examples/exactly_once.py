@@ -1,7 +1,7 @@
 """Exactly once: read flights and write totals per carrier, which are exact however often this program is killed.
 
     ottla up
-    python examples/exactly_once.py        # kill -9 it at any moment, and start it again
+    python -m examples.exactly_once        # kill -9 it at any moment, and start it again
 
 Each transaction writes new totals and commits the offsets up to which it has read the flights. Both count together or
 not at all. So a run continues where the last committed transaction ended: it takes the offsets from the group and the
@@ -13,8 +13,9 @@ from __future__ import annotations
 import sys
 from itertools import islice
 
+from examples.demo import dataset
+
 import ottla
-from ottla_stack.demo import dataset
 
 NAME = "carrier-totals"
 """Names the topic of totals, the consumer group and the transactional id. Only one process at a time can use it: a new

@@ -45,7 +45,7 @@ NOT_FOR_USERS: Final = (
     "docs/glossary.md",
     "docs/reading-the-code.md",
 )
-PRODUCT: Final = ("cli", "core", "sdk", "services", "spark", "stack")
+PRODUCT: Final = ("cli", "core", "examples/demo", "sdk", "services", "spark", "stack")
 _METRICS: Final = ("counter", "gauge", "histogram", "summary")
 _LOGS: Final = ("debug", "info", "warning", "error", "exception", "critical")
 _LEAST_WORDS: Final = 3

@@ -1,1 +1,1 @@
-"""The top layer: the supervisor of `ottla up`, the in-process cluster, the demo."""
+"""The top layer: the supervisor of `ottla up`, the in-process cluster, the tools on log files."""

@@ -7,7 +7,7 @@ import re
 from sources import ROOT, listed
 
 WITHOUT_WORDS = re.compile(r"# type: ignore(\[[^]]*\])?\s*$")
-SOURCES = ("cli", "core", "loadtest", "peers", "sdk", "services", "spark", "stack", "tests")
+SOURCES = ("cli", "core", "examples", "loadtest", "peers", "sdk", "services", "spark", "stack", "tests")
 
 
 def test_every_ignored_type_says_why() -> None:

@@ -18,9 +18,9 @@ from ottla_core.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SOURCE = re.compile(
-    r"`((?:cli|core|sdk|services|spark|stack|loadtest|tests|tools|proto)/[\w/.-]+\.(?:py|proto|txt))(?:::([\w.]+))?`"
+    r"`((?:cli|core|examples|sdk|services|spark|stack|loadtest|tests|tools|proto)/[\w/.-]+\.(?:py|proto|txt))(?:::([\w.]+))?`"
 )
-COMMAND = re.compile(r"-m\"?,? \"?((?:loadtest|tests|tools|peers|ottla\w*)(?:\.\w+)*)\b(?!\.)")
+COMMAND = re.compile(r"-m\"?,? \"?((?:examples|loadtest|tests|tools|peers|ottla\w*)(?:\.\w+)*)\b(?!\.)")
 PRODUCT = ("cli", "core", "sdk", "services", "spark", "stack")
 MODULES = [ROOT / name for name in listed(*(f"{folder}/**/*.py" for folder in PRODUCT))]
 HISTORY = ("CHANGELOG.md", "docs/adr/")

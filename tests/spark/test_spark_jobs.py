@@ -18,6 +18,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from examples.demo.flights import Flight, read_flights
+from examples.demo.weather import Observation, read_weather
 from pyspark.sql import SparkSession
 from waiting import LIMIT_S, SPARK_LIMIT_S, wait_until
 
@@ -28,8 +30,6 @@ import ottla
 import replay
 import snapshot
 from ottla.testing import Cluster
-from ottla_stack.demo.flights import Flight, read_flights
-from ottla_stack.demo.weather import Observation, read_weather
 
 JOBS = Path(__file__).parents[2] / "spark" / "jobs"
 FLIGHTS = 2_000

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 from children import ending
+from examples.demo.comparison import compare
+from examples.demo.flights import Flight, digest
+from examples.demo.spark_job import missing_reason
 from waiting import LIMIT_S
 
-from ottla_stack.demo.comparison import compare
-from ottla_stack.demo.flights import Flight, digest
-from ottla_stack.demo.spark_job import missing_reason
 from ottla_stack.running import wait_for
 from ottla_stack.state import StackState
 
+ROOT = Path(__file__).parents[2]
 SOURCE = [Flight(n, "AB"[n % 2], 1000 + n, b"{%d}" % n) for n in range(10)]
 
 
@@ -27,11 +28,13 @@ LOOPBACK_ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@
 
 
 def demo(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ottla_stack.demo", *arguments]
+    command = [sys.executable, "-m", "examples.demo", *arguments]
     if os.geteuid() == 0:
         command = [*LOOPBACK_ALONE, *command]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+    )
 
 
 def compared(flights: list[Flight]) -> tuple[int, int, int]:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from children import KILLED_AT_AN_END, ending
+from examples.demo import dataset
 from waiting import LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
-from ottla_stack.demo import dataset
 
-EXAMPLE = Path(__file__).parents[2] / "examples/exactly_once.py"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/exactly_once.py"
 FLIGHTS = 10_000
 KILLS = (("before", 1, 0), ("before", 5, 3), ("after", 5, 4))
 """At which end of a transaction each run kills itself, and how many batches it has counted by then. The first end is
@@ -37,7 +38,7 @@ def cluster() -> Iterator[Cluster]:
 def run(cluster: Cluster, *command: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap}
     line = [sys.executable, *command, str(FLIGHTS)]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
 
 
 @pytest.mark.feature(145, 149)
@@ -47,7 +48,7 @@ def test_totals_are_exact_after_kills_at_the_end_of_transactions(cluster: Cluste
             out, err = process.communicate(timeout=LIMIT_S)
         assert process.returncode == -signal.SIGKILL, err
         assert out.count("counted") == counted
-    with ending(run(cluster, str(EXAMPLE))) as process:
+    with ending(run(cluster, "-m", "examples.exactly_once")) as process:
         out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, err
     numbers, miles = Counter[str](), Counter[str]()

@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 from waiting import LIMIT_S
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.mark.feature(154)
 def test_a_group_goes_on_in_another_site_at_the_very_next_flight(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ottla_stack.demo.standby", "--flights", "6000"]
+    command = [sys.executable, "-m", "examples.demo.standby", "--flights", "6000"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=environment, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=LIMIT_S, env=environment, cwd=ROOT, check=False
+    )
     assert done.returncode == 0, done.stderr
     fields = json.loads(done.stdout.splitlines()[-1])
     assert (fields["written"], fields["lost"], fields["reread"]) == (6000, 0, 0)

@@ -12,11 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from examples.demo.jdk import LEAST, how_to_install, java_version
+
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_stack.demo.jdk import LEAST, how_to_install, java_version
 from ottla_stack.running import wait_for
 
-JOBS: Final = Path(__file__).parents[3] / "spark" / "jobs"
+JOBS: Final = Path(__file__).parents[2] / "spark" / "jobs"
 LIMIT_S: Final = 600.0
 _SHORT_LIVED: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """For the JVM: a process that runs for a minute ends before its code is optimised."""
@@ -24,8 +25,6 @@ _SHORT_LIVED: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 def missing_reason() -> str:
     """Return what the jobs lack on this machine, and the remedy; "" if they can run."""
-    if not (JOBS / "job.py").exists():
-        return f"the jobs of Spark are in a checkout of ottla, not in {JOBS}"
     version = java_version()
     if version is not None and version >= LEAST:
         return ""

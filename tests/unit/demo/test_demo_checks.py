@@ -11,10 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from ottla_stack.demo import jdk, spark_job
-from ottla_stack.demo.pandas_check import by_pandas, differences
-from ottla_stack.demo.planted import plant_in_lake
+from examples.demo import jdk, spark_job
+from examples.demo.pandas_check import by_pandas, differences
+from examples.demo.planted import plant_in_lake
 
 HOURS = pd.MultiIndex.from_product([["EWR", "JFK"], pd.date_range("2013-01-01", periods=3, freq="h", tz="UTC")])
 TABLE = pd.DataFrame({"flights": [3, 1, 4, 1, 5, 9], "mean_delay": [0.5, None, 2.5, 3.0, -1.0, 0.0]}, index=HOURS)

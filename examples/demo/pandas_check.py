@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 import pandas as pd
+from examples.demo import dataset
 
 import ottla
-from ottla_stack.demo import dataset
 
 _BY: Final = ["origin", "hour"]
 _WEATHER: Final = ["wind_speed", "visib", "precip"]

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from examples.demo.comparison import compare, delays
+from examples.demo.flights import Flight
+from examples.demo.member import GROUP, count_file, flights_read_by
+
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_stack.demo.comparison import compare, delays
-from ottla_stack.demo.flights import Flight
-from ottla_stack.demo.member import GROUP, count_file, flights_read_by
 
 MEMBERS: Final = 3
 _LIMIT_S: Final = 120.0
@@ -23,9 +24,7 @@ _PAUSE_S: Final = 0.1
 def read_as_group(bootstrap: str, directory: Path, source: list[Flight], count: int, *, kills: bool) -> dict[str, Any]:
     """Compare what the group has made of `count` records in the topic with `source`. `kills` one of the members."""
     paths = [directory / f"member-{n}.jsonl" for n in range(MEMBERS)]
-    members = [
-        subprocess.Popen([sys.executable, "-m", "ottla_stack.demo.member", bootstrap, str(path)]) for path in paths
-    ]
+    members = [subprocess.Popen([sys.executable, "-m", "examples.demo.member", bootstrap, str(path)]) for path in paths]
     try:
         survivors = list(members)
         if kills:

@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from examples.demo.flights import TOPIC, Flight, read_flights
+from examples.demo.folder import in_folder
 from rich.console import Console
 
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_stack.demo.flights import TOPIC, Flight, read_flights
-from ottla_stack.demo.folder import in_folder
 from ottla_stack.running import RunningStack, wait_for
 
 FLIGHTS: Final = 40_000
@@ -150,7 +150,7 @@ def _fail_over(b: RunningStack) -> None:
 
 def main() -> int:
     """Exit codes: 0 if every flight was read once, 1 if not, 130 on Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m ottla_stack.demo.standby", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m examples.demo.standby", description=__doc__)
     parser.add_argument("--flights", type=int, default=FLIGHTS)
     flights = parser.parse_args().flights
     result = in_folder(lambda directory: run(directory, read_flights(flights)), _console)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from examples.demo.flights import Flight
 from kafka.record import MemoryRecords
-
-from ottla_stack.demo.flights import Flight
 
 
 def flights_on_disk(data_directories: list[Path], topic_id: str) -> Iterator[Flight]:

@@ -11,13 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from examples.demo import flights, pandas_check
+from examples.demo.pandas_check import by_pandas, differences
+from examples.demo.planted import plant_in_lake
+from examples.demo.plot import plot
+from examples.demo.producing import CLOCK, DELAYS, WATERMARK_DAYS
+from examples.demo.spark_job import SparkJob
+
 import ottla
-from ottla_stack.demo import flights, pandas_check
-from ottla_stack.demo.pandas_check import by_pandas, differences
-from ottla_stack.demo.planted import plant_in_lake
-from ottla_stack.demo.plot import plot
-from ottla_stack.demo.producing import CLOCK, DELAYS, WATERMARK_DAYS
-from ottla_stack.demo.spark_job import SparkJob
 
 GROUP: Final = "delays-job"
 _COLUMNS: Final = "carrier STRING, origin STRING, dest STRING, dep_time BIGINT, dep_delay BIGINT"

@@ -8,13 +8,13 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Final, Self
 
+from examples.demo.producing import DELAYS
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import Progress
 from rich.table import Table
 
 import ottla
-from ottla_stack.demo.producing import DELAYS
 
 GROUP: Final = "delays-table"
 READERS: Final = 2

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, Final
 
+from examples.demo import flights, weather
+from examples.demo.flights import Flight
+from examples.demo.weather import Observation
+
 import ottla
-from ottla_stack.demo import flights, weather
-from ottla_stack.demo.flights import Flight
-from ottla_stack.demo.weather import Observation
 
 CLOCK: Final = "clock"
 DELAYS: Final = "delays"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from ottla_stack.demo import dataset
+from examples.demo import dataset
 
 TOPIC: Final = "flights"
 FLIGHTS: Final = 336_776

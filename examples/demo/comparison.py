@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from ottla_stack.demo.flights import Flight, digest
+from examples.demo.flights import Flight, digest
 
 
 def compare(records: Iterable[Flight], order: Iterable[tuple[str, int]], source: list[Flight]) -> dict[str, Any]:

@@ -21,24 +21,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from examples.demo.audit import flights_on_disk
+from examples.demo.flights import FLIGHTS, TOPIC, Flight, digest, read_flights
+from examples.demo.folder import in_folder
+from examples.demo.group import MEMBERS, read_as_group
+from examples.demo.live_table import LiveTable
+from examples.demo.pandas_check import by_pandas
+from examples.demo.pipeline import Pipeline
+from examples.demo.planted import plant_in_flights
+from examples.demo.plot import plot
+from examples.demo.producing import MONTH_S, SLOW_MONTH_S, create_topics, produce, tick
+from examples.demo.spark_job import missing_reason
+from examples.demo.stages import Stages
+from examples.demo.weather import read_weather
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import ottla
-from ottla_stack.demo.audit import flights_on_disk
-from ottla_stack.demo.flights import FLIGHTS, TOPIC, Flight, digest, read_flights
-from ottla_stack.demo.folder import in_folder
-from ottla_stack.demo.group import MEMBERS, read_as_group
-from ottla_stack.demo.live_table import LiveTable
-from ottla_stack.demo.pandas_check import by_pandas
-from ottla_stack.demo.pipeline import Pipeline
-from ottla_stack.demo.planted import plant_in_flights
-from ottla_stack.demo.plot import plot
-from ottla_stack.demo.producing import MONTH_S, SLOW_MONTH_S, create_topics, produce, tick
-from ottla_stack.demo.spark_job import missing_reason
-from ottla_stack.demo.stages import Stages
-from ottla_stack.demo.weather import read_weather
 from ottla_stack.running import RunningStack
 
 BROKERS: Final = 3
@@ -187,7 +187,7 @@ def found(result: dict[str, Any]) -> dict[str, bool]:
 
 def main(arguments: Iterable[str] | None = None) -> int:
     """Exit codes: 0 if everything is right, 1 if it is not, 130 on Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m ottla_stack.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     parser.add_argument("--full", action="store_true", help="kill a driver and a member, and restart every broker")
     parser.add_argument("--selftest", action="store_true", help="plant three faults, and fail unless all are found")
     given = parser.parse_args(None if arguments is None else list(arguments))

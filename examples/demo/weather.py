@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from ottla_stack.demo import dataset
+from examples.demo import dataset
 
 TOPIC: Final = "weather"
 

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from examples.demo.flights import TOPIC, Flight
+
 import ottla
-from ottla_stack.demo.flights import TOPIC, Flight
 
 GROUP: Final = "flights-demo"
 SESSION_S: Final = 6.0

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
-
-from ottla_stack.demo.flights import Flight
+from examples.demo.flights import Flight
 
 
 def plant_in_flights(flights: list[Flight]) -> list[Flight]:
