@@ -18,8 +18,8 @@ from peers.jvm import SHORT_LIVED
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from ottla_core import slices, watchdog
-from ottla_core.watchdog import LIMIT_S
+from ottla_core.event_loop import slices, watchdog
+from ottla_core.event_loop.watchdog import LIMIT_S
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # how long an example takes says how busy the machine is; pytest bounds each test
@@ -61,7 +61,7 @@ logging.getLogger(watchdog.__name__).addHandler(_long_turns)
 
 @pytest.fixture(autouse=True)
 def _turns_stay_short(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails the test during which a cluster of this process had a long turn (`core/ottla_core/watchdog.py`)."""
+    """Fails the test during which a cluster of this process had a long turn (`ottla_core.event_loop.watchdog`)."""
     _long_turns.told.clear()
     yield
     told, _long_turns.told = _long_turns.told, []

@@ -8,9 +8,9 @@ from typing import Any, Final
 from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
 from ottla.errors import did_you_mean
 from ottla_cli.failures import NotFoundError
-from ottla_core.config_key import ConfigKey, Scope
-from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
-from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS
+from ottla_core.configs.config_key import ConfigKey, Scope
+from ottla_core.configs.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS
 
 _WHERE: Final = {Scope.CLUSTER: "cluster, broker", Scope.LISTENER: "listener of a broker"}
 _TABLES: Final = (TOPIC_CONFIGS, BROKER_CONFIGS, OTHER_BROKER_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import uvloop
 
-from ottla_core.memory.allocator import keep_freed_memory
+from ottla_core.process.allocator import keep_freed_memory
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import RpcServer
 from ottla_core.telemetry import Metrics

@@ -28,11 +28,11 @@ import ottla_group_coordinator.app
 import ottla_txn_coordinator.app
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
-from ottla_core import lifecycle
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.lifecycle import ServiceApp
-from ottla_core.watchdog import Watchdog
+from ottla_core.event_loop.watchdog import Watchdog
+from ottla_core.process import lifecycle
+from ottla_core.process.lifecycle import ServiceApp
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.faults import Faults
 from ottla_stack.movable_clock import MovableClock

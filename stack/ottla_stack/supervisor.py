@@ -17,9 +17,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
-from ottla_core import lifecycle
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.tasks import end_task
+from ottla_core.event_loop.tasks import end_task
+from ottla_core.process import lifecycle
 from ottla_stack.child import KILL_LIMIT_S, Child
 from ottla_stack.child_log import ChildLog, keep_trimmed
 from ottla_stack.embedded_etcd import EtcdPlan, plan_etcd

@@ -13,7 +13,7 @@ import pytest
 
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
-from ottla_core import config, lifecycle
+from ottla_core.process import lifecycle, service_config
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror import mirror_file
 from ottla_mirror.config import MirrorConfig
@@ -44,7 +44,7 @@ def test_a_service_has_the_ports_of_the_table_inside_outside_and_in_its_probe(pl
     section = f"OTTLA_{plan.name.rpartition('-')[0].replace('-', '_').upper()}"
     for setting, value in [("PORT", plan.port), ("ADMIN_PORT", plan.admin_port), ("ADVERTISED_HOST", plan.name)]:
         assert f"{section}__{setting}: {value}\n" in text
-    assert f'"ottla_core.health", "{plan.admin_port}"]' in text
+    assert f'"ottla_core.process.health", "{plan.admin_port}"]' in text
     assert f'"{plan.name}:{plan.admin_port}"' in PROMETHEUS
 
 
@@ -61,7 +61,9 @@ def test_ports_are_published_on_loopback_under_their_own_numbers_and_nothing_els
 @pytest.mark.parametrize("plan", [plan for plan in SERVICES if plan.kafka_port], ids=lambda plan: plan.name)
 def test_a_broker_has_a_kafka_listener_for_each_side(plan: ServicePlan) -> None:
     given = dict(re.findall(r"OTTLA_BROKER__(KAFKA_\w+): (\S+)", block(plan.name)))
-    listeners = config.load(BrokerConfig, "broker", [f"--{name.lower()}={text}" for name, text in given.items()]).kafka
+    listeners = service_config.load(
+        BrokerConfig, "broker", [f"--{name.lower()}={text}" for name, text in given.items()]
+    ).kafka
     assert {each.name: each.advertised for each in listeners} == {
         "EXTERNAL": ("localhost", plan.kafka_port),
         "INTERNAL": (plan.name, 19092),

@@ -13,7 +13,7 @@ import pytest
 from loadtest.programs import Program
 from sources import ROOT, listed
 
-from ottla_core.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
 
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")

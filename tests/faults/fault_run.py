@@ -20,7 +20,7 @@ from tests.faults.network import Network
 from tests.faults.node import Node
 
 import ottla
-from ottla_core import watchdog
+from ottla_core.event_loop import watchdog
 
 FACTOR: Final = 3
 CLIENTS: Final = ("client-0", "client-1")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla_core import watchdog
+from ottla_core.event_loop import watchdog
 
 _PLACE: Final = re.compile(r'File "[^"]*?([^/"]+\.py|<[^"]+>)", line (\d+), in (\S+)')
 

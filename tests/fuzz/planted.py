@@ -15,7 +15,8 @@ from typing import Any, Final
 import ottla_broker.__main__
 from ottla_broker.kafka import codec, fetch_wire, frames, handling
 from ottla_broker.kafka.network import connection, inbound
-from ottla_core import primitives, slices
+from ottla_core.event_loop import slices
+from ottla_core.kafka_formats import primitives
 
 _LEAKED_BYTES: Final = 64 * 1024
 _SKEWED_EACH: Final = 500

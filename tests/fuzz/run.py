@@ -29,7 +29,7 @@ _ROUND: Final = 2_000
 _SHOW_EACH: Final = 20_000
 _BUNDLE: Final = 8
 _WARM_UP_SHARE: Final = 0.5
-"""A broker keeps what it has freed (ottla_core.memory.allocator), so it grows to the most that it ever needed at once;
+"""A broker keeps what it has freed (ottla_core.process.allocator), so it grows to the most that it ever needed at once;
 what it leaks, it goes on to grow by."""
 _MOST_FINDINGS: Final = 50
 _MOST_SUSPECTS: Final = 3_000

@@ -15,7 +15,7 @@ from tests.growth.walk import Structure
 from tests.growth.work import COMPACTED, UNREAD, Work
 
 import ottla
-from ottla_core.admin_http import AdminHttp
+from ottla_core.process.admin_http import AdminHttp
 
 
 def answers(cluster: GrowthCluster, work: Work) -> Counter[Structure]:

@@ -18,7 +18,7 @@ from tests.growth.shortened import shortened
 import ottla_controller.app
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
-from ottla_core.lifecycle import ServiceApp
+from ottla_core.process.lifecycle import ServiceApp
 from ottla_stack.cluster import Cluster, InProcessService, until_ready
 
 BROKERS: Final = 3

@@ -18,7 +18,7 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_controller.leadership import Leadership
 from ottla_core.coordination.runtime import OwnedShards
-from ottla_core.lifecycle import ServiceApp
+from ottla_core.process.lifecycle import ServiceApp
 from ottla_mirror.app import Flows
 from ottla_mirror.flow import Flow
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 import ottla_mirror.app
-from ottla_core.lifecycle import ServiceApp
+from ottla_core.process.lifecycle import ServiceApp
 from ottla_mirror.config import MirrorConfig
 from ottla_stack.cluster import Cluster, InProcessService
 

@@ -13,7 +13,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from ottla.machines.assignors import ASSIGNORS, Assignments, Subscriber
-from ottla_core.consumer_protocol import Subscription
+from ottla_core.kafka_formats.consumer_protocol import Subscription
 from ottla_core.model import TopicPartition
 
 TOPICS = ["a", "b", "c"]

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla_core.cluster.image import Topic
-from ottla_core.consumer_protocol import Subscription, encode_subscription
 from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Later, Record, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, Timers
 from ottla_core.errors import OttlaError
+from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent

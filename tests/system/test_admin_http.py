@@ -14,8 +14,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from waiting import until
 
-from ottla_core import admin_http
-from ottla_core.admin_http import AdminHttp
+from ottla_core.process import admin_http
+from ottla_core.process.admin_http import AdminHttp
 from ottla_core.telemetry import Metrics, Table
 
 

@@ -21,7 +21,7 @@ from ottla.client.cluster import ClusterClient as Way
 from ottla.client.coordinators import Coordinators
 from ottla.client.transport import grpc_transport
 from ottla.errors import ErrorCode
-from ottla_core.consumer_protocol import Subscription, encode_subscription
+from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group

@@ -1,4 +1,4 @@
-"""`python -m ottla_core.health PORT` as a container's health check runs it."""
+"""`python -m ottla_core.process.health PORT` as a container's health check runs it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 
 from waiting import LIMIT_S
 
-from ottla_core.admin_http import AdminHttp
+from ottla_core.process.admin_http import AdminHttp
 from ottla_core.telemetry import Metrics
 
 
 async def probe(*arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "ottla_core.health", *arguments]
+    command = [sys.executable, "-m", "ottla_core.process.health", *arguments]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=LIMIT_S)
     return done.returncode, (done.stdout + done.stderr).strip()
 
@@ -31,10 +31,10 @@ async def test_the_exit_code_says_whether_it_serves_and_the_words_say_why_not() 
         await http.stop()
     code, words = await probe(port)
     assert (code, f"no answer on port {port}" in words) == (1, True)
-    assert await probe("nine") == (2, "usage: python -m ottla_core.health PORT")
+    assert await probe("nine") == (2, "usage: python -m ottla_core.process.health PORT")
 
 
 def test_it_imports_nothing_that_costs() -> None:
-    program = "import sys, ottla_core.health; print(*sys.modules)"
+    program = "import sys, ottla_core.process.health; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert not {"ssl", "http", "asyncio", "logging", "grpc", "typing"} & set(done.stdout.split())

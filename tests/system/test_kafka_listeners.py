@@ -24,7 +24,7 @@ import ottla_controller.app
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
-from ottla_core.lifecycle import ServiceApp
+from ottla_core.process.lifecycle import ServiceApp
 from ottla_stack.ports import free_port_base
 
 

@@ -16,7 +16,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode
-from ottla_core.lifecycle import ServiceApp
+from ottla_core.process.lifecycle import ServiceApp
 
 
 def port_of(app: ServiceApp) -> str:

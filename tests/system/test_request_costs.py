@@ -16,7 +16,7 @@ from tests.fuzz.kafka_wire import KafkaWire
 
 import ottla
 from ottla_core.errors import ErrorCode
-from ottla_core.primitives import MAX_ELEMENTS
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
 from ottla_stack.cluster import Cluster

@@ -24,9 +24,9 @@ from ottla_core.cluster.codec import decode
 from ottla_core.cluster.image import Change, ClusterImage
 from ottla_core.cluster.store import CompactedError, Event, EventBatch, MetaStore, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import sliced
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.retry import Backoff
-from ottla_core.slices import sliced
-from ottla_core.tasks import end_task
 
 SNAPSHOT_TIMEOUT_S: Final = 10.0
 

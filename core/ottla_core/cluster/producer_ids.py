@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.retry import Backoff
-from ottla_core.tasks import end_task
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 

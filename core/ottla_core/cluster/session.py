@@ -17,8 +17,8 @@ from typing import Final
 
 from ottla_core.cluster.store import LeaseLostError, MetaStore, StoreUnavailableError
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.retry import Backoff
-from ottla_core.tasks import end_task
 from ottla_core.telemetry import Counter
 
 RETRY_S: Final = 0.5  # well inside a lease of 3 s

@@ -27,12 +27,12 @@ from ottla_core.coordination.shard_log import ShardLog
 from ottla_core.coordination.shards import OwnedShardStatus, Shards
 from ottla_core.coordination.timers import TICK_S, LoopClock, Moment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.processor_time import ProcessorTime
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import SHARD_TOPICS, PartitionId
-from ottla_core.processor import ProcessorTime
 from ottla_core.records.fence import ShardFence
 from ottla_core.routing import shard_of
 from ottla_core.rpc.retry import Backoff
-from ottla_core.tasks import end_task
 from ottla_core.telemetry import Metrics
 
 DRAIN_S: Final = 2.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ottla.errors import OttlaError, error_from_code
-from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import ShardStanding

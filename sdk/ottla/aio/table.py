@@ -16,7 +16,7 @@ from ottla.table.table import record_goal
 from ottla.table.view import Goal, TableView, late_error
 from ottla.table.watch import Change
 from ottla.table.watch import Watch as SyncWatch
-from ottla_core.slices import Slice
+from ottla_core.event_loop.slices import Slice
 
 D = TypeVar("D")
 

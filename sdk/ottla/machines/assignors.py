@@ -20,9 +20,14 @@ from itertools import islice
 from typing import ClassVar, Final, NamedTuple
 
 from ottla.machines.stickiness import Owned, balance
-from ottla_core.consumer_protocol import UNKNOWN_GENERATION, Subscription, read_partitions, write_partitions
+from ottla_core.kafka_formats.consumer_protocol import (
+    UNKNOWN_GENERATION,
+    Subscription,
+    read_partitions,
+    write_partitions,
+)
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicPartition
-from ottla_core.primitives import MalformedError, Reader, Writer
 
 _GENERATION_BYTES: Final = 4
 

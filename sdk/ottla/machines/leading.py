@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
-from ottla_core.consumer_protocol import UNKNOWN_GENERATION, MemberAssignment, Subscription, encode_subscription
-from ottla_core.consumer_protocol import encode_assignment as encode
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import (
+    UNKNOWN_GENERATION,
+    MemberAssignment,
+    Subscription,
+    encode_subscription,
+)
+from ottla_core.kafka_formats.consumer_protocol import encode_assignment as encode
 from ottla_core.model import TopicPartition
 from ottla_core.plural import counted
 

@@ -6,7 +6,7 @@ import sys
 
 from ottla_broker.app import build
 from ottla_broker.config import BrokerConfig
-from ottla_core.process import run_service
+from ottla_core.process.run import run_service
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla_broker.machines.producers import Producers
-from ottla_core.slices import sliced
+from ottla_core.event_loop.slices import sliced
 
 
 class ActiveProducer(NamedTuple):

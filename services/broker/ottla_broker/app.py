@@ -37,7 +37,6 @@ from ottla_broker.replication.replica_fetcher import Replication
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
-from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.etcd import EtcdStore
@@ -47,7 +46,8 @@ from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.cluster.proof import new_secret
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
-from ottla_core.lifecycle import Component, ServiceApp
+from ottla_core.process.admin_http import AdminHttp
+from ottla_core.process.lifecycle import Component, ServiceApp
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto import contracts

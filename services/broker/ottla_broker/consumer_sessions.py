@@ -21,9 +21,9 @@ from ottla_broker.machines.fetch_session import FetchSession, SessionRoom
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch_due, itself
 from ottla_broker.replication.fetch_purgatory import DelayedFetch, FetchPurgatory, FetchTurns
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId
 from ottla_core.rpc.context import StreamScope
-from ottla_core.slices import Slice
 
 MAX_PARTITIONS: Final = 200_000
 """The most partitions that all sessions have together, which bounds their memory."""

@@ -15,7 +15,7 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.config_values import resolve_broker
+from ottla_core.configs.config_values import resolve_broker
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 

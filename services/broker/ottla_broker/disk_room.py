@@ -15,7 +15,7 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.store import StoreUnavailableError
-from ottla_core.tasks import end_task
+from ottla_core.event_loop.tasks import end_task
 
 _log = logging.getLogger(__name__)
 

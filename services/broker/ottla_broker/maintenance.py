@@ -15,8 +15,8 @@ from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.errors import OttlaError
-from ottla_core.slices import sliced
-from ottla_core.tasks import end_task
+from ottla_core.event_loop.slices import sliced
+from ottla_core.event_loop.tasks import end_task
 
 _log = logging.getLogger(__name__)
 

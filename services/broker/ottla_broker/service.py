@@ -45,13 +45,13 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice, few_at_once, sliced
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, NO_OWNER, PartitionId, TopicId
 from ottla_core.records.control import EndTransactionMarker
 from ottla_core.records.fence import ShardFence
 from ottla_core.rpc.context import RequestContext, StreamScope
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
-from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer

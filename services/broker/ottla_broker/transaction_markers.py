@@ -10,8 +10,8 @@ from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.replication.leading import ACKS_ALL, Leading
 from ottla_broker.replication.produce import ReplicaAppend, check_client_may_write, without_traces
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId
-from ottla_core.slices import Slice
 
 MOST_MARKERS: Final = 10_000
 """In one request, over all its partitions."""

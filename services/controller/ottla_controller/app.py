@@ -19,14 +19,14 @@ from ottla_controller.reconcile import Reconciler
 from ottla_controller.recovery import Recoverer
 from ottla_controller.service import ControllerService, random_topic_id
 from ottla_controller.store_room import StoreRoom
-from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import MetaStore
-from ottla_core.lifecycle import Component, ServiceApp
+from ottla_core.process.admin_http import AdminHttp
+from ottla_core.process.lifecycle import Component, ServiceApp
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto.contracts import Controller

@@ -26,8 +26,8 @@ from ottla_core.cluster.image import ClusterImage, Controller
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, Delete, LeaseLostError, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.tasks import end_task, end_tasks
 from ottla_core.rpc.retry import Backoff
-from ottla_core.tasks import end_task, end_tasks
 
 _STORE_TIMEOUT_S: Final = 2.0
 _STANDBY_LOOK_S: Final = 60.0

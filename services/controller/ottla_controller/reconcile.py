@@ -26,9 +26,9 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId
 from ottla_core.rpc.retry import Backoff
-from ottla_core.slices import Slice
 from ottla_core.telemetry import Metrics
 
 _log = logging.getLogger(__name__)

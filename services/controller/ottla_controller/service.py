@@ -47,13 +47,13 @@ from ottla_controller.recovery import ask_logs
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.cluster.proof import check_proof
-from ottla_core.config_values import Effective
+from ottla_core.configs.config_values import Effective
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.kafka_uuid import random_uuid
+from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka_formats.kafka_uuid import random_uuid
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
-from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla_core.clock import Clock
 from ottla_core.cluster.store import MetaStore
-from ottla_core.coordinator_host import CoordinatorHost
-from ottla_core.lifecycle import ServiceApp
+from ottla_core.coordination.coordinator_host import CoordinatorHost
+from ottla_core.process.lifecycle import ServiceApp
 from ottla_core.routing import GROUP
 from ottla_core.rpc.server import Around, as_it_is
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions

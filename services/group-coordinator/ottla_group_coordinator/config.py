@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ottla_core.config_values import OF_GROUPS
+from ottla_core.configs.config_values import OF_GROUPS
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_group_coordinator.machines.membership import GroupSettings

@@ -16,8 +16,8 @@ from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shards import Shards
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.retry import Backoff
-from ottla_core.tasks import end_task
 from ottla_group_coordinator.machines.shard import GroupShard, Loaded
 
 _ASK_S: Final = 10.0

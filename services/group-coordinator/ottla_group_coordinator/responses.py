@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla_core.consumer_protocol import decode_assignment
 from ottla_core.errors import OttlaError
+from ottla_core.kafka_formats.consumer_protocol import decode_assignment
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.lag import Lag

@@ -20,8 +20,8 @@ from ottla_core.clock import Clock
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.shards import Shards
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import TopicPartition
-from ottla_core.tasks import end_task
 from ottla_core.telemetry import Metrics, Table
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, Lag, Lags
 from ottla_group_coordinator.machines.shard import GroupShard

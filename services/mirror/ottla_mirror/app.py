@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
-from ottla_core.lifecycle import ServiceApp
+from ottla_core.process.admin_http import AdminHttp
+from ottla_core.process.lifecycle import ServiceApp
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_mirror import mirror_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ottla_core.process import run_service
+from ottla_core.process.run import run_service
 from ottla_txn_coordinator.app import build
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ottla_core.config_values import OF_TRANSACTIONS
+from ottla_core.configs.config_values import OF_TRANSACTIONS
 from ottla_txn_coordinator.machines.transaction import TransactionSettings
 
 

@@ -21,10 +21,10 @@ from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shards import Shards
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
+from ottla_core.event_loop.tasks import end_tasks
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.retry import Backoff
-from ottla_core.slices import Slice
-from ottla_core.tasks import end_tasks
 from ottla_core.telemetry import Metrics
 from ottla_txn_coordinator.ending import Ending
 from ottla_txn_coordinator.machines.shard import TransactionShard

@@ -13,12 +13,12 @@ from ottla_core.coordination.shard import ShardDecision, TransactionProducer
 from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.model import INTERNAL_TOPICS, TopicPartition
 from ottla_core.routing import GROUP
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
-from ottla_core.slices import Slice, sliced
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse, TxnProducer

@@ -24,8 +24,8 @@ from ottla_broker.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla_broker.storage.log_dir import PARTITION_METADATA
 from ottla_broker.storage.scan import sound_batches
 from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX, SWAP
-from ottla_core import kafka_uuid
 from ottla_core.errors import OttlaError
+from ottla_core.kafka_formats import kafka_uuid
 from ottla_core.records.batch import DELETE_HORIZON, BatchHeader
 from ottla_core.records.reader import read_records
 from ottla_stack.log_tools.damage import Damage, IndexCheck, bytes_problem, header_problem

@@ -17,7 +17,8 @@ from typing import Any, Final
 from tests.faults.groups.client import MOVING, GroupClient
 from tests.faults.groups.notes import GroupNotes, is_refusal
 
-from ottla_core.consumer_protocol import (
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import (
     PROTOCOL_TYPE,
     MemberAssignment,
     Subscription,
@@ -25,7 +26,6 @@ from ottla_core.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import raise_error
 from ottla_proto import group_pb2 as pb

@@ -35,10 +35,10 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import Replication
 from ottla_broker.storage import soundness
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.records.batch import TRANSACTIONAL
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
-from ottla_core.slices import Slice
 
 TOPIC: Final = "t"
 _LIMIT_S: Final = 40.0

@@ -23,7 +23,7 @@ from ottla_broker.replication.produce import append
 from ottla_broker.replication.replica import Replica
 from ottla_broker.service import BrokerService
 from ottla_core.errors import OttlaError
-from ottla_core.slices import Slice
+from ottla_core.event_loop.slices import Slice
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_group_coordinator.service import GroupService
 from ottla_txn_coordinator.service import TxnService

@@ -121,7 +121,7 @@ STORIES = (
     Story(
         "kafkas-config-is-unknown",
         "A config of Kafka's that has no effect here was refused as unknown, and tools that set it failed",
-        constant("ottla_core.config_values:OTHER_BROKER_CONFIGS", {}),
+        constant("ottla_core.configs.config_values:OTHER_BROKER_CONFIGS", {}),
     ),
     Story(
         "groups-have-no-configs",

@@ -57,7 +57,7 @@ STORIES = (
         "max-message-bytes-without-end",
         "max.message.bytes took values beyond what a response can hold",
         altered(
-            "ottla_core.config_table:TOPIC_CONFIGS",
+            "ottla_core.configs.config_table:TOPIC_CONFIGS",
             lambda table: {name: replace(key, most=None) for name, key in table.items()},
         ),
     ),

@@ -80,7 +80,7 @@ STORIES = (
     Story(
         "min-isr-of-one-broker",
         "One broker's own min.insync.replicas counted: leader and controller disagreed on who has committed records",
-        altered("ottla_core.config_values:ONE_FOR_ALL", lambda names: names - {"min.insync.replicas"}),
+        altered("ottla_core.configs.config_values:ONE_FOR_ALL", lambda names: names - {"min.insync.replicas"}),
     ),
     Story(
         "alone-beside-an-elr",

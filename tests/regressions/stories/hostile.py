@@ -158,7 +158,7 @@ STORIES = (
     Story(
         "admin-port-without-a-bound",
         "Each connection of the admin port had a thread, and anybody could open any number",
-        skipped("ottla_core.admin_http:_Server._close"),
+        skipped("ottla_core.process.admin_http:_Server._close"),
     ),
     Story(
         "one-connections-bug-ends-all-limits",

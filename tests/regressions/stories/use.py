@@ -42,8 +42,8 @@ STORIES = (
     Story(
         "config-said-to-have-no-effect",
         "auto.create.topics.enable=false was answered with `no effect`, and topics were no longer created",
-        altered("ottla_core.config_table:ENFORCED", lambda names: names - {"auto.create.topics.enable"}),
-        altered("ottla_core.config_table:BROKER_CONFIGS", _without_effect("auto.create.topics.enable")),
+        altered("ottla_core.configs.config_table:ENFORCED", lambda names: names - {"auto.create.topics.enable"}),
+        altered("ottla_core.configs.config_table:BROKER_CONFIGS", _without_effect("auto.create.topics.enable")),
     ),
     Story(
         "config-without-a-word",

@@ -15,8 +15,8 @@ from children import stop
 from waiting import until
 
 from ottla_controller.health import HealthWatch, responds
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.server import RpcServer
-from ottla_core.tasks import end_task
 from ottla_core.telemetry import Metrics
 from ottla_stack.ports import free_port_base
 

@@ -19,8 +19,8 @@ from ottla_controller.store_room import StoreRoom
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.store import Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.aio import AioPeer
-from ottla_core.tasks import end_task
 from ottla_core.telemetry import Metrics
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller

@@ -9,12 +9,14 @@ import pytest
 from ottla_broker.__main__ import main
 from ottla_broker.config import BrokerConfig
 from ottla_broker.listener_settings import Address, KafkaListener
-from ottla_core import config, lifecycle
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.process import lifecycle, service_config
 
 
 def settings(**environment: str) -> BrokerConfig:
-    return config.load(BrokerConfig, "broker", [], {f"OTTLA_BROKER__{k.upper()}": v for k, v in environment.items()})
+    return service_config.load(
+        BrokerConfig, "broker", [], {f"OTTLA_BROKER__{k.upper()}": v for k, v in environment.items()}
+    )
 
 
 @pytest.mark.feature(135)

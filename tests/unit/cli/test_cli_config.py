@@ -8,7 +8,7 @@ import pytest
 from cli_fakes import FakeAdmin, ottla
 
 from ottla_cli.commands import cluster, config
-from ottla_core.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
 
 
 @pytest.fixture

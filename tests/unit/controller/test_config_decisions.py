@@ -19,7 +19,7 @@ from ottla_controller.machines.configs import (
 )
 from ottla_controller.machines.decision import ReliedOn
 from ottla_core.cluster.image import Change, ClusterImage, ResourceConfigs
-from ottla_core.config_values import Source
+from ottla_core.configs.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
 
 TOPIC = Resource(ResourceKind.TOPIC, "orders")

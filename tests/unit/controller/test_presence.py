@@ -14,7 +14,7 @@ from ottla_controller import presence as presence_module
 from ottla_controller.presence import Presence
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Change
-from ottla_core.tasks import end_task
+from ottla_core.event_loop.tasks import end_task
 
 
 @pytest.mark.parametrize("failure", [ValueError("no address"), OSError(24, "Too many open files")])

@@ -24,8 +24,8 @@ from ottla_controller.recovery import Recoverer
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import NO_LEADER, SHARD_TOPICS, PartitionId
-from ottla_core.tasks import end_task
 from ottla_core.telemetry import Metrics
 
 BROKERS, PARTITIONS = 10, 1_000

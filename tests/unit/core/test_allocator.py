@@ -6,7 +6,7 @@ from pathlib import Path
 
 ARENAS_OF_EIGHT_THREADS = """
 import ctypes, sys, threading
-from ottla_core.memory.allocator import keep_freed_memory
+from ottla_core.process.allocator import keep_freed_memory
 
 def allocate():
     together.wait()

@@ -12,7 +12,7 @@ import pytest
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.replication.replication_config import ReplicationSettings
 from ottla_broker.storage.log_config import LogConfig
-from ottla_core.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = ("config_table.py", "kafka_configs.py")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla_core.config_key import Scope
-from ottla_core.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
-from ottla_core.config_values import Source, broker_key, check_topic_configs, resolve, resolve_broker, topic_key
+from ottla_core.configs.config_key import Scope
+from ottla_core.configs.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.config_values import Source, broker_key, check_topic_configs, resolve, resolve_broker, topic_key
 from ottla_core.errors import ErrorCode, OttlaError
 
 KAFKA_TOPIC_CONFIGS = [

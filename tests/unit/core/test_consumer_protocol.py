@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from ottla_core.consumer_protocol import (
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import (
     MemberAssignment,
     Subscription,
     decode_assignment,
@@ -13,7 +14,6 @@ from ottla_core.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 
 OWNED = (TopicPartition("b", 2), TopicPartition("a", 0), TopicPartition("b", 5))

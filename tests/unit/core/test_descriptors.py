@@ -7,7 +7,7 @@ import resource
 
 import pytest
 
-from ottla_core import descriptors
+from ottla_core.process import descriptors
 
 
 class Limits:

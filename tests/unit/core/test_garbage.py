@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla_core.memory import garbage
-from ottla_core.memory.garbage import ShortLooks
+from ottla_core.process import garbage
+from ottla_core.process.garbage import ShortLooks
 
 
 @pytest.fixture

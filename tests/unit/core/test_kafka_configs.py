@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ottla_core.config_key import ConfigType, Scope
-from ottla_core.config_table import BROKER_CONFIGS
-from ottla_core.config_values import broker_key
+from ottla_core.configs.config_key import ConfigType, Scope
+from ottla_core.configs.config_table import BROKER_CONFIGS
+from ottla_core.configs.config_values import broker_key
+from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS, of_listener
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS, of_listener
 
 EVERY = [*OTHER_BROKER_CONFIGS.values(), *GROUP_CONFIGS.values(), *CLIENT_METRICS_CONFIGS.values()]
 

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from ottla_core.kafka_uuid import random_uuid, spelled
+from ottla_core.kafka_formats.kafka_uuid import random_uuid, spelled
 
 
 def test_an_id_never_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:

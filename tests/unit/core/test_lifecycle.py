@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from ottla_core import lifecycle
-from ottla_core.lifecycle import ServiceApp
+from ottla_core.process import lifecycle
+from ottla_core.process.lifecycle import ServiceApp
 
 
 class Part:
@@ -99,7 +99,7 @@ async def test_a_failure_later_on_is_handed_to_whoever_waits() -> None:
 PROGRAM = """
     import asyncio, sys
     from ottla_core.errors import OttlaError
-    from ottla_core.lifecycle import ServiceApp, run
+    from ottla_core.process.lifecycle import ServiceApp, run
 
     class Part:
         async def start(self):

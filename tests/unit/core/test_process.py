@@ -10,9 +10,9 @@ import pytest
 import ottla_broker.__main__
 import ottla_controller.__main__
 from ottla_broker.config import BrokerConfig
-from ottla_core import lifecycle
 from ottla_core.errors import OttlaError
-from ottla_core.process import check_settings
+from ottla_core.process import lifecycle
+from ottla_core.process.run import check_settings
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla_core.config import load
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.process.service_config import load
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import time
 import pytest
 from turns import turns_during
 
-from ottla_core.slices import SLICE_S, Slice, few_at_once, sliced
+from ottla_core.event_loop.slices import SLICE_S, Slice, few_at_once, sliced
 
 
 def busy(number: int) -> int:

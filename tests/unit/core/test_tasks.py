@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ottla_core.tasks import end_tasks
+from ottla_core.event_loop.tasks import end_tasks
 
 
 async def test_tasks_end_though_one_before_them_has_died_and_their_errors_are_logged(

@@ -17,8 +17,8 @@ import pytest
 import uvloop
 from waiting import until
 
-from ottla_core import watchdog
-from ottla_core.watchdog import LIMIT_S, Watchdog
+from ottla_core.event_loop import watchdog
+from ottla_core.event_loop.watchdog import LIMIT_S, Watchdog
 
 _ROOT = Path(__file__).parents[3]
 

@@ -109,7 +109,7 @@ def test_errors_in_a_log_are_found_once_and_whole(tmp_path: Path) -> None:
     assert len(journal.new_bugs()) == 1
     assert journal.new_bugs() == []
     with log.open("a") as more:
-        more.write('{"level": "WARNING", "logger": "ottla_core.watchdog", "event": "a turn took 200 ms"}\n')
+        more.write('{"level": "WARNING", "logger": "ottla_core.event_loop.watchdog", "event": "a turn took 200 ms"}\n')
     assert [bug.text for bug in journal.new_bugs()] == ["a turn took 200 ms"]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla_core.cluster.image import Change, ClusterImage, ResourceConfigs
-from ottla_core.config_table import BROKER_CONFIGS
-from ottla_core.config_values import OF_GROUPS
+from ottla_core.configs.config_table import BROKER_CONFIGS
+from ottla_core.configs.config_values import OF_GROUPS
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shards import OwnedShardStatus

@@ -11,9 +11,9 @@ from groups import Shard, subscription
 from waiting import until
 
 from ottla_core.clock import ManualClock
-from ottla_core.consumer_protocol import MemberAssignment, encode_assignment
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import MemberAssignment, encode_assignment
 from ottla_core.model import TopicPartition
 from ottla_core.telemetry import Metrics
 from ottla_group_coordinator import scraped_metrics as under_test

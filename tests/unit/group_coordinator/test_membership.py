@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from groups import WAITS, Shard, code, subscription
 
-from ottla_core.consumer_protocol import (
+from ottla_core.coordination.shard import Record
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import (
     MemberAssignment,
     Subscription,
     encode_assignment,
     encode_subscription,
 )
-from ottla_core.coordination.shard import Record
-from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_core.primitives import MalformedError
 from ottla_group_coordinator.machines.records import (
     CommittedOffset,
     GroupKey,

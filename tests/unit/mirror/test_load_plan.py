@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.connect import Subscriber
-from ottla_core.consumer_protocol import Subscription
+from ottla_core.kafka_formats.consumer_protocol import Subscription
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.load_assignor import LoadAssignor
 from ottla_mirror.machines.load_plan import RateMeter, read_rates, spread, write_rates

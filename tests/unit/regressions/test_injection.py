@@ -153,15 +153,15 @@ def run_broken(notes: Path, code: str, *injections: str) -> subprocess.Completed
 
 
 def test_who_imports_a_name_gets_the_broken_one(notes: Path) -> None:
-    code = "from ottla_core.config_values import MIN_ISR\nprint(MIN_ISR)"
-    assert run_broken(notes, code, "constant('ottla_core.config_values:MIN_ISR', 'x')").stdout == "x\n"
-    assert faults([constant("ottla_core.config_values:MIN_ISR", "x")], notes) == []
+    code = "from ottla_core.configs.config_values import MIN_ISR\nprint(MIN_ISR)"
+    assert run_broken(notes, code, "constant('ottla_core.configs.config_values:MIN_ISR', 'x')").stdout == "x\n"
+    assert faults([constant("ottla_core.configs.config_values:MIN_ISR", "x")], notes) == []
 
 
 def test_an_injection_that_took_no_effect_is_a_fault(notes: Path) -> None:
-    never, uncalled = skipped("ottla_core.never:f"), skipped("ottla_core.config_values:resolve")
+    never, uncalled = skipped("ottla_core.never:f"), skipped("ottla_core.configs.config_values:resolve")
     stale = skipped("ottla_core.errors:nothing")
-    assert run_broken(notes, "import ottla_core.config_values", f"skipped({uncalled.target!r})").returncode == 0
+    assert run_broken(notes, "import ottla_core.configs.config_values", f"skipped({uncalled.target!r})").returncode == 0
     told = run_broken(notes, "import ottla_core.errors", f"skipped({stale.target!r})")
     assert "ImportError: ottla_core.errors:nothing is not there" in told.stderr
     assert [line.partition(": ")[::2] for line in faults([never, uncalled, stale], notes)] == [
@@ -182,14 +182,14 @@ def test_a_finder_that_comes_later_finds_nothing_first(notes: Path) -> None:
     code = (
         "import sys; from importlib.machinery import PathFinder\n"
         "sys.meta_path.insert(0, PathFinder())\n"
-        "from ottla_core.config_values import MIN_ISR; print(MIN_ISR)"
+        "from ottla_core.configs.config_values import MIN_ISR; print(MIN_ISR)"
     )
-    assert run_broken(notes, code, "constant('ottla_core.config_values:MIN_ISR', 'x')").stdout == "x\n"
+    assert run_broken(notes, code, "constant('ottla_core.configs.config_values:MIN_ISR', 'x')").stdout == "x\n"
 
 
 def test_the_source_of_a_broken_module_can_be_read(notes: Path) -> None:
-    code = "import inspect, ottla_core.config_values as m; print(inspect.getsource(m).startswith(chr(34)))"
-    assert run_broken(notes, code, "skipped('ottla_core.config_values:resolve')").stdout == "True\n"
+    code = "import inspect, ottla_core.configs.config_values as m; print(inspect.getsource(m).startswith(chr(34)))"
+    assert run_broken(notes, code, "skipped('ottla_core.configs.config_values:resolve')").stdout == "True\n"
 
 
 def test_a_story_breaks_every_process_that_its_run_starts(notes: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from ottla_core.tasks import end_task
+from ottla_core.event_loop.tasks import end_task
 from ottla_stack.child import Child
 from ottla_stack.child_log import ChildLog, keep_trimmed
 

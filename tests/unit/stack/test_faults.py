@@ -10,7 +10,7 @@ import pytest
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handling import Handler
-from ottla_core.primitives import Reader
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.rpc.context import RequestContext
 from ottla_proto.contracts import Broker
 from ottla_stack.faults import Faults

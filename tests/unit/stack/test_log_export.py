@@ -11,7 +11,7 @@ from log_tools import TOPIC_ID, ottla_log, segments, write_data, write_transacti
 
 from ottla_broker.storage.identity import META
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex
-from ottla_core import kafka_uuid
+from ottla_core.kafka_formats import kafka_uuid
 from ottla_core.records.batch import iter_headers
 from ottla_stack.log_tools.log_files import find_logs
 from ottla_stack.log_tools.verify import LogVerifier

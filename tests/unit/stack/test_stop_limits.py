@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla_core import lifecycle
+from ottla_core.process import lifecycle
 from ottla_stack import child, commands, running, supervisor
 
 

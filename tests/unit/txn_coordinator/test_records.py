@@ -8,8 +8,8 @@ import pytest
 from transactions import A, B
 
 from ottla_core.coordination.shard import TransactionProducer
+from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import TopicPartition
-from ottla_core.primitives import MalformedError
 from ottla_txn_coordinator.machines.records import (
     MOST_PARTITIONS,
     TransactionRecord,

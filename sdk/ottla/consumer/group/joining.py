@@ -18,7 +18,7 @@ from ottla.errors import ErrorCode, OttlaError, from_core
 from ottla.machines.assignors import Subscriber
 from ottla.machines.leading import encode_assignments, lead, left_out, offered, subscribed_topics
 from ottla.machines.membership import Meaning, Membership, MemberState
-from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.model import TopicPartition
 from ottla_core.plural import counted
 from ottla_proto import group_pb2 as pb

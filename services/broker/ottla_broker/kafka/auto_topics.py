@@ -14,7 +14,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import forward, until_known
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.config_values import resolve_broker
+from ottla_core.configs.config_values import resolve_broker
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, check_topic_name
 from ottla_proto import controller_pb2 as pb

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla_broker.kafka.error_table import sent_code
 from ottla_broker.kafka.frames import Parts
-from ottla_core.primitives import MalformedError, Reader
+from ottla_core.kafka_formats.primitives import MalformedError, Reader
 
 Message = Any
 """A message of `kafka.protocol`: its fields are attributes, named as in Kafka's definitions but in snake_case."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla_core.config_key import ConfigType
-from ottla_core.config_values import Source
+from ottla_core.configs.config_key import ConfigType
+from ottla_core.configs.config_values import Source
 
 TOPIC: Final = 2
 BROKER: Final = 4

@@ -14,7 +14,7 @@ from ottla_broker.kafka.handlers import api_versions
 from ottla_broker.kafka.handling import Handler
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.network.limits import PRODUCE_KEY
-from ottla_core.primitives import MalformedError
+from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.rpc.context import new_request_id
 from ottla_core.rpc.status import log_bug
 from ottla_core.telemetry import Counter, Histogram, Metrics

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from ottla_broker.kafka.metadata_wire import Terms, write_partition, write_topic_head, write_topic_tail
 from ottla_core.cluster.image import ClusterImage, Topic
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.slices import Slice
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 ENTRY_BYTES: Final = 256

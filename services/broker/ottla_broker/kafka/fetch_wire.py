@@ -31,8 +31,8 @@ from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.leaders import CHANGED, NewLeaders
 from ottla_broker.kafka.network.limits import FETCH_KEY
 from ottla_broker.replication.fetch import FetchResult
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicId
-from ottla_core.primitives import MalformedError, Reader, Writer
 
 MOST_PARTITIONS: Final = 20_000
 """In one request: it begins in one turn of the loop, and its response is written in one."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
-from ottla_core.primitives import MalformedError, Reader
+from ottla_core.kafka_formats.primitives import MalformedError, Reader
 
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8

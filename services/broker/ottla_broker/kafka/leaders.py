@@ -9,8 +9,8 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka_formats.primitives import Writer
 from ottla_core.model import PartitionId
-from ottla_core.primitives import Writer
 
 CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 

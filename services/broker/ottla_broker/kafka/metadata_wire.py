@@ -19,8 +19,8 @@ from ottla_broker.kafka.addresses import KafkaEndpoint, controller_for
 from ottla_broker.kafka.error_table import METADATA_KEY, sent_code
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka_formats.primitives import Writer
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER
-from ottla_core.primitives import Writer
 
 _CONTROLLER_FROM: Final = 1
 _CLUSTER_ID_FROM: Final = 2

@@ -10,10 +10,10 @@ from google.protobuf.message import Message
 from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
+from ottla_core.event_loop.slices import sliced
 from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
 from ottla_core.rpc.status import raise_error
-from ottla_core.slices import sliced
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Method
 

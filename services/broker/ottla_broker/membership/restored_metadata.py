@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_core.cluster.store import StoreUnavailableError
-from ottla_core.tasks import end_task
+from ottla_core.event_loop.tasks import end_task
 
 _TRY_S: Final = 0.5
 

@@ -22,9 +22,9 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId
 from ottla_core.rpc.context import StreamScope
-from ottla_core.slices import Slice
 
 _WATERMARKS_AT_ONCE: Final = 1_000
 """Partitions of one response of which nothing else is new."""

@@ -13,9 +13,9 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import AppendResult
 from ottla_broker.storage.validator import is_quickly_checked
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicPartition
 from ottla_core.records.batch import Buffer, read_header
-from ottla_core.slices import Slice
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto.common_pb2 import TxnProducer
 

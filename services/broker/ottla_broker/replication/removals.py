@@ -16,9 +16,9 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import PartitionId
 from ottla_core.rpc.retry import Backoff
-from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
 

@@ -25,12 +25,12 @@ from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.aio_stream import AioFrameStream
 from ottla_core.rpc.retry import Backoff
-from ottla_core.slices import Slice
-from ottla_core.tasks import end_task
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import contracts
 

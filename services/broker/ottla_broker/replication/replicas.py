@@ -37,10 +37,10 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import NO_LEADER, PartitionId
 from ottla_core.rpc.retry import Backoff
-from ottla_core.slices import Slice
-from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.config_values import resolve_broker
+from ottla_core.configs.config_values import resolve_broker
 from ottla_core.model import MAX_BATCH_BYTES
 
 FETCH_MEMORY_BYTES: Final = 128 * 1024 * 1024

@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica_table import ReplicaTable
-from ottla_core.slices import sliced
+from ottla_core.event_loop.slices import sliced
 
 _log = logging.getLogger(__name__)
 

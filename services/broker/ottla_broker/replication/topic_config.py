@@ -7,7 +7,7 @@ from typing import Final
 
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig, TimestampType
 from ottla_core.cluster.image import ClusterImage, Topic
-from ottla_core.config_values import resolve, resolve_broker
+from ottla_core.configs.config_values import resolve, resolve_broker
 from ottla_core.model import MAX_BATCH_BYTES
 
 _LATE_MS: Final = 300_000

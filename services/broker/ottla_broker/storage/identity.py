@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla_broker.storage.disk import Disk
-from ottla_core import kafka_uuid
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats import kafka_uuid
 
 META: Final = "meta.properties"
 _LOCK: Final = ".lock"

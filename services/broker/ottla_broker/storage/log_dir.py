@@ -36,9 +36,10 @@ from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_broker.storage.reserve import Reserve
 from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_INCARNATION, Incarnation
-from ottla_core import descriptors, kafka_uuid
 from ottla_core.errors import OttlaError
+from ottla_core.kafka_formats import kafka_uuid
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.process import descriptors
 
 PARTITION_METADATA: Final = "partition.metadata"
 DELETE_SUFFIX: Final = "-delete"

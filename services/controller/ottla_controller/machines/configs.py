@@ -14,8 +14,8 @@ from typing import Final
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage, ResourceConfigs, Topic
-from ottla_core.config_key import ConfigKey, ConfigType, Scope
-from ottla_core.config_values import (
+from ottla_core.configs.config_key import ConfigKey, ConfigType, Scope
+from ottla_core.configs.config_values import (
     MIN_ISR,
     EffectiveConfigs,
     Source,
@@ -30,8 +30,8 @@ from ottla_core.config_values import (
     topic_key,
     without_effect,
 )
+from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ottla_core.model import INTERNAL_TOPICS
 
 MAX_BROKER_ID: Final = 2**31 - 1

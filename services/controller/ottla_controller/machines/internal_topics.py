@@ -26,7 +26,7 @@ from ottla_controller.machines.preferred import ElectionType, decide_elect_leade
 from ottla_controller.machines.topics import NewTopic, decide_create_internal_topic
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, Topic
-from ottla_core.config_values import MIN_ISR
+from ottla_core.configs.config_values import MIN_ISR
 from ottla_core.model import SHARD_TOPICS, TopicId
 from ottla_core.plural import counted
 

@@ -17,7 +17,7 @@ from ottla_controller.machines.decision import Decision, Write
 from ottla_controller.machines.partition import TopicConfigs, without_elr, write_of
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, ResourceConfigs, Topic
-from ottla_core.config_values import ONE_FOR_ALL
+from ottla_core.configs.config_values import ONE_FOR_ALL
 from ottla_core.model import NO_LEADER
 
 

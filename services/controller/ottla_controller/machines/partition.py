@@ -20,7 +20,7 @@ from ottla_controller.machines.configs import cluster_configs
 from ottla_controller.machines.decision import ReliedOn, Write
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition
-from ottla_core.config_values import MIN_ISR, EffectiveConfigs, resolve
+from ottla_core.configs.config_values import MIN_ISR, EffectiveConfigs, resolve
 from ottla_core.model import PartitionId, TopicId
 
 UNCLEAN: Final = "unclean.leader.election.enable"

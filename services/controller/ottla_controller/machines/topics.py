@@ -14,7 +14,7 @@ from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_controller.machines.placement import Replicas, assign_replicas, check_assignments, start_of
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
-from ottla_core.config_values import check_topic_configs, topic_key, without_effect
+from ottla_core.configs.config_values import check_topic_configs, topic_key, without_effect
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicId, check_topic_name
 from ottla_core.plural import counted

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.errors import OttlaError
+from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.history import Readers
 from ottla_group_coordinator.machines.members import Member, Members

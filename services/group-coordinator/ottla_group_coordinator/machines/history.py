@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ottla_core.consumer_protocol import decode_assignment
 from ottla_core.errors import OttlaError
+from ottla_core.kafka_formats.consumer_protocol import decode_assignment
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.members import Member
 

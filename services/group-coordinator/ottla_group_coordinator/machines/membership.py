@@ -10,11 +10,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.plural import counted
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Kind

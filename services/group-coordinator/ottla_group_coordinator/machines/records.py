@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicId, TopicPartition
-from ottla_core.primitives import MalformedError, Reader, Writer
 
 NO_LEADER_EPOCH: Final = -1
 

@@ -15,8 +15,8 @@ from ottla_core.coordination.look import Looked
 from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import TopicPartition
-from ottla_core.primitives import MalformedError
 from ottla_group_coordinator.machines.group import Group, group_from
 from ottla_group_coordinator.machines.history import Happened, History
 from ottla_group_coordinator.machines.membership import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicPartition
-from ottla_core.primitives import MalformedError, Reader, Writer
 
 Rates = Mapping[TopicPartition, float]
 """Bytes a second."""

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicId, TopicPartition
-from ottla_core.primitives import MalformedError, Reader, Writer
 from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
 from ottla_mirror.machines.starts import Begun
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla_core.coordination.shard import TransactionProducer
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicPartition
-from ottla_core.primitives import MalformedError, Reader, Writer
 from ottla_txn_coordinator.machines.states import TransactionState
 
 LONGEST_NAME_BYTES: Final = 2**15 - 1

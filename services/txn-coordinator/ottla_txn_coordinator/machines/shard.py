@@ -15,7 +15,7 @@ from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.look import Looked
 from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
-from ottla_core.primitives import MalformedError
+from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_txn_coordinator.machines.history import UNNAMED, Caller, History, HistoryEvent
 from ottla_txn_coordinator.machines.records import TransactionRecord, decode_key, decode_value, encode_key
 from ottla_txn_coordinator.machines.states import ENDING, NEXT, TransactionEvent, TransactionState

@@ -32,7 +32,7 @@ from ottla_broker.kafka.handlers import (
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.primitives import Reader
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Controller

@@ -11,8 +11,8 @@ from ottla_broker.kafka.config_numbers import BROKER, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.handlers.alter_configs import replacement
 from ottla_broker.kafka.handlers.describe_configs import synonyms
 from ottla_broker.kafka.handlers.describe_topic_partitions import PartitionPage, page
-from ottla_core.config_key import ConfigType
-from ottla_core.config_values import Source
+from ottla_core.configs.config_key import ConfigType
+from ottla_core.configs.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error

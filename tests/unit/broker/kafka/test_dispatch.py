@@ -26,7 +26,7 @@ from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.errors import ErrorCode
-from ottla_core.primitives import MalformedError, Reader
+from ottla_core.kafka_formats.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics
 
 ROOT = Path(__file__).parents[4]
@@ -184,7 +184,7 @@ def test_the_page_is_fresh() -> None:
 def test_varints_of_the_codec_end() -> None:
     from kafka.protocol.metadata import MetadataRequest
 
-    from ottla_core.primitives import Reader
+    from ottla_core.kafka_formats.primitives import Reader
 
     with pytest.raises(MalformedError):
         codec.decode(MetadataRequest, 12, Reader(memoryview(b"\xff" * 1_000_000), flexible=True))

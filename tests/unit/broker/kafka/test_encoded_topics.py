@@ -21,8 +21,8 @@ from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import metadata
 from ottla_broker.kafka.metadata_wire import Terms, write_partition
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Topic
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.primitives import Reader
 
 EVERY = frozenset({0, 1, 2})
 TERMS = Terms(12, operations=False, live=EVERY, unreachable=frozenset())

@@ -24,8 +24,8 @@ from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import fetch
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.primitives import Reader
 
 VERSION = 12
 """The last one that names topics."""

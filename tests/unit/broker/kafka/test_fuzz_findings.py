@@ -35,7 +35,7 @@ from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata, produce
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.primitives import MAX_ELEMENTS, MAX_STRING_BYTES, MalformedError, Reader
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS, MAX_STRING_BYTES, MalformedError, Reader
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error
 

@@ -13,7 +13,7 @@ from kio_messages import invent, read, write
 
 from ottla_broker.kafka import codec
 from ottla_broker.kafka.apis import APIS
-from ottla_core.primitives import MalformedError, Reader
+from ottla_core.kafka_formats.primitives import MalformedError, Reader
 
 PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
 CONTROL = [

@@ -23,8 +23,8 @@ from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.produce import ProduceResult
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.primitives import MalformedError, Reader
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.primitives import MalformedError, Reader
 
 PRODUCE, FETCH = 0, 1
 PRODUCE_VERSIONS = range(APIS[PRODUCE].min_version, APIS[PRODUCE].max_version + 1)

@@ -13,8 +13,8 @@ from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import list_offsets
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.primitives import Reader
 
 VERSION = 8
 

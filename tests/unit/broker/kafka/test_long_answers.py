@@ -30,8 +30,8 @@ from ottla_broker.kafka.handlers import (
 )
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.primitives import Reader
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto import controller_pb2 as pb
 

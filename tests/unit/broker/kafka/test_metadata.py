@@ -17,8 +17,8 @@ from ottla_broker.kafka.handlers import metadata
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Change
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId
-from ottla_core.primitives import Reader
 
 BOTH = [
     KafkaListener("INTERNAL", Address("0.0.0.0", 19092), Address("broker-0", 19092)),

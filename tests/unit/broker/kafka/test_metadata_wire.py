@@ -21,8 +21,8 @@ from ottla_broker.kafka.handlers import metadata
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, ResourceConfigs, Topic
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.primitives import Reader
 
 METADATA = 3
 LISTENERS = [KafkaListener(name, Address("127.0.0.1", 9092), None) for name in ("IN", "OUT")]

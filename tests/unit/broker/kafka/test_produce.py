@@ -22,7 +22,7 @@ from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
-from ottla_core.primitives import Reader, Writer
+from ottla_core.kafka_formats.primitives import Reader, Writer
 
 PRODUCE, VERSION = 0, 8
 

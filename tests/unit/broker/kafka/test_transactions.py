@@ -24,7 +24,7 @@ from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
 from ottla_broker.kafka.network.connection import CloseConnectionError
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.primitives import Reader
+from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.telemetry import Metrics
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error, ShardNumbers, TxnProducer

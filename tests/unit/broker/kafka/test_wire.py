@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla_core.primitives import MalformedError, Reader, Writer
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 
 INT64 = struct.Struct(">q")
 

@@ -19,8 +19,8 @@ from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import write_txn_markers
 from ottla_broker.transaction_markers import MOST_MARKERS
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.primitives import MalformedError, Reader
 from ottla_core.model import PartitionId
-from ottla_core.primitives import MalformedError, Reader
 from ottla_core.records.batch import TRANSACTIONAL
 
 PRODUCER, EPOCH, COORDINATOR_EPOCH = 7, 3, 5

@@ -26,9 +26,9 @@ from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.context import StreamScope
-from ottla_core.slices import Slice
 
 TOPIC = TopicId(b"t" * 16)
 BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))

@@ -18,9 +18,9 @@ from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import INTERNAL_TOPICS
 from ottla_core.rpc.context import RequestContext
-from ottla_core.slices import Slice
 from ottla_proto import broker_pb2 as pb
 
 

@@ -22,9 +22,9 @@ from ottla_broker.replication.produce import ProducedTransaction, ReplicaAppend,
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import CONTROL, TRANSACTIONAL
-from ottla_core.slices import Slice
 from ottla_proto.common_pb2 import TxnProducer
 
 

@@ -26,8 +26,8 @@ from ottla_broker.replication.replica_fetcher import ReplicaFetcher, Replication
 from ottla_broker.replication.replication_config import ReplicationSettings
 from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import SLICE_S
 from ottla_core.model import PartitionId
-from ottla_core.slices import SLICE_S
 from ottla_proto import broker_pb2 as pb
 
 BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))

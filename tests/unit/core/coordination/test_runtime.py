@@ -35,8 +35,8 @@ from ottla_core.coordination.shard_log import (
     Unknown,
 )
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.processor_time import ProcessorTime
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.processor import ProcessorTime
 from ottla_core.records.fence import ShardFence, seal_fence
 from ottla_core.routing import shard_of
 from ottla_core.telemetry import Metrics

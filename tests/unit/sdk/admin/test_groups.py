@@ -10,7 +10,12 @@ import pytest
 
 import ottla
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla_core.consumer_protocol import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from ottla_core.kafka_formats.consumer_protocol import (
+    MemberAssignment,
+    Subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from ottla_core.model import TopicPartition
 from ottla_core.routing import shard_of
 from ottla_proto import broker_pb2

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.machines.assignors import ASSIGNORS, Assignments, Assignor, Subscriber
 from ottla.machines.leading import changed_topics, lead, left_out, offered, subscribed_topics
-from ottla_core.consumer_protocol import Subscription, decode_subscription
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import Subscription, decode_subscription
 from ottla_core.model import TopicPartition
 
 T = [TopicPartition("t", n) for n in range(4)]

@@ -16,9 +16,9 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, results_by_topic
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import raise_error
-from ottla_core.slices import Slice, sliced
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer

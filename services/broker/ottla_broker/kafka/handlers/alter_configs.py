@@ -17,10 +17,10 @@ from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METR
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields, translated
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.describe_configs import describe, resource_of
-from ottla_core.config_values import Source
+from ottla_core.configs.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import sliced
 from ottla_core.rpc.status import raise_error
-from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 

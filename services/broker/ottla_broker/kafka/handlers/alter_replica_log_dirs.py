@@ -15,8 +15,8 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode
+from ottla_core.event_loop.slices import sliced
 from ottla_core.model import PartitionId
-from ottla_core.slices import sliced
 
 _Topic: Final = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 _Partition: Final = _Topic.AlterReplicaLogDirPartitionResult

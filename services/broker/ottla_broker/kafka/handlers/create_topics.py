@@ -26,10 +26,10 @@ from ottla_broker.kafka.forwarding import (
 )
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.config_table import TOPIC_CONFIGS
-from ottla_core.config_values import resolve
+from ottla_core.configs.config_table import TOPIC_CONFIGS
+from ottla_core.configs.config_values import resolve
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.slices import Slice, sliced
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 

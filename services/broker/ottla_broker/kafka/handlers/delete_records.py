@@ -18,7 +18,7 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.delete_records import delete_records
 from ottla_broker.replication.produce import check_client_may_write
 from ottla_core.errors import OttlaError
-from ottla_core.slices import few_at_once
+from ottla_core.event_loop.slices import few_at_once
 
 _Topic: Final = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Partition: Final = _Topic.DeleteRecordsPartitionResult

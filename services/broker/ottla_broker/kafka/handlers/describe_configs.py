@@ -17,11 +17,11 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_core.config_key import ConfigType
-from ottla_core.config_table import SYNONYMS
-from ottla_core.config_values import Source, find_broker_key
+from ottla_core.configs.config_key import ConfigType
+from ottla_core.configs.config_table import SYNONYMS
+from ottla_core.configs.config_values import Source, find_broker_key
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.slices import sliced
+from ottla_core.event_loop.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 

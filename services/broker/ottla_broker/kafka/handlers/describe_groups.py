@@ -17,8 +17,8 @@ from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, instance_id_of
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import few_at_once
 from ottla_core.rpc.status import error_message
-from ottla_core.slices import few_at_once
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 

@@ -15,7 +15,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
-from ottla_core.slices import Slice, sliced
+from ottla_core.event_loop.slices import Slice, sliced
 
 _Result: Final = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic: Final = _Result.DescribeLogDirsTopic

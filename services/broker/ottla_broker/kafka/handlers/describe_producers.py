@@ -13,7 +13,7 @@ from ottla_broker.kafka.errors import text_of, unknown_topic
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
 from ottla_core.errors import OttlaError
-from ottla_core.slices import Slice, sliced
+from ottla_core.event_loop.slices import Slice, sliced
 
 _Topic: Final = DescribeProducersResponse.TopicResponse
 _Partition: Final = _Topic.PartitionResponse

@@ -20,8 +20,8 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import sliced
 from ottla_core.model import NO_LEADER
-from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 

@@ -15,8 +15,8 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.metadata_wire import ALL_TOPIC_OPERATIONS
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, PartitionId, TopicId, check_topic_name
-from ottla_core.slices import Slice, sliced
 
 _Topic: Final = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 _Partition: Final = _Topic.DescribeTopicPartitionsResponsePartition

@@ -12,8 +12,8 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import IDS_AT_ONCE, call
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.slices import few_at_once
 from ottla_core.rpc.status import error_message
-from ottla_core.slices import few_at_once
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 

@@ -16,7 +16,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
-from ottla_core.slices import sliced
+from ottla_core.event_loop.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 

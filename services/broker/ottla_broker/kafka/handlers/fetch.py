@@ -28,8 +28,8 @@ from ottla_broker.replication.fetch import (
 )
 from ottla_broker.replication.response_memory import ResponseRoom
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.slices import Slice
 
 SPEED: Final = 8
 """How much faster reading by hand is than the codec library: 600 partitions take some milliseconds."""

@@ -17,9 +17,9 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import sliced
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.routing import GROUP, TXN
-from ottla_core.slices import sliced
 from ottla_proto.common_pb2 import ShardNumbers
 
 _SEVERAL_FROM: Final = 4

@@ -15,7 +15,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of, instance_of, member
 from ottla_core.errors import OttlaError
-from ottla_core.slices import sliced
+from ottla_core.event_loop.slices import sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 

@@ -16,7 +16,7 @@ from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METR
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
-from ottla_core.slices import sliced
+from ottla_core.event_loop.slices import sliced
 
 _Resource: Final = ListConfigResourcesResponse.ConfigResource
 

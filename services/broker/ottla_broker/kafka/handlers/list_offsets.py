@@ -19,8 +19,8 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.leading import Leading
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import few_at_once
 from ottla_core.model import EARLIEST_TIMESTAMP, MAX_TIMESTAMP
-from ottla_core.slices import few_at_once
 
 _Topic: Final = ListOffsetsResponse.ListOffsetsTopicResponse
 _Partition: Final = _Topic.ListOffsetsPartitionResponse

@@ -14,8 +14,8 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.coordinator_calls import list_all
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
+from ottla_core.event_loop.slices import sliced
 from ottla_core.routing import TXN
-from ottla_core.slices import sliced
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 

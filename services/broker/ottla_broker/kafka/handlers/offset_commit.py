@@ -15,9 +15,9 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import IDS_FROM, call, existing_partitions, instance_of, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import commit_in_parts
-from ottla_core.slices import Slice, sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 

@@ -15,9 +15,9 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, existing_partitions, group_partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import sliced
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import in_parts
-from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 

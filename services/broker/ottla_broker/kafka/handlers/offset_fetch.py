@@ -18,9 +18,9 @@ from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, group_partition, name_of
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice, few_at_once, sliced
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import in_parts
-from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 

@@ -14,7 +14,7 @@ from ottla_broker.kafka.backend import Backend, leading_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
-from ottla_core.slices import Slice, sliced
+from ottla_core.event_loop.slices import Slice, sliced
 
 _Topic: Final = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Partition: Final = _Topic.EpochEndOffset

@@ -27,8 +27,8 @@ from ottla_broker.kafka.network.limits import PRODUCE_KEY
 from ottla_broker.machines.bad_records import BadRecordsError
 from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks, without_traces
 from ottla_core.errors import OttlaError
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.primitives import MalformedError, Reader, Writer
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 MOST_PARTITIONS: Final = 5_000

@@ -17,8 +17,8 @@ from ottla_broker.kafka.group_calls import existing_partitions, instance_of, mem
 from ottla_broker.kafka.handlers.offset_commit import commit, offset_to_commit
 from ottla_broker.kafka.transaction_calls import producer_of, results_by_topic
 from ottla_core.errors import ErrorCode
+from ottla_core.event_loop.slices import sliced
 from ottla_core.model import TopicPartition
-from ottla_core.slices import sliced
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import group_pb2 as pb
 

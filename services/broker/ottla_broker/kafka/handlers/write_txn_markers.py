@@ -18,10 +18,10 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.transaction_markers import MOST_MARKERS, MarkersToWrite, check_markers, write_markers
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.primitives import MalformedError
 from ottla_core.records.control import EndTransactionMarker
-from ottla_core.slices import sliced
 from ottla_core.transactions import TRANSACTIONS_V2
 
 _Marker: Final = WriteTxnMarkersResponse.WritableTxnMarkerResult

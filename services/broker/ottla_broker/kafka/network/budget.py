@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ottla_core.slices import Slice
+from ottla_core.event_loop.slices import Slice
 
 SMALL: Final = 0
 LARGE: Final = -1

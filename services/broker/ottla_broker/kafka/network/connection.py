@@ -24,7 +24,7 @@ from ottla_broker.kafka.network.limits import SMALL_BYTES, ConnectionLimits
 from ottla_broker.kafka.network.outbound import Outbound
 from ottla_broker.kafka.network.peer_end import has_ended
 from ottla_broker.listener_settings import ONLY_LISTENER
-from ottla_core.primitives import MalformedError
+from ottla_core.kafka_formats.primitives import MalformedError
 
 HandlerResult: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """A response's frame, None for silence, or what will give one of them."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla_broker.kafka.network.pace import ConnectionPace
-from ottla_core.primitives import MalformedError
+from ottla_core.kafka_formats.primitives import MalformedError
 
 PRODUCE_KEY: Final = 0
 FETCH_KEY: Final = 1

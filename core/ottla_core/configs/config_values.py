@@ -13,10 +13,10 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Final, TypeVar
 
-from ottla_core.config_key import ConfigKey, Scope, Value
-from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.config_key import ConfigKey, Scope, Value
+from ottla_core.configs.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.kafka_configs import OTHER_BROKER_CONFIGS, of_listener
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.kafka_configs import OTHER_BROKER_CONFIGS, of_listener
 
 T = TypeVar("T")
 

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol
 
-from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
@@ -25,8 +24,9 @@ from ottla_core.coordination.broker_log import BrokerShardLog
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.runtime import NewShard, OwnedShards, PerformEffect, WhenLeft
 from ottla_core.coordination.shard import S
-from ottla_core.lifecycle import Component, ServiceApp
-from ottla_core.process import ServiceSettings
+from ottla_core.process.admin_http import AdminHttp
+from ottla_core.process.lifecycle import Component, ServiceApp
+from ottla_core.process.run import ServiceSettings
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto import controller_pb2 as pb

@@ -1,4 +1,4 @@
-"""`python -m ottla_core.health PORT`: exit 0 where the service with that admin port says that it is ready, else 1.
+"""`python -m ottla_core.process.health PORT`: exit 0 where the service with that admin port says it is ready, else 1.
 
 It runs every few seconds beside each service, as the health check of its container, so it imports nothing but sockets:
 urllib alone would cost more than all the rest. What the service says goes to standard output, where `docker inspect`
@@ -33,7 +33,7 @@ def probe(port: int) -> tuple[bool, str]:
 
 def main() -> int:
     if len(sys.argv) != 2 or not sys.argv[1].isdecimal():
-        print("usage: python -m ottla_core.health PORT", file=sys.stderr)
+        print("usage: python -m ottla_core.process.health PORT", file=sys.stderr)
         return 2
     ready, message = probe(int(sys.argv[1]))
     print(message)

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
-from ottla_core import descriptors
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
-from ottla_core.memory.allocator import keep_freed_memory
-from ottla_core.memory.garbage import ShortLooks
+from ottla_core.event_loop.watchdog import Watchdog
+from ottla_core.process import descriptors
+from ottla_core.process.allocator import keep_freed_memory
+from ottla_core.process.garbage import ShortLooks
 from ottla_core.telemetry import Metrics
-from ottla_core.watchdog import Watchdog
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ottla_core.config_key import ConfigKey, ConfigType, Scope
+from ottla_core.configs.config_key import ConfigKey, ConfigType, Scope
 
 _DOC: Final = "A setting of Kafka's for a feature that ottla does not have."
 

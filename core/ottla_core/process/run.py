@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from ottla_core import config, lifecycle, telemetry
+from ottla_core import telemetry
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.process import lifecycle, service_config
 
 _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
 
@@ -31,7 +32,7 @@ Settings = TypeVar("Settings", bound=ServiceSettings)
 def run_service(kind: str, settings_type: type[Settings], build: Callable[[Settings], lifecycle.ServiceApp]) -> int:
     """Read the settings of section `kind` and live until a signal or a failure: 0, 1, or 2 for bad settings."""
     try:
-        settings = config.load(settings_type, kind, sys.argv[1:])
+        settings = service_config.load(settings_type, kind, sys.argv[1:])
         check_settings(settings)
     except OttlaError as error:
         print(f"ottla-{kind}: {error}", file=sys.stderr)

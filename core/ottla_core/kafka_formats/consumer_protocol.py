@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicPartition
-from ottla_core.primitives import MalformedError, Reader, Writer
 
 PROTOCOL_TYPE: Final = "consumer"
 UNKNOWN_GENERATION: Final = -1

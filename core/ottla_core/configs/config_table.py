@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla_core.config_key import ConfigKey, ConfigType, Scope
+from ottla_core.configs.config_key import ConfigKey, ConfigType, Scope
 from ottla_core.model import MAX_BATCH_BYTES
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT

@@ -1,1 +1,0 @@
-"""What a process keeps of its memory, and how it finds what nothing refers to any more."""
