@@ -29,8 +29,8 @@ from ottla_core.model import PartitionId
 from ottla_core.records.batch import ANY_OFFSET, whole_batches
 
 MAX_RESPONSE_BYTES: Final = 4 << 20
-"""The most that one fetch returns, whatever its limits; only a first batch may be larger. A client that reads none of its
-responses can hold this much memory for each frame that a stream may have in flight."""
+"""The most that one fetch returns, whatever its limits; only a first batch may be larger. A client that does not read
+its responses can hold this much memory for each frame that a stream may have in flight."""
 
 
 class PartitionFetch(NamedTuple):
