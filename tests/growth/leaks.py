@@ -13,7 +13,7 @@ from tests.growth.roles import FLOW
 from tests.growth.verdict import Verdict
 
 from ottla_broker.machines.producers import Producers
-from ottla_broker.maintenance import Maintenance
+from ottla_broker.maintenance.background_work import Maintenance
 from ottla_broker.replication.following import Following
 from ottla_broker.storage.log_dir import LogDir
 from ottla_controller.machines.partition_index import PartitionIndex

@@ -17,14 +17,13 @@ from typing import Any, Final, cast
 from replicas import PARTITION
 from tests.scenarios.controller import Controller
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.partition import IsrProposal
 from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.peers.advertised_addresses import Addresses
-from ottla_broker.registration_view import RegistrationView
+from ottla_broker.peers.registration_view import RegistrationView
 from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.following import LeaderResponse
 from ottla_broker.replication.isr_changes import IsrChanges
@@ -33,6 +32,7 @@ from ottla_broker.replication.replicas import Replicas
 from ottla_broker.replication.ticks import Ticks
 from ottla_broker.replication.topic_config import default_log_config
 from ottla_broker.service import BrokerService
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import BOOT_ID, Incarnation

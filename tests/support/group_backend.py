@@ -13,7 +13,6 @@ from kio.index import load_response_schema
 from kio_messages import read
 from tests.fuzz.kafka_wire import framed
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
@@ -21,6 +20,7 @@ from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, read_head
 from ottla_broker.kafka.handlers import api_versions
 from ottla_broker.peers.coordinator_peers import not_available
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic
 from ottla_core.errors import OttlaError
 from ottla_core.model import SHARD_TOPICS, PartitionId

@@ -8,9 +8,9 @@ from pathlib import Path
 from logs import SMALL, open_log, values_batch
 from replicas import replica_context
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.replication.replica import Replica
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError

@@ -9,7 +9,6 @@ from typing import Any
 
 from logs import SMALL, open_log
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.replication.fetch import FetchResult
@@ -18,6 +17,7 @@ from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_foll
 from ottla_broker.replication.following import Following, LeaderResponse
 from ottla_broker.replication.leading import Leading, ReplicaContext
 from ottla_broker.replication.replica import Replica
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.clock import Clock, ManualClock
 from ottla_core.cluster.image import Partition

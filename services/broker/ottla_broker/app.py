@@ -11,15 +11,14 @@ import uuid
 
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.config import BrokerConfig
-from ottla_broker.data_directory import DataDirectory
-from ottla_broker.disk_room import DiskRoom
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.wiring import KafkaSide, fetch_sessions
-from ottla_broker.maintenance import Maintenance
+from ottla_broker.maintenance.background_work import Maintenance
+from ottla_broker.maintenance.data_directory import DataDirectory
+from ottla_broker.maintenance.disk_room import DiskRoom
 from ottla_broker.membership.controlled_shutdown import ControlledShutdown
 from ottla_broker.membership.description import BrokerDescription
 from ottla_broker.membership.own_registration import OwnRegistration
@@ -29,13 +28,14 @@ from ottla_broker.membership.startup_readiness import StartupReadiness
 from ottla_broker.metrics import add_cleaner_metrics, add_metrics
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
+from ottla_broker.peers.registration_view import RegistrationView
 from ottla_broker.peers.transactions import TransactionVerifier
-from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.isr_changes import IsrChanges
 from ottla_broker.replication.replica_fetcher import Replication
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.service import BrokerService
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer

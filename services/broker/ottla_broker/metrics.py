@@ -13,7 +13,7 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import Replication
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replicas import Replicas
-from ottla_broker.topic_metrics import Traffic
+from ottla_broker.replication.topic_metrics import Traffic
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.telemetry import Metrics, Table
 

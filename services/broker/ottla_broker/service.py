@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
-from ottla_broker.active_producers import ActiveProducer, active_producers
 from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.machines.transactions import TransactionEnd
+from ottla_broker.partition_requests.active_producers import ActiveProducer, active_producers
+from ottla_broker.partition_requests.delete_records import delete_records
+from ottla_broker.partition_requests.record_import import import_records
+from ottla_broker.partition_requests.shard_append import append_to_shard
+from ottla_broker.partition_requests.transaction_markers import MarkersToWrite, check_markers, write_markers
 from ottla_broker.peers.advertised_addresses import Addresses
+from ottla_broker.peers.registration_view import RegistrationView
 from ottla_broker.peers.transactions import TransactionVerifier
-from ottla_broker.record_import import import_records
-from ottla_broker.registration_view import RegistrationView
-from ottla_broker.replication.delete_records import delete_records
 from ottla_broker.replication.fetch import (
     MAX_RESPONSE_BYTES,
     Consumers,
@@ -38,9 +40,7 @@ from ottla_broker.replication.leadership_confirmation import check_fence
 from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
-from ottla_broker.replication.shard_append import append_to_shard
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.transaction_markers import MarkersToWrite, check_markers, write_markers
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.cluster.producer_ids import ProducerIdManager

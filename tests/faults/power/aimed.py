@@ -28,8 +28,8 @@ from tests.faults.put_in_place import put_in_place
 import ottla
 from ottla.testing import Cluster
 from ottla_broker.compaction.cleaner import LogCleaner
-from ottla_broker.data_directory import DataDirectory
-from ottla_broker.maintenance import Maintenance
+from ottla_broker.maintenance.background_work import Maintenance
+from ottla_broker.maintenance.data_directory import DataDirectory
 from ottla_broker.replication.produce import ProducedTransaction, append
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import Replication

@@ -91,7 +91,7 @@ STORIES = (
     Story(
         "marker-without-a-time",
         "kafka-transactions describe-producers showed no time for a producer whose newest batch is a marker",
-        instead_of("ottla_broker.active_producers:active_producers", _without_markers_times),
+        instead_of("ottla_broker.partition_requests.active_producers:active_producers", _without_markers_times),
     ),
     Story(
         "transaction-that-never-began",

@@ -72,7 +72,7 @@ STORIES = (
         "lookups-take-the-readers-threads",
         "Lookups by time took the threads of cold fetches: 200 of them kept every consumer waiting for seconds",
         instead_of(
-            "ottla_broker.disk_threads:DiskThreads.look_up",
+            "ottla_broker.storage.disk_threads:DiskThreads.look_up",
             lambda original, self, call, *args, **kwargs: self.read(call, *args, **kwargs),
         ),
     ),
@@ -189,7 +189,7 @@ STORIES = (
         "one-log-ends-retention-for-all",
         "One partition whose retention failed kept all others from theirs",
         instead_of(
-            "ottla_broker.maintenance:Maintenance._tidy_one",
+            "ottla_broker.maintenance.background_work:Maintenance._tidy_one",
             lambda original, self, now_ms, replica: replica.tidy(now_ms),
         ),
     ),

@@ -21,11 +21,11 @@ from ottla_broker.compaction.candidate import Candidate
 from ottla_broker.compaction.job import CleanedGroup, CleaningResult
 from ottla_broker.compaction.settings import CleanerSettings, cleaner_settings
 from ottla_broker.compaction.worker import run_worker
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.offsets import RecoveryPoint
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage import swap
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import unknown_topic
@@ -14,6 +13,7 @@ from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replicas import Replicas
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer

@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from ottla_broker.machines.departure import leads_transferable
-from ottla_broker.registration_view import UNREGISTERED, RegistrationView
+from ottla_broker.peers.registration_view import UNREGISTERED, RegistrationView
 from ottla_broker.replication.replicas import Replicas
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import OttlaError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.membership.restored_metadata import OlderMetadata
-from ottla_broker.registration_view import RegistrationView
+from ottla_broker.peers.registration_view import RegistrationView
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import Incarnation
 from ottla_core.cluster.image import Broker, LastIncarnation

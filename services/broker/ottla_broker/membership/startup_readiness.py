@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.replication.replicas import Replicas
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import Incarnation
 

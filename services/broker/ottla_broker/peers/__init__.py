@@ -1,1 +1,1 @@
-"""The way to the other services of the cluster."""
+"""The way to the other services of the cluster, and how this broker identifies itself to them."""

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.offsets import ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.validator import check_appendable, check_imported
 from ottla_core.clock import Clock

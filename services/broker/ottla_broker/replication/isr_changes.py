@@ -12,7 +12,7 @@ import logging
 from typing import Final
 
 from ottla_broker.machines.partition import IsrProposal
-from ottla_broker.registration_view import RegistrationView
+from ottla_broker.peers.registration_view import RegistrationView
 from ottla_broker.replication.leading import Leading
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.guards import VerificationGuards
 from ottla_broker.machines.partition import IsrProposal, Leader, find_divergence
@@ -19,12 +18,13 @@ from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, Fetc
 from ottla_broker.replication.high_watermark_waiters import HighWatermarkWaiters
 from ottla_broker.replication.pending import PendingBytes
 from ottla_broker.replication.replica_offsets import ReplicaOffsets
+from ottla_broker.replication.topic_metrics import Traffic
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log import AppendResult
 from ottla_broker.storage.owned import OwnedBatches, append_owned, find_repeated
 from ottla_broker.storage.positioned import in_epoch
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.transactions.markers import append_marker, find_repeated_marker
-from ottla_broker.topic_metrics import Traffic
 from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError

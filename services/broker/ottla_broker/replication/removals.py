@@ -12,8 +12,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.replica import Replica
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.tasks import end_task

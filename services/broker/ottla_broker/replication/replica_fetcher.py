@@ -17,7 +17,7 @@ from typing import Any, Final
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.followed_leader import FollowedLeader, Named
 from ottla_broker.machines.offsets import HighWatermark
-from ottla_broker.registration_view import UNREGISTERED, RegistrationView
+from ottla_broker.peers.registration_view import UNREGISTERED, RegistrationView
 from ottla_broker.replication.following import Following, LeaderResponse
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas

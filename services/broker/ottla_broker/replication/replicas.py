@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.log_creation import LogCreation
 from ottla_broker.machines.departure import relied_upon
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.restored_metadata import is_older
@@ -28,11 +26,13 @@ from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import ReplicationSettings, replication_settings
 from ottla_broker.replication.ticks import Ticks
 from ottla_broker.replication.topic_config import log_config
+from ottla_broker.replication.topic_metrics import TopicTraffic
 from ottla_broker.storage.checkpoint import Followed
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig
+from ottla_broker.storage.log_creation import LogCreation
 from ottla_broker.storage.log_dir import LogDir, Strays
-from ottla_broker.topic_metrics import TopicTraffic
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic

@@ -26,9 +26,9 @@ from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult, SourceSegment
 from ottla_broker.compaction.room import Room
 from ottla_broker.compaction.worker import Take, run_worker
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.log_dir import LogDir

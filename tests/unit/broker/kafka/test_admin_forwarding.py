@@ -14,7 +14,6 @@ from images import image_of, topic_id, with_topic
 from kafka.protocol.metadata import MetadataRequest
 from waiting import until
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import auto_topics
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.forwarding import forward, limit_s
@@ -29,6 +28,7 @@ from ottla_broker.kafka.handlers import (
     describe_quorum,
     elect_leaders,
 )
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController
 from ottla_core.errors import ErrorCode, OttlaError

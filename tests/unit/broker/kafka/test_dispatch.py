@@ -15,7 +15,6 @@ from typing import Any, cast
 import pytest
 from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, dispatch, fetch_wire
 from ottla_broker.kafka.apis import APIS, Api
 from ottla_broker.kafka.backend import Backend
@@ -25,6 +24,7 @@ from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics

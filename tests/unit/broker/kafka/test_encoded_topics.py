@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import encoded_topics
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.encoded_topics import ENTRY_BYTES, EncodedTopics
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import metadata
 from ottla_broker.kafka.metadata_wire import Terms, write_partition
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Topic
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId

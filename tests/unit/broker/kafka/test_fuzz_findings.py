@@ -23,7 +23,6 @@ from kafka.protocol.metadata import MetadataRequest
 from kio.index import load_response_schema
 from kio_messages import read
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, fetch_sessions, fetch_wire
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.encoded_topics import EncodedTopics
@@ -34,6 +33,7 @@ from ottla_broker.kafka.forwarding import reported_fields
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata, produce
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.primitives import MAX_ELEMENTS, MAX_STRING_BYTES, MalformedError, Reader
 from ottla_proto import controller_pb2 as pb

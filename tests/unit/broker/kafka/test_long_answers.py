@@ -12,7 +12,6 @@ from images import image_of, with_topic
 from turns import turns_during
 
 from ottla_broker import service
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
     add_partitions_to_txn,
@@ -28,6 +27,7 @@ from ottla_broker.kafka.handlers import (
     sync_group,
     txn_offset_commit,
 )
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import Reader

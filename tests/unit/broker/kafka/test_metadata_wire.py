@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import metadata
 from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, ResourceConfigs, Topic
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import Reader

@@ -10,8 +10,8 @@ import pytest
 from logs import SMALL
 from waiting import until
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.membership.startup_readiness import StartupReadiness
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import Incarnation

@@ -13,7 +13,6 @@ from logs import open_log, values_batch
 from replicas import replica_context
 from waiting import until
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.machines.offsets import ReadLimit
 from ottla_broker.replication import replication_config
@@ -23,6 +22,7 @@ from ottla_broker.replication.follower_fetch import FollowerFetch, FollowerRespo
 from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError

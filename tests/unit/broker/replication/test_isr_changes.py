@@ -12,7 +12,7 @@ from replicas import PARTITION, Brokers
 from waiting import until
 
 from ottla_broker.machines.partition import IsrProposal
-from ottla_broker.registration_view import BrokerEpoch
+from ottla_broker.peers.registration_view import BrokerEpoch
 from ottla_broker.replication import isr_changes
 from ottla_broker.replication.isr_changes import IsrChanges
 from ottla_core.cluster.image import Partition

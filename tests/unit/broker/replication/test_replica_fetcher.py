@@ -18,7 +18,7 @@ from logs import SMALL, open_log, values_batch
 from replicas import PARTITION, Brokers
 from waiting import until
 
-from ottla_broker.registration_view import BrokerEpoch
+from ottla_broker.peers.registration_view import BrokerEpoch
 from ottla_broker.replication import replication_config
 from ottla_broker.replication.following import Following
 from ottla_broker.replication.replica import Replica

@@ -15,7 +15,6 @@ import pytest
 from logs import SMALL, values_batch
 from waiting import until
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.offsets import LogEndOffset
 from ottla_broker.replication import removals, replicas, ticks
@@ -23,6 +22,7 @@ from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage import checkpoint
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir

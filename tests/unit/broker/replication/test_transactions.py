@@ -19,10 +19,15 @@ from waiting import until
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.metrics import add_metrics
+from ottla_broker.partition_requests.transaction_markers import (
+    MOST_MARKERS,
+    MarkersToWrite,
+    check_markers,
+    write_markers,
+)
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch
 from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
-from ottla_broker.transaction_markers import MOST_MARKERS, MarkersToWrite, check_markers, write_markers
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import LATEST_TIMESTAMP, PartitionId

@@ -15,7 +15,7 @@ from ottla_broker.kafka.backend import Backend, leading_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import limit_s
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.replication.delete_records import delete_records
+from ottla_broker.partition_requests.delete_records import delete_records
 from ottla_broker.replication.produce import check_client_may_write
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import few_at_once

@@ -6,11 +6,11 @@ from typing import Final
 
 from kafka.protocol.admin import DescribeProducersResponse
 
-from ottla_broker.active_producers import ActiveProducer, active_producers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import text_of, unknown_topic
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.partition_requests.active_producers import ActiveProducer, active_producers
 from ottla_broker.replication.replica import Replica
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice, sliced

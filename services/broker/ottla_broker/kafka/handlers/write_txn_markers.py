@@ -16,7 +16,12 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message, has_more_elements
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.machines.transactions import TransactionEnd
-from ottla_broker.transaction_markers import MOST_MARKERS, MarkersToWrite, check_markers, write_markers
+from ottla_broker.partition_requests.transaction_markers import (
+    MOST_MARKERS,
+    MarkersToWrite,
+    check_markers,
+    write_markers,
+)
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka_formats.primitives import MalformedError

@@ -12,7 +12,7 @@ import pytest
 from logs import SMALL, values_batch
 from replicas import PARTITION, Brokers
 
-from ottla_broker.replication.delete_records import delete_records
+from ottla_broker.partition_requests.delete_records import delete_records
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition

@@ -20,7 +20,7 @@ from waiting import until
 from ottla_core.event_loop import watchdog
 from ottla_core.event_loop.watchdog import LIMIT_S, Watchdog
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 
 pytestmark = pytest.mark.long_turns
 

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.membership.own_registration import OwnRegistration
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.event_loop.tasks import end_task

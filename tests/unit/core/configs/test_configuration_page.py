@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tools import configuration
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_the_page_is_current() -> None:

@@ -11,8 +11,8 @@ import pytest
 from ottla_broker import metrics as metrics_module
 from ottla_broker.metrics import add_topic_tables
 from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.replication.topic_metrics import REMAINING, TopicTraffic
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.topic_metrics import REMAINING, TopicTraffic
 from ottla_core.telemetry import Metrics
 
 

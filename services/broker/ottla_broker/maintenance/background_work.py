@@ -9,9 +9,9 @@ from functools import partial
 from itertools import compress
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.errors import OttlaError

@@ -14,7 +14,7 @@ from ottla_broker.replication.replication_config import ReplicationSettings
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.configs.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 TABLES = ("config_table.py", "kafka_configs.py")
 ONLY_REFUSED = {"remote.storage.enable"}
 """Nobody reads it, for it can't be true."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir, NewLog

@@ -9,11 +9,11 @@ import pytest
 from logs import SMALL
 from waiting import until
 
-from ottla_broker import disk_room
-from ottla_broker.disk_room import DiskRoom
-from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.maintenance import disk_room
+from ottla_broker.maintenance.disk_room import DiskRoom
 from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock

@@ -14,10 +14,10 @@ from shards import FIRST, SECOND, fence_batch, keyed
 from waiting import until
 
 from ottla_broker.machines.offsets import LogEndOffset
+from ottla_broker.partition_requests.shard_append import append_to_shard, check_shard
 from ottla_broker.replication.fetch_purgatory import Sessions
 from ottla_broker.replication.leadership_confirmation import check_fence
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.shard_append import append_to_shard, check_shard
 from ottla_core.cluster.image import Partition
 from ottla_core.coordination.batches import seal_records
 from ottla_core.coordination.shard import Entry, TransactionProducer

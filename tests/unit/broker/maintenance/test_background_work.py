@@ -16,13 +16,13 @@ from logs import SMALL, fill
 from replicas import replica_context
 from waiting import until
 
-from ottla_broker import maintenance
 from ottla_broker.config import BrokerConfig
-from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.maintenance import Maintenance
+from ottla_broker.maintenance import background_work
+from ottla_broker.maintenance.background_work import Maintenance
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage import checkpoint
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
@@ -80,7 +80,7 @@ class Kept:
 
 @pytest.fixture
 async def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
-    monkeypatch.setattr(maintenance, "_TICK_S", 0.005)
+    monkeypatch.setattr(background_work, "_TICK_S", 0.005)
     kept = Kept(tmp_path / "data")
     await kept.maintenance.start()
     yield kept

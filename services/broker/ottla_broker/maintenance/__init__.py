@@ -1,0 +1,1 @@
+"""How a broker looks after its data directory: opened and closed with the process, kept in order, watched for room."""
