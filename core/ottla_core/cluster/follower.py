@@ -1,11 +1,19 @@
-"""Following metadata: a snapshot at revision R, then every change from R+1 on, in order (rules C5 and C9).
+"""A follower keeps a process's image of the cluster up with the store: a snapshot at revision R, then every change
+after R.
 
-The follower holds one immutable image and replaces it whole. Where the changes can't be complete any more (compaction,
-or a gap in `seq`, which every metadata transaction bumps) it takes a new snapshot; after a lost connection it watches
-on from where it was. While the store is away the last image stays, and its age shows in `staleness_s`.
+The watch of a store may lose changes without an error that names them: a compaction removes old revisions, and a
+connection may break. An image that lacks one change looks like any other, and its process would serve a deleted topic
+or follow a former leader for ever. So the follower proves completeness itself. Every transaction of a controller bumps
+the key `seq`. While `seq` goes up by one at each of its changes, nothing is missing. If it jumps, or if the store says
+that revisions are compacted, the follower takes a new snapshot. After a lost connection it watches on from the revision
+where it was, because nothing was skipped.
 
-A store that is older than the image was restored from a backup, or lost its data. To follow it would be to delete the
-logs of whatever it does not know, so the last image stays for good: only a new process begins with what is there.
+While the store is away the last image stays, and `staleness_s` shows its age. Serving by old metadata is safe: epochs
+and fences reject what is out of date.
+
+A store that is *older* than the image was restored from a backup, or lost its data. A process that followed it would
+delete the logs of every topic that the backup does not know. So the last image stays for good, and only a new process
+begins with what the store has.
 """
 
 from __future__ import annotations
@@ -56,8 +64,11 @@ class MetadataFollower:
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._image = ClusterImage(cluster_id)
-        self._complete = False  # whether the changes after the image's revision are all that is missing in it
-        self._older: ClusterImage | None = None  # what a store that went back had; nothing is followed from then on
+        # Whether the changes after the image's revision are all that it lacks. A broken connection leaves this true, so
+        # that thousands of processes do not all take snapshots when etcd restarts.
+        self._complete = False
+        # What a store that went back had. Nothing is followed from then on.
+        self._older: ClusterImage | None = None
         self._contact_at = -math.inf
         self._backoff = Backoff(first_s=0.1, most_s=2.0)
         self._listeners: list[Listener] = []
@@ -119,6 +130,8 @@ class MetadataFollower:
         Raises StoreUnavailableError, TimeoutError, and OttlaError as `wait_for` does.
         """
         until = self._clock.monotonic() + timeout
+        # Every transaction of a controller writes `seq`, so its mod_revision is that of the controller's newest change.
+        # This linearizable read is of one key, where a whole snapshot may have ten thousand partitions.
         written = await self._store.snapshot(keys.key_text(self._image.cluster_id, keys.SEQ), timeout=timeout)
         newest = max((entry.mod_revision for entry in written.entries), default=0)
         return await self.wait_for(newest, timeout=max(0.0, until - self._clock.monotonic()))
@@ -135,8 +148,11 @@ class MetadataFollower:
                 _log.info("taking a new snapshot of the metadata: %s", reason)
                 self._complete = False
             except StoreUnavailableError as away:
+                # Logged once for each outage, not at each try: `staleness_s` shows the rest.
                 if self._backoff.attempts == 0:
                     _log.warning("the metadata store is unavailable, retrying: %s", away)
+            # The store holds what this release can't read, or it went back. Waiting callers hear of it now, since
+            # waiting longer would not help them.
             except OttlaError as error:
                 _log.error("can't follow the metadata; keeping the last image: %s", error)
                 self._complete = False
@@ -144,18 +160,25 @@ class MetadataFollower:
             except Exception:
                 _log.exception("following the metadata failed; taking a new snapshot")
                 self._complete = False
+            # This pause also follows a lost connection, so a store that accepts watches and breaks them at once is not
+            # hammered.
             await self._sleep(self._backoff.next())
 
     async def _load(self) -> None:
         snapshot = await self._store.snapshot(self._prefix, timeout=SNAPSHOT_TIMEOUT_S)
         empty = ClusterImage(self._image.cluster_id)
+        # Decoding ten thousand keys takes long. It goes in slices, so that leases are renewed and requests served
+        # meanwhile.
         changes = await sliced(self._change, [Event(entry) for entry in snapshot.entries])
         image = empty.with_changes(filter(None, changes), snapshot.revision)
+        # Either may betray an older store: the revision of a restored etcd may have passed the old one, while its `seq`
+        # has not.
         if image.revision < self._image.revision or image.seq < self._image.seq:
             self._older = image
         self._check_not_older()
         self._complete = True
         self._contact()
+        # What happened between the last image and this one is unknown, so listeners have to look at every partition.
         self._replace(replace(image, changed_partitions=None, topics_revision=image.revision))
 
     def _check_not_older(self) -> None:
@@ -170,8 +193,11 @@ class MetadataFollower:
 
     async def _follow(self) -> None:
         """Apply batch after batch; ends only by an error, as the store's watch does."""
+        # From the revision after the image's own: that one is contained already, and etcd would send it again.
         async with aclosing(self._store.watch(self._prefix, from_revision=self._image.revision + 1)) as batches:
             async for batch in batches:
+                # The contact is noted after the batch is applied: a staleness of zero promises that the image has what
+                # the store sent.
                 self._apply(batch)
                 self._contact()
 
@@ -184,6 +210,8 @@ class MetadataFollower:
 
     def _change(self, event: Event) -> Change | None:
         """Return the change; None for a kind of key that this release does not know: a later one may have others."""
+        # A newer release may write kinds of keys that this one does not know. They are skipped, so that a rolling
+        # upgrade works.
         key = keys.parse_key(self._image.cluster_id, event.entry.key)
         return None if key is None else Change(key, None if event.deleted else decode(key, event.entry))
 
@@ -198,6 +226,7 @@ class MetadataFollower:
                 listener(old, image)
             except Exception:  # one listener's bug must not keep the image from the others
                 _log.exception("a listener failed to process the metadata of revision %d", image.revision)
+        # Waiters come after the listeners, so a caller that waited for a revision finds it applied in this process.
         for future, reached in self._pending.items():
             try:
                 if not future.done() and reached(image):

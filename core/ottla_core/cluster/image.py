@@ -1,7 +1,15 @@
-"""The cluster's state as one immutable value, and how a change of one key makes the next one.
+"""The cluster's state is one immutable value, and a change of one key makes the next one.
 
-Every follower of metadata holds a `ClusterImage` and replaces it whole, in revision order (rule C9): code that took
-an image out of a variable sees one revision of the cluster, whatever happens meanwhile. Pure: no clock, no IO.
+Every process decides by metadata that changes while it decides. If it read topics, partitions and brokers one by one,
+it would combine states that never existed together. So each follower of metadata holds one `ClusterImage`, which is one
+whole revision of the cluster (I9). A change never alters an image. It makes the next image, and the follower replaces
+its variable. Code that took an image out of the variable sees one revision for as long as it keeps it.
+
+A new image shares all mappings that did not change with the image before. So a change costs what it changes, not what
+the cluster holds, and `new.configs is not old.configs` is a cheap and exact test for a change.
+
+This module is pure: it has no clock and no IO. It assumes that changes arrive in revision order and without gaps.
+`cluster.follower` sees to that.
 """
 
 from __future__ import annotations
@@ -39,8 +47,12 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class LastIncarnation:
-    """The newest incarnation of a broker that ever registered. It outlives the registration, and is written together
-    with it; `epoch` is the key's mod_revision, so that of the registration."""
+    """The newest incarnation of a broker that ever registered.
+
+    It outlives the registration, so a broker that starts on an old copy of its volume is recognized. It is written in
+    the same transaction as the registration, so `epoch`, the key's mod_revision, is also the epoch of that
+    registration.
+    """
 
     incarnation: str
     directory_id: str
@@ -49,7 +61,11 @@ class LastIncarnation:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """How often the metadata was restored from a backup. What is older proves nothing about the logs (rule C18)."""
+    """How often the metadata was restored from a backup.
+
+    What an older count says of a partition proves nothing about its log, because the log may have gone on since the
+    backup.
+    """
 
     count: int = 0
     mod_revision: int = 0
@@ -79,7 +95,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """The elected instance. `epoch` is its key's create_revision: the fence of every write (rule C1)."""
+    """The elected instance. `epoch` is its key's create_revision, which every write of metadata compares (I7)."""
 
     id: int
     address: str
@@ -97,13 +113,13 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The replicas of a partition. `leader_epoch` counts leaders, `partition_epoch` every change of this value
-    (KIP-497).
+    """The state of one partition. `leader_epoch` counts leaders, `partition_epoch` counts every change (KIP-497).
 
-    `elr` are the eligible leader replicas: out of the ISR, and with all that is committed, for they left while the ISR
-    was below min.insync.replicas, when nothing is (rule 8). `last_known_elr` were in the ISR or the ELR since then, and
-    may have lost something (KIP-966). `directories` has the id of the directory in which a member of these three has
-    its replica: another directory under the same broker id is another, empty replica.
+    `elr` holds the eligible leader replicas. They left the ISR while it was below min.insync.replicas, when nothing is
+    committed (rule 8), so they still have every committed record. `last_known_elr` holds replicas that were in the ISR
+    or the ELR since then, and may have lost something (KIP-966). `directories` has, for each member of these three, the
+    id of the directory that holds its replica: another directory under the same broker id holds another, empty replica
+    (I27).
     """
 
     replicas: tuple[int, ...]
@@ -175,12 +191,16 @@ class ClusterImage:
     """For each topic, the revision of its last change or of its partitions'; in a snapshot, the snapshot's revision."""
     topics_revision: int = field(default=0, compare=False, repr=False)
     """The revision at which any topic last changed or was deleted; in a snapshot, the snapshot's revision."""
+    # These three say what changed, not what the cluster is. So two images of one state are equal whatever led to them.
     changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
     """All that may differ from the image before, in themselves or in their topic; None where that is not known."""
     is_behind: bool = field(init=False)
     """Whether a broker's data is newer than this, and no restoration that was counted explains it (rule C18)."""
 
     def __post_init__(self) -> None:
+        # A restoration that was counted after a broker reported that it is ahead explains the report. Until one is
+        # counted, the store may be older than the logs, and nothing may be elected by it. The value is computed once
+        # here, because elections ask for it for each partition.
         ahead = (b.ahead_of for b in self.brokers.values() if b.ahead_of is not None)
         object.__setattr__(self, "is_behind", max(ahead, default=-1) >= self.restored.mod_revision)
 
@@ -202,6 +222,9 @@ class ClusterImage:
         """The coordinator that owns the shard, as long as it is registered in the incarnation that was given it."""
         owned = self.shards.get((kind, shard))
         owner = None if owned is None else self.coordinators.get((kind, owned.owner))
+        # A restarted coordinator has the same id and another epoch. It does not own what its former incarnation owned:
+        # the shard has to be given to it in a higher shard epoch first, or late appends of the former one would pass
+        # for its own.
         return owner if owner is not None and owned is not None and owner.epoch == owned.incarnation else None
 
     def shard_of(self, kind: str, key: str) -> int | None:
@@ -227,8 +250,12 @@ class ClusterImage:
         draft: dict[str, Any] = {}
         changed: set[PartitionId] = set()
         for change in changes:
+            # The partitions are collected from the image before the change, because a deleted topic is known there
+            # alone.
             changed.update(_partitions_of(self, change))
             _apply(self, draft, change)
+        # A topic that this revision deleted loses its entry, or the mapping would grow with every topic that ever
+        # existed (I38).
         for topic_id in {partition_id.topic_id for partition_id in changed}:
             exists = topic_id in draft.get("topic_names", self.topic_names)
             _set(self, draft, "topic_revisions", topic_id, revision if exists else None)
@@ -257,7 +284,11 @@ _EMPTY: Final = {
 
 
 def _partitions_of(image: ClusterImage, change: Change) -> Iterable[PartitionId]:
-    """A name may go from one topic to another."""
+    """Return the partitions that a change is about.
+
+    Both the topic that had the name and the topic that has it now count: a topic may be deleted and created again
+    within the changes of one batch, and its name then passes to another topic id.
+    """
     kind, *identity = change.key
     if kind == "partition":
         return (identity[0],)

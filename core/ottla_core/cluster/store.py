@@ -1,7 +1,16 @@
 """What ottla needs of a metadata store, and no more: etcd's snapshot, transaction, watch and lease.
 
-`etcd.EtcdStore` is the real one and `memory.MemoryStore` its twin with the same revisions and the same compare
-semantics; one suite (tests/system/test_meta_store.py) examines both. Keys are text, values bytes.
+Coordination needs four guarantees. A *snapshot* is linearizable and of one revision, so a process knows where to go on
+from. A *transaction* compares revisions and writes all or nothing, so a decision that relied on something old writes
+nothing. A *watch* brings every later change in order, or says that it can't. A *lease* removes the keys of a process
+that died, so the death of a process is an ordinary change of metadata.
+
+A call may fail after the store has carried it out. A writer has to handle that third outcome, and `indefinite` says
+when it is possible.
+
+`etcd.EtcdStore` is the real store. `memory.MemoryStore` is its twin with the same revisions and the same comparisons.
+One suite (tests/system/test_meta_store.py) examines both, so tests may rely on the twin. Keys are text, values are
+bytes.
 """
 
 from __future__ import annotations
@@ -10,8 +19,11 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-MAX_TXN_OPS: Final = 128  # etcd's --max-txn-ops: the longest of compares and operations (rule C3)
-MAX_TXN_BYTES: Final = 1_500_000  # keys and values; the rest up to etcd's 1.5 MiB is for their framing
+# etcd's --max-txn-ops, which bounds the longest of the lists of compares and operations. etcd rejects a larger
+# transaction at any moment of the cluster's life, so a decision has to be divided before it is sent.
+MAX_TXN_OPS: Final = 128
+# This counts keys and values. The rest, up to etcd's limit of 1.5 MiB for a request, is for their framing.
+MAX_TXN_BYTES: Final = 1_500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +45,11 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """True while the key's revision is exactly this one; 0 means that the key does not exist."""
+    """A condition: the key's revision is exactly this one. 0 means that the key does not exist.
+
+    The create_revision changes when a key is deleted and created again: it tells incarnations apart. The mod_revision
+    changes with every write: it tells whether anything happened since the caller looked.
+    """
 
     key: str
     create_revision: int | None = None
@@ -62,7 +78,8 @@ class TxnResult:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A put, or a deletion where `entry.value` is empty and `deleted` is set; `mod_revision` is then the deletion's."""
+    """A put, or a deletion if `deleted` is set. `entry.value` is then empty, and `mod_revision` is that of the
+    deletion."""
 
     entry: KeyValue
     deleted: bool = False
@@ -70,14 +87,22 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """All events of one or more complete revisions, in order; without events it only shows that time passes."""
+    """All events of one or more complete revisions, in order.
+
+    A batch never ends within a revision, or an image made from it would show half a transaction (I9). A batch without
+    events only shows that the store is still there.
+    """
 
     revision: int
     events: tuple[Event, ...]
 
 
 class StoreUnavailableError(Exception):
-    """The store did not answer. `indefinite` says that a write may have happened: read back, never assume (rule C4)."""
+    """The store did not respond. `indefinite` says that a write may have happened.
+
+    A caller must then read back what became of the write. If it took the write for failed, it might decide and write
+    it a second time.
+    """
 
     def __init__(self, message: str, *, indefinite: bool) -> None:
         super().__init__(message)
@@ -93,7 +118,12 @@ class LeaseLostError(Exception):
 
 
 def check_txn(compares: Sequence[Compare], ops: Sequence[Put | Delete]) -> None:
-    """Raise ValueError for what etcd would reject: too many operations, too many bytes, a key twice (rule C3)."""
+    """Raise ValueError for what etcd would reject: too many operations, too many bytes, or a key twice.
+
+    The twin has no such limits by itself. The check runs in both stores, so that a test finds a transaction that is too
+    large before etcd does.
+    """
+    # One `Compare` with both revisions is two of etcd's compares.
     conditions = sum((c.create_revision is not None) + (c.mod_revision is not None) for c in compares)
     if max(conditions, len(ops)) > MAX_TXN_OPS:
         raise ValueError(
@@ -117,19 +147,20 @@ class MetaStore(Protocol):
         ...
 
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
-        """Do all `ops` if every compare is true, else nothing.
+        """Carry out all `ops` if every compare is true, else nothing.
 
-        Raises ValueError as `check_txn` does, and LeaseLostError where a put names a lease that is gone: either way
-        nothing was done. After an indefinite StoreUnavailableError it may have been done (rule C4).
+        Raises ValueError as `check_txn` does, and LeaseLostError if a put names a lease that is gone: in both cases
+        nothing was done. After an indefinite StoreUnavailableError the transaction may have been carried out.
         """
         ...
 
     def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
-        """Every event under `prefix` from that revision (at least 1) on, in order, without a gap.
+        """Yield every event under `prefix` from that revision (at least 1) on, in order, without a gap.
 
-        Ends only by an error: CompactedError, or StoreUnavailableError where the connection broke; followers
-        then watches again from the revision after the last one it saw. A batch without events comes every few seconds
-        and says no more than that the store is there. Close the generator (`contextlib.aclosing`) to end the watch.
+        The watch ends only by an error. CompactedError means that the changes can't be had any more.
+        StoreUnavailableError means that the connection broke; followers then watch again from the revision after the
+        last one they saw. A batch without events comes every few seconds and says only that the store is there. Close
+        the generator (`contextlib.aclosing`) to end the watch.
         """
         ...
 

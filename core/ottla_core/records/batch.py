@@ -1,11 +1,20 @@
-"""The header of a record batch (magic 2), read and patched in place: all that a broker needs of a batch.
+"""The header of a record batch (magic 2) is read and patched in place: it holds all that a broker needs of a batch.
 
     0  baseOffset int64           | 21 attributes int16      | 43 producerId int64
     8  batchLength int32          | 23 lastOffsetDelta int32 | 51 producerEpoch int16
     12 partitionLeaderEpoch int32 | 27 baseTimestamp int64   | 53 baseSequence int32
     16 magic int8, 17 crc uint32  | 35 maxTimestamp int64    | 57 recordCount int32, 61 records
 
-The CRC-32C covers everything from the attributes on, so base offset and leader epoch can be set without touching it.
+A broker that decoded records would be slow: a header is 61 bytes, its records are thousands. So a broker checks and
+patches headers, and a record's bytes pass from the producer to the segment file and to the consumer unchanged (I4).
+
+The CRC-32C covers everything from the attributes on. What only the leader knows, the base offset and its leader epoch,
+lies before that and can be set without touching the CRC (rule 1). So the CRC that the producer computed protects the
+records until the consumer has them. Whatever changes behind byte 21 (LogAppendTime, compaction) computes it again.
+
+A header's numbers are claims of whoever sent them. `check_batch` compares them with each other and with the bytes
+before an offset is given. Functions that say that they check nothing are for bytes that were checked before.
+
 Source: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
 """
 
@@ -38,7 +47,8 @@ ANY_OFFSET: Final = 2**63 - 1
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qii")  # base offset, length, leader epoch
-_SPAN: Final = struct.Struct(">qi11xi")  # base offset, length, last offset delta
+# Base offset, length and last offset delta, and nothing else: `whole_batches` runs for every batch of every fetch.
+_SPAN: Final = struct.Struct(">qi11xi")
 _TIMESTAMP: Final = struct.Struct(">q")
 _MAX_TIMESTAMP_OFFSET: Final = 35
 
@@ -95,7 +105,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 def read_header(data: Buffer, at: int = 0) -> BatchHeader:
-    """The header at `at`. Raises CORRUPT_MESSAGE where fewer than 61 bytes are left; checks nothing else."""
+    """Return the header at `at`. Raises CORRUPT_MESSAGE if fewer than 61 bytes are left, and checks nothing else."""
     try:
         return BatchHeader._make(_HEADER.unpack_from(data, at))
     except struct.error:
@@ -103,18 +113,19 @@ def read_header(data: Buffer, at: int = 0) -> BatchHeader:
 
 
 def max_timestamp(batch: Buffer) -> int:
-    """The largest timestamp of the first batch in `batch`, which was checked before; -1 where its records have none."""
+    """Return the largest timestamp of the first batch in `batch`, which was checked before; -1 if its records have
+    none."""
     largest_ms: int = _TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_OFFSET)[0]
     return largest_ms
 
 
 def write_header(header: BatchHeader) -> bytes:
-    """The 61 bytes of `header`, its CRC as given."""
+    """Return the 61 bytes of `header`, with the CRC that it has."""
     return _HEADER.pack(*header)
 
 
 def framed(header: BatchHeader, payload: Buffer) -> bytes:
-    """The batch of `header` around its records, compressed by its codec; length and CRC are theirs."""
+    """Return the batch of `header` around its compressed records, `payload`; length and CRC are computed."""
     head = write_header(header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload)))
     crc = extend_crc(extend_crc(0, head[ATTRIBUTES_OFFSET:]), payload)
     return b"".join((head[:CRC_OFFSET], struct.pack(">I", crc), head[ATTRIBUTES_OFFSET:], payload))
@@ -122,6 +133,7 @@ def framed(header: BatchHeader, payload: Buffer) -> bytes:
 
 def of_no_producer(header: BatchHeader, batch: Buffer) -> bytes:
     """Return the batch at its offsets, without a producer or a transaction: those are valid in one cluster only."""
+    # The batch is correct as it is, so its bytes and its CRC are kept.
     if header.producer_id == NO_PRODUCER_ID:
         return bytes(batch)
     attributes = header.attributes & ~TRANSACTIONAL
@@ -130,22 +142,28 @@ def of_no_producer(header: BatchHeader, batch: Buffer) -> bytes:
 
 
 def placed_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes as the leader writes them: its offset, the old length, its epoch (rule 1)."""
+    """Return the first 16 bytes as the leader writes them: its base offset, the unchanged length, and its leader epoch
+    (rule 1)."""
     return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)
 
 
 def body_crc(batch: Buffer) -> int:
-    """CRC-32C of one whole batch from the attributes on."""
+    """Return the CRC-32C of one whole batch, from the attributes on."""
     return int(google_crc32c.value(bytes(memoryview(batch)[ATTRIBUTES_OFFSET:])))
 
 
 def extend_crc(crc: int, data: Buffer) -> int:
-    """The CRC-32C of what `crc` covers (0: nothing) and `data` after it: for a batch that comes in pieces."""
+    """Return the CRC-32C of the bytes that `crc` covers followed by `data`, for a batch that comes in pieces. 0 covers
+    nothing."""
     return int(google_crc32c.extend(crc, bytes(data)))
 
 
 def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
-    """The batch with the broker's time as every record's timestamp: attribute bit, maxTimestamp, CRC (rule 65)."""
+    """Return the batch with the broker's time as every record's timestamp (rule 65: LogAppendTime rewrites attributes,
+    maxTimestamp and CRC).
+
+    The records keep their own bytes. A reader that sees the attribute bit takes maxTimestamp for each of them.
+    """
     draft = bytearray(batch)
     attributes = read_header(batch).attributes | LOG_APPEND_TIME
     struct.pack_into(">h", draft, ATTRIBUTES_OFFSET, attributes)
@@ -155,10 +173,11 @@ def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
 
 
 def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
-    """The header at `at` of a batch that a producer sent, after all checks that need no records (rule 64).
+    """Return the header at `at` of a batch that a producer sent, after all checks that need no records.
 
-    Sizes, magic, codec, count against offset delta, CRC. `max_bytes` bounds one batch (message.max.bytes, rule 65).
-    Raises CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE or MESSAGE_TOO_LARGE.
+    These are sizes, magic, codec, the count against the offset delta, and the CRC (rule 64: headers are always
+    checked). `max_bytes` bounds one batch after compression (rule 65, message.max.bytes). Raises CORRUPT_MESSAGE,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE or MESSAGE_TOO_LARGE.
     """
     header = read_header(data, at)
     _check_format(header)
@@ -168,6 +187,8 @@ def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
             f"a batch of {header.size_bytes} bytes is larger than the limit of {max_bytes}",
             hint="send smaller batches or raise the topic's max.message.bytes",
         )
+    # The delta decides how many offsets the batch takes. A batch of 69 bytes that claims 2³¹ records would use up the
+    # offsets of a segment.
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
     _check_bytes(data, at, header)
@@ -175,10 +196,11 @@ def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
 
 
 def check_stored(data: Buffer, at: int = 0) -> BatchHeader:
-    """The header at `at` of a batch that lies in a log, after the same checks less the producer's promises.
+    """Return the header at `at` of a batch that lies in a log, after the checks that hold for stored batches.
 
-    Compaction leaves gaps between offsets and batches without a record, and replicas take any size (rules 62, 65).
-    Raises CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT or UNSUPPORTED_COMPRESSION_TYPE.
+    Compaction leaves gaps between offsets, and batches without a record (rule 62). Replicas take any size, because
+    their leader has acknowledged the batch already (rule 65). Raises CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT or
+    UNSUPPORTED_COMPRESSION_TYPE.
     """
     header = read_header(data, at)
     check_form(header)
@@ -187,7 +209,7 @@ def check_stored(data: Buffer, at: int = 0) -> BatchHeader:
 
 
 def check_form(header: BatchHeader) -> None:
-    """The part of `check_stored` that needs no more than the header."""
+    """Check the header alone, as far as `check_stored` does that."""
     _check_format(header)
     if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
         raise corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
@@ -198,6 +220,8 @@ def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     at, end = 0, len(data)
     while end - at >= HEADER_SIZE:
         header = read_header(data, at)
+        # A length of zero or less would not advance, and the loop would never end. A batch that is cut off is normal: a
+        # broker fills a response with bytes up to its limit.
         if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or at + header.size_bytes > end:
             return
         yield at, header
@@ -205,21 +229,23 @@ def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def at_offsets(headers: Iterable[BatchHeader], base_offset: int) -> Iterator[BatchHeader]:
-    """The headers of batches as they are once these lie one behind the other, from `base_offset` on."""
+    """Yield the headers of batches as they are once the batches follow one another from `base_offset` on."""
     for header in headers:
         yield header._replace(base_offset=base_offset)
         base_offset += header.last_offset_delta + 1
 
 
 def headers_at(data: Buffer, base_offset: int) -> list[BatchHeader]:
-    """Like `at_offsets`, for whole batches. Raises CORRUPT_MESSAGE."""
+    """Return the headers of whole batches like `at_offsets`. Raises CORRUPT_MESSAGE."""
     return list(at_offsets((header for _, header in iter_headers(data)), base_offset))
 
 
 def whole_batches(data: Buffer, limit_offset: int) -> tuple[int, int]:
-    """(bytes, next offset) of the leading whole batches that end at or below `limit_offset`; (0, -1) without any.
+    """Return (bytes, next offset) of the leading whole batches that end at or below `limit_offset`; (0, -1) if there
+    are none.
 
-    For data that the log has checked already: it reads three fields of each header and nothing else.
+    It reads three fields of each header and nothing else, so the data must have been checked by the log. It keeps a
+    consumer below the high watermark (I5): a batch that only begins below the limit is left out.
     """
     at, next_offset, end = 0, -1, len(data)
     while end - at >= HEADER_SIZE:
@@ -232,7 +258,7 @@ def whole_batches(data: Buffer, limit_offset: int) -> tuple[int, int]:
 
 
 def corrupt(reason: str) -> OttlaError:
-    """The error for bytes that are not what they say, to be raised by the caller."""
+    """Return the error for bytes that are not what they claim to be. The caller raises it."""
     return OttlaError(
         ErrorCode.CORRUPT_MESSAGE,
         reason,
@@ -256,8 +282,10 @@ def _check_format(header: BatchHeader) -> None:
 
 
 def _check_bytes(data: Buffer, at: int, header: BatchHeader) -> None:
+    # The length is checked first: the CRC is computed over as many bytes as it claims.
     if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or at + header.size_bytes > len(data):
         raise corrupt(f"a batch says it is {header.size_bytes} bytes long where {len(data) - at} are left")
+    # A request mostly holds one batch, whose bytes need no view.
     whole = data if at == 0 and header.size_bytes == len(data) else memoryview(data)[at : at + header.size_bytes]
     if (crc := body_crc(whole)) != header.crc:
         raise corrupt(f"the CRC of a batch is {crc:#010x} but its header says {header.crc:#010x}")

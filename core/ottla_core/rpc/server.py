@@ -1,8 +1,15 @@
-"""The generic gRPC server: serves any object whose async methods are a contract's RPCs in snake_case.
+"""The generic gRPC server serves any object whose async methods are a contract's RPCs in snake_case.
 
-Deadlines, the authorize hook, error mapping and metrics happen here, once, for every service. What a method raises as
-OttlaError goes out in band, in the response's `error`; anything else is a bug: it is logged with an id that the caller
-sees, and nothing of it crosses the wire.
+Each service would otherwise repeat deadlines, authorization, error mapping, metrics and memory bounds, and each would
+forget one of them somewhere. So they exist once, here, and a service is a plain object that a test may call without a
+network. The server compares object, contract and proto when it is built: a method that is missing is found before the
+first call.
+
+Errors travel in band. An OttlaError that a method raises becomes the response's `error`, because a gRPC status has no
+room for a code of Kafka's, a hint and results of other partitions. Anything else that a method raises is a bug: it is
+logged under an id that the caller sees, and nothing of it crosses the wire.
+
+Every call has a deadline (I12), and what open calls hold is bounded in bytes (I13, modules `calls` and `budget`).
 """
 
 from __future__ import annotations
@@ -35,7 +42,8 @@ RpcHandler = Callable[[Any, RequestContext], Awaitable[Any]]
 
 
 Around = Callable[[Method[Any, Any], RpcHandler], RpcHandler]
-"""Wraps every method that is served; how `ottla.testing` brings its faults in. Must await the answer, or raise."""
+"""Wraps every method that is served. `ottla.testing` injects its faults this way. It must await the response, or
+raise."""
 
 
 def as_it_is(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:
@@ -61,12 +69,14 @@ class Endpoint:
         )
 
     async def call(self, request: Message, context: RequestContext) -> Message | None:
-        """The response, with `error` set where the method raised OttlaError; None where nothing is to be answered."""
+        """Return the response, with `error` set if the method raised OttlaError; None if the call gets no response."""
         began_at = time.perf_counter()
         try:
             self._authorize(context, self.method.operation, self.method.service)
             responding = self._handler(request, context)
-            del request  # the method alone has it now, and may let it go
+            # The method alone holds the request now, and may drop it while it waits. With a reference here, a produce
+            # that waits for acks=all would keep 16 MiB of records that are in the log already.
+            del request
             response: Message | None = await responding
         except OttlaError as error:
             self._errors.value += 1
@@ -82,8 +92,8 @@ class Endpoint:
 class RpcServer:
     """A component: `start` binds and serves, `stop` drains. Add services before the start.
 
-    `ready` answers None, or why the service is not ready, to the health service's `ottla.ready`.
-    `on_drain` is called when the drain begins: no frame starts any more, and delayed responses may leave now.
+    `ready` returns None, or the reason why the service is not ready, for the health service's `ottla.ready`. `on_drain`
+    is called when the drain begins: no frame starts any more, and delayed responses may leave now.
     """
 
     def __init__(
@@ -121,6 +131,7 @@ class RpcServer:
         except RuntimeError:
             self.port = 0
         if self.port == 0:
+            # gRPC raises for a port that is taken, or returns 0, depending on its version and on the address.
             raise PortInUseError(self._host, self._requested_port)
         await self._server.start()
 
@@ -130,6 +141,9 @@ class RpcServer:
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Reject new calls, let open frames and calls end for `grace_s`, then abort them."""
+        # The order matters. First no stream takes another frame. Then delayed fetches respond, which completes the
+        # produces that wait for them. Then load balancers are told, and only then does gRPC wait for calls that are
+        # still open.
         self._draining.set()
         self._on_drain()
         await self._health.enter_graceful_shutdown()
@@ -138,6 +152,8 @@ class RpcServer:
     def _endpoints(self, contract: type, service: object) -> list[Endpoint]:
         methods = {m.name: m for m in vars(contract).values() if isinstance(m, Method)}
         described = {m.name for m in contract.SERVICE.methods}  # type: ignore[attr-defined]  # every contract has one
+        # The generated proto and the typed contracts are two files. A method in only one of them would have no types,
+        # or would not be served.
         if methods.keys() != described:
             raise ContractError(
                 f"{contract.__name__}: contracts.py and the proto differ in {methods.keys() ^ described}"
@@ -145,6 +161,8 @@ class RpcServer:
         missing = [n for n in methods if not asyncio.iscoroutinefunction(getattr(service, snake_case(n), None))]
         if missing:
             raise ContractError(f"{type(service).__name__} lacks async methods for {', '.join(missing)}")
+        # The faults of a test go around the method but within the endpoint, so an injected error is counted and mapped
+        # like a real one.
         handlers = {n: self._around(m, getattr(service, snake_case(n))) for n, m in methods.items()}
         return [Endpoint(m, handlers[n], self._authorize, self._metrics) for n, m in methods.items()]
 
@@ -165,6 +183,8 @@ class RpcServer:
 
             return grpc.stream_stream_rpc_method_handler(stream)
 
+        # The request arrives as bytes, so that its size is known before it is decoded: `calls` rejects what has no
+        # room.
         async def unary(data: bytes, context: Any) -> bytes:
             try:
                 with self._calls.counted(data, context.peer()) as call:
@@ -208,15 +228,19 @@ def _context_of(context: Any) -> RequestContext:
 
 async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any, call: OpenCall) -> bytes:
     context = _context_of(grpc_context)
+    # Without a deadline a call to a server that hangs would wait for ever (I12). The server can't choose one for the
+    # client, because it does not know how long the client waits.
     if grpc_context.time_remaining() is None:
         await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a unary call needs a deadline")
     try:
         request = endpoint.method.request.FromString(data)
         response = await endpoint.call(request, context)
         assert response is not None, f"{endpoint.method.name} has no response"
+        # The response counts until gRPC has taken it, beside the request.
         return call.holding(response.SerializeToString())
     except DecodeError:
         await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is not a {endpoint.method.name} request")
+    # A method that could only end a stream was called without one.
     except EndStreamError as end:
         await grpc_context.abort(grpc.StatusCode.UNAVAILABLE, str(end))
     except Exception as error:

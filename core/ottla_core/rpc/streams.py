@@ -1,9 +1,19 @@
-"""Serving a framed stream: many calls over one gRPC stream, answered in any order.
+"""A framed stream carries many calls over one gRPC stream, and responds to them in any order.
 
-Every frame runs as its own task, started in arrival order: whatever a method does before its first await happens in
-the order of the frames, which is how produce keeps a partition's order (docs/invariants.md). Reading stops where the
-stream or all streams of the method hold too much (`budget`), and a client that does not take its answers is cut off.
-A frame that the contract calls silent is never answered: where it fails, the stream ends (rule 66).
+A unary call per produce or fetch would cost gRPC's setup each time, and would lose the order in which a client sent. So
+a method that is called often has a stream, each of whose frames is one call with a correlation id and a timeout.
+
+*Order.* Every frame runs as its own task, and the one reader creates the tasks in arrival order. asyncio starts tasks
+in the order of their creation. So whatever a method does before its first await happens in the order of the frames
+(I2). Produce relies on it: it appends before it awaits, and so keeps a partition's order (I1). Responses need no order,
+because a slow acks=all must not delay the responses behind it.
+
+*Bounds.* The stream is not read while its frames, or those of all streams of the method, hold too much (I13, module
+`budget`). TCP then slows the client down. A client that does not take its responses would hold that memory for ever, so
+its connection is cut after `WRITE_LIMIT_S`.
+
+*Silence.* A frame that the contract calls silent (a produce with acks=0) never gets a response. If it fails, the stream
+ends, which is the only way to tell the client (rule 66).
 """
 
 from __future__ import annotations
@@ -29,9 +39,10 @@ from ottla_proto.contracts import Method
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 MAX_OPEN_STREAMS: Final = 5_000
-"""For one method. Even an idle stream costs memory, and each may exceed the budget by one frame."""
+"""The most streams of one method. Even an idle stream costs memory, and each may exceed the budget by one frame."""
 WRITE_LIMIT_S: Final = 30.0
 """How long a client may take to read one response: Kafka's request.timeout.ms, after which it has given up."""
+# gRPC notices a connection that was shut down within this time, and cancels `serve`.
 _SHUT_DOWN_LIMIT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -47,11 +58,11 @@ class Called(Protocol):
 
 
 class EndStreamError(Exception):
-    """A method raises it where the only possible answer is to end the stream."""
+    """The only possible response is to end the stream. Methods raise it."""
 
 
 class Streams:
-    """The streams of one method on one server: their number is bounded, and what they hold together."""
+    """The streams of one method on one server. Their number and the memory that they hold together are bounded."""
 
     def __init__(self, endpoint: Called, draining: asyncio.Event) -> None:
         self.open = 0
@@ -60,7 +71,8 @@ class Streams:
         self._draining = draining
 
     async def serve(self, grpc_context: Any, context: RequestContext) -> None:
-        """Serve until the client ends the stream or goes, or until `draining`: then open frames are answered first."""
+        """Serve until the client ends the stream or goes, or until `draining` is set: then open frames get their
+        responses first."""
         if self.open >= MAX_OPEN_STREAMS:
             message = f"{self.open} streams are open for {self._endpoint.method.name}, and this server takes no more"
             await grpc_context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
@@ -87,7 +99,8 @@ class _ServedStream:
         self._types = frame_types(endpoint.method)
         self._budget = StreamBudget(budget)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._writing = asyncio.Lock()  # gRPC takes one write at a time, its status included
+        # gRPC takes one write at a time, and the status that ends a stream counts as one.
+        self._writing = asyncio.Lock()
         self._ended: asyncio.Future[EndStreamError] = asyncio.get_running_loop().create_future()
 
     async def serve(self) -> None:
@@ -96,8 +109,12 @@ class _ServedStream:
         try:
             ends: set[asyncio.Future[Any]] = {reading, drained, self._ended}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            # `cancel` returns False if the reading has ended by itself. `result` then raises what ended it, such as a
+            # frame that is no message; otherwise the client has closed its side, and still waits for the responses.
             if not reading.cancel():
                 reading.result()
+            # Frames that were accepted are answered before the stream ends. If it ended at once, a produce that was
+            # appended would look like one whose outcome is unknown.
             await self._until_responded()
             if self._ended.done():
                 await self._abort(grpc.StatusCode.ABORTED, str(self._ended.result()))
@@ -106,26 +123,34 @@ class _ServedStream:
         except DecodeError:
             await self._abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is not a {self._endpoint.method.name} frame")
         finally:
-            # The client has gone, or everything is answered: requests that still wait end here.
+            # The client has gone, or everything is answered. Requests that still wait, such as a parked fetch, end
+            # here, or each client that left would keep its tasks until they time out.
             reading.cancel()
             drained.cancel()
             for task in self._tasks:
                 task.cancel()
+            # A fetch session belongs to its stream. Without this, the sessions of clients that have gone would fill the
+            # memory.
             self._context.stream.begin(None)
 
     async def _read(self) -> None:
         read: Callable[[], Awaitable[Any]] = self._grpc.read
         while True:
+            # The budget is asked before the read, because what gRPC has read is in memory already.
             await self._budget.until_room()
             data = await read()
+            # A frame that arrives during a drain is not started: the client sends it again elsewhere.
             if data is grpc.aio.EOF or self._draining.is_set():
                 return
             frame = self._types.request.FromString(data)
             in_flight = self._budget.take(len(data))
             task = asyncio.create_task(self._respond(frame, in_flight))
             self._tasks.add(task)
+            # The bytes are given back in a callback and not by the task itself: a task that is cancelled before it
+            # starts never runs a line of its own, and its bytes would count for ever.
             task.add_done_callback(partial(self._on_over, in_flight))
-            del data, frame  # or they stay until the next one is there
+            # An idle stream would otherwise hold its last frame until the next one arrives.
+            del data, frame
 
     async def _until_responded(self) -> None:
         """Wait until no frame is open, or one has ended the stream."""
@@ -142,22 +167,28 @@ class _ServedStream:
         try:
             correlation_id, timeout_ms, silent = frame.correlation_id, frame.timeout_ms, self._is_silent(frame.body)
             call = self._endpoint.call(frame.body, replace(self._context, in_flight=in_flight))
-            del frame  # the method alone has it now, and may let it go
+            # The method alone holds the frame's body now, and may drop it while it waits for acknowledgements.
+            del frame
             body = await self._called(call, timeout_ms)
             if silent:
                 self._check_silence(body)
             elif body is not None:
                 response = self._sendable(correlation_id, body)
-                in_flight.grow(len(response))  # until the client has taken it
+                # The response counts until the client has taken it, or slow readers would take unbounded memory.
+                in_flight.grow(len(response))
                 await self._write(response)
         except EndStreamError as end:
             self._end(end)
-        except Exception as error:  # or the client would wait for ever
+        # A bug outside the method, such as a response that can't be encoded. Without an end of the stream the client
+        # would wait for a response that never comes.
+        except Exception as error:
             self._end(EndStreamError(log_bug(self._endpoint.method.name, self._context.request_id, error)))
 
     def _sendable(self, correlation_id: int, body: Message) -> bytes:
-        """Return the frame of `body`, or of an error if `body` is too large to be sent: it would end the stream, and
-        all other calls with it."""
+        """Return the frame of `body`, or of an error if `body` is too large to be sent.
+
+        gRPC would end the stream at a frame above its limit, and with it all other calls of the stream (I34).
+        """
         response: bytes = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
         if len(response) <= MAX_RESPONSE_BYTES:
             return response
@@ -169,7 +200,7 @@ class _ServedStream:
         return frame
 
     def _on_over(self, in_flight: FrameInFlight, task: asyncio.Task[None]) -> None:
-        """Called when a task is done, not by the task itself: one that is cancelled before it starts runs nothing."""
+        """Give the frame's bytes back. A callback calls this when the task is done, or cancelled before it started."""
         self._tasks.discard(task)
         in_flight.end()
 
@@ -181,7 +212,7 @@ class _ServedStream:
         return bool(self._endpoint.method.silent(body))
 
     def _check_silence(self, body: Any) -> None:
-        """Raise EndStreamError where a frame without a response has one."""
+        """Raise EndStreamError if a frame that gets no response produced one."""
         if body is not None:
             reason = body.error.message  # every response has one: tests/architecture
             message = f"a {self._endpoint.method.name} that gets no response failed"
@@ -190,6 +221,7 @@ class _ServedStream:
     async def _called(self, call: Coroutine[Any, Any, Message | None], timeout_ms: int) -> Message | None:
         timeout_s = timeout_ms / 1000 if timeout_ms else DEFAULT_TIMEOUT_S
         try:
+            # The deadline ends the wait and not what the method has done: a record that was appended stays appended.
             async with asyncio.timeout(timeout_s):
                 return await call
         except TimeoutError:
@@ -207,14 +239,17 @@ class _ServedStream:
                 async with asyncio.timeout(WRITE_LIMIT_S):
                     await self._grpc.write(response)
             except TimeoutError:
+                # gRPC can't cancel a write that its client does not take, so the connection itself is cut.
                 await self._shut_down()
             except grpc.aio.BaseError:
                 pass  # the client has gone, of which gRPC tells `serve`
 
     async def _shut_down(self) -> None:
-        """End a stream whose client does not take its answers: gRPC cancels `serve`, and so this frame too."""
+        """End a stream whose client does not take its responses: gRPC notices the closed connection and cancels
+        `serve`, and with it this frame."""
         reason = f"{self._endpoint.method.name}: {self._grpc.peer()} has not read a response within {WRITE_LIMIT_S:g} s"
         _log.warning("%s; closing its connection", reason)
+        # It looks at every open file of the process, which takes long in a broker with thousands of segments.
         await asyncio.to_thread(shut_down_connection, self._grpc.peer())
         await asyncio.sleep(_SHUT_DOWN_LIMIT_S)
         raise EndStreamError(reason)
