@@ -1,10 +1,18 @@
-"""Compacts the logs that this broker leads or follows: the dirtiest first, each in a worker process.
+"""The log cleaner compacts the logs that this broker leads or follows: the dirtiest first, each in a worker process.
 
-A worker cleans the segments of a log group by group. Each group takes its place before the next one is written, and
-stays there however the cleaning ends. Retention has its turn before a cleaning begins; while one runs, it only takes
-segments that the cleaning has passed. Where a truncation overtakes a cleaning, the log's turn comes again. A log
-that can't be cleaned is named in the log and counted, and is tried again at longer and longer intervals; it holds up no
-other.
+Each replica compacts its own log, below its own high watermark. So only the newest value of each key is equal on all of
+them, and what else is left at the same offsets (I16).
+
+Decoding and compressing take the CPU for minutes, so a worker process does it, and the loop stays free. A worker cleans
+the segments of a log group by group. Each group takes its place before the next one is written, and stays there however
+the cleaning ends: a killed worker loses one group of work, and a clean needs the room of one group.
+
+A cleaning and retention must not take each other's segments. Retention has its turn before a cleaning begins. While one
+runs, retention only takes segments that the cleaning has passed. A truncation does not wait: the cleaning that it
+overtakes is given up, and the log's turn comes again.
+
+One bad log must not stop the others. A log that can't be cleaned is named once in the log and counted, and is tried
+again at longer and longer intervals.
 """
 
 from __future__ import annotations
@@ -104,6 +112,8 @@ class LogCleaner:
     async def _run(self) -> None:
         while True:
             settings = cleaner_settings(self._metadata.image, self._broker_id())
+            # The event is cleared before the look, so that a clean that ends during the look leads to another one at
+            # once.
             self._look.clear()
             try:
                 while settings.enabled and len(self._running) < settings.threads:
@@ -116,6 +126,8 @@ class LogCleaner:
             except Exception:
                 _log.exception("looking for logs to compact failed, retrying")
             try:
+                # log.cleaner.backoff.ms may be 0. Without a lower bound the loop would look through all logs without a
+                # pause.
                 async with asyncio.timeout(max(settings.backoff_s, 0.1)):
                     await self._look.wait()
             except TimeoutError:
@@ -128,8 +140,10 @@ class LogCleaner:
         slice_, now_ms = Slice(), self._clock.wall_ms()
         found: list[tuple[Replica, Candidate]] = []
         ratios = [0.0]
+        # A copy, because the set changes while others have their turns.
         for replica in list(self._replicas.compacted):
             await slice_.rest()
+            # A truncation has the log in a thread. A cleaning that begins beside it would be overtaken right away.
             if self._replicas.get(replica.id) is not replica or replica.disk.is_in_a_thread or replica.log.is_offline:
                 continue
             candidate = await self._candidate(replica, now_ms)
@@ -151,8 +165,11 @@ class LogCleaner:
         None where its segments can't be read, which is noted, or where they changed meanwhile."""
         segments = replica.log.segments
         try:
+            # The look assumes the recovery point that `_secured` reaches before the cleaning. Measured by the present
+            # one, a log that is never flushed would never seem dirty.
             candidate = await self._look_at(replica, now_ms, replica.log.next_recovery_point)
         except (OSError, OttlaError) as error:
+            # Retention may have deleted a file while it was read. That is no failure.
             if replica.log.segments == segments and self._may_be_cleaned(replica.id):
                 self._note_failure(replica, error)
             return None
@@ -202,6 +219,8 @@ class LogCleaner:
     async def _clean(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
         began_at = self._clock.monotonic()
         try:
+            # What was flushed may be less than what was hoped for, so the candidate is taken again before the job is
+            # made (I35).
             candidate = await self._secured(replica, candidate)
             candidate.hold()
             job = await self._threads.keep(candidate.job, settings, self._clock.wall_ms())
@@ -228,6 +247,7 @@ class LogCleaner:
             await self._threads.flush(replica.log.secure_sealed)
         except OttlaError as error:
             failure = error
+        # By the recovery point that is on disk now, whatever became of the flush.
         secured = await self._look_at(replica, self._clock.wall_ms())
         if not secured.part.dirty_bytes:
             raise failure or _not_secured(replica)

@@ -1,8 +1,17 @@
 """What a clean leaves of one batch. Pure.
 
-A survivor keeps its bytes and its offset, and a batch its offsets, its producer and its leader epoch; a batch's
-maxTimestamp is that of its survivors, for the record with the largest timestamp is found by it. But for its last
-batches, which the log needs at their places, a batch without survivors has no header either: that is for `cleaning`.
+Compaction keeps the newest record of each key and drops the others. Every offset that a reader or a follower knows must
+stay valid, so a survivor keeps its bytes and its offset, and a batch keeps its offsets, its producer and its leader
+epoch (rule 62: keep the offset of every survivor). Consumers see gaps instead of moved records. A batch's maxTimestamp
+becomes that of its survivors, because the record with the largest timestamp is found by it.
+
+Four things are more than an old value of a key, and each has a rule of its own. A *tombstone* must stay long enough for
+readers to see the deletion (KIP-534: delete.retention.ms from its first clean). A *marker* must stay as long as a
+record of its transaction does, or readers could not tell whether that was committed. A *producer's newest batch* proves
+its last sequence, and stays at least as a header (rule 30). A *fence* says who owns a shard, and only the newest
+counts.
+
+If a batch has no survivors, its header goes as well, unless the log needs it: `cleaning` decides that.
 """
 
 from __future__ import annotations
@@ -35,9 +44,12 @@ KEYLESS: Final = "compaction.drop.keyless"
 
 
 class Survivors(NamedTuple):
-    """What is left of a batch: in `batch` the original bytes if nothing was lost, and a header if nothing is left.
+    """What is left of a batch. `batch` has the original bytes if nothing was lost, and a header alone if nothing is
+    left.
 
-    Survivors that no reader would take in one batch are several batches, one after another (module sealing)."""
+    Survivors that no reader would take in one batch are divided into several batches, one after another (module
+    sealing).
+    """
 
     batch: bytes
     record_count: int
@@ -48,8 +60,8 @@ class Survival:
     """Decides which records survive a clean that ends before `end_offset`.
 
     Records before `log_start_offset` are deleted. `newest_offset` gives the newest offset of a key in the dirty part,
-    -1 where it has none. Fences before the newest of the dirty part have no meaning any more; NO_FENCE where that part
-    has none.
+    or -1 if the key has none there. Fences before the newest one of the dirty part no longer count; it is NO_FENCE if
+    that part has none.
     """
 
     newest_offset: Callable[[bytes], int]
@@ -64,10 +76,14 @@ class Survival:
     def of(self, header: BatchHeader, batch: bytes) -> Survivors:
         """Return the survivors of a sound batch.
 
-        Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key that is not to be dropped."""
+        Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key that is not to be dropped.
+        """
+        # The offset map knows no keys from there on, so nothing in it can be called old.
         if header.base_offset >= self.end_offset:
             return Survivors(batch, header.record_count)
         if not header.is_control:
+            # Noted before any batch is emptied: a marker may go only once a clean has found no batch of its transaction
+            # any more.
             self.transactions.on_data(header)
         if header.next_offset <= self.log_start_offset:
             return emptied(header)
@@ -75,11 +91,18 @@ class Survival:
             return self._of_control(header, batch)
         if not header.record_count:
             return Survivors(batch, 0)
+        # Records of an aborted transaction are never returned to readers of committed records, so they go whatever
+        # their keys are. Those of an open transaction lie above the last stable offset, where no clean comes.
         return emptied(header) if self.transactions.are_void(header) else self._of_data(header, batch)
 
     def _of_control(self, header: BatchHeader, batch: bytes) -> Survivors:
-        """A marker that is no longer needed gets a delete horizon, for readers that are inside its transaction."""
+        """Return what is left of a marker or a fence.
+
+        A marker that is no longer needed is not removed at once. It gets a delete horizon first, because a consumer
+        that has read the transaction's records before this clean still has to meet the marker.
+        """
         if header.producer_id == NO_PRODUCER_ID:
+            # A control batch that is no fence is of a kind that this release does not know. It stays.
             is_over = header.base_offset < self.newest_fence and fence_of(batch) is not None
             return emptied(header) if is_over else Survivors(batch, header.record_count)
         if not header.record_count or not self.transactions.is_spent(header):
@@ -92,19 +115,24 @@ class Survival:
         return Survivors(sealed(header, kept, divisible=False), header.record_count)
 
     def _of_data(self, header: BatchHeader, batch: bytes) -> Survivors:
-        # Of a batch that is cleaned in part, the end of the map being in it, tombstones wait for the rest of it.
+        # The end of the map may lie within this batch. Then its tombstones wait for a clean of the whole batch: the
+        # horizon belongs to the batch, and records behind the end were not looked at yet.
         in_part, has_horizon = header.next_offset > self.end_offset, bool(header.attributes & DELETE_HORIZON)
         drops_tombstones = has_horizon and not in_part and self.now_ms >= header.base_timestamp
         newest_offset, survives, has_tombstone = self.newest_offset, bytearray(), False
+        # With LogAppendTime all records have the batch's own time, which is not in the records.
         largest_ms = header.max_timestamp if header.has_log_append_time else -1
         for offset, timestamp_ms, key, value, _ in sound_records(header, batch):
             if offset < self.log_start_offset:
                 survives.append(False)
                 continue
+            # A record without a key was written before the topic became compacted. No newer record can replace it.
             if key is None:
                 check_keyless(offset, drops=self.drops_keyless)
                 survives.append(False)
                 continue
+            # The offset is greater if the key has no record in the dirty part (-1), or if the record lies behind the
+            # end of the map.
             stays = offset >= newest_offset(key) and not (value is None and drops_tombstones)
             survives.append(stays)
             has_tombstone |= stays and value is None
@@ -114,18 +142,22 @@ class Survival:
         if not count:
             return emptied(header)
         gets_horizon = has_tombstone and not has_horizon and not in_part
+        # A batch that loses nothing keeps its bytes, and costs neither compression nor another CRC.
         if count == header.record_count and not gets_horizon:
             return Survivors(batch, count)
         kept = list(compress(split(decompress(header.codec, memoryview(batch)[HEADER_SIZE:])), survives))
         header = header._replace(record_count=count, max_timestamp=largest_ms)
         if gets_horizon:
             header = self._with_horizon(header, kept)
-        # A producer's newest batch stays whole: it is compared with what the producer sends again.
+        # A producer's newest batch is never divided: a repeat is recognized by its first and last sequence (rule 26).
         divisible = header.last_offset not in self.transactions.newest_batches
         return Survivors(sealed(header, kept, divisible=divisible), count)
 
     def _with_horizon(self, header: BatchHeader, kept: list[bytes]) -> BatchHeader:
-        """From here on the base timestamp is when tombstones may go (KIP-534), and the records count from it."""
+        """Give the batch a delete horizon: its base timestamp becomes the time from which tombstones may go (KIP-534).
+
+        The records' own times stay, because their deltas are counted from the new base timestamp.
+        """
         horizon_ms = min(self.now_ms + self.delete_retention_ms, MAX_INT64)
         if not header.has_log_append_time:  # else their times are the batch's maxTimestamp
             kept[:] = [with_base_timestamp(record, header.base_timestamp, horizon_ms) for record in kept]
@@ -133,7 +165,7 @@ class Survival:
 
 
 def emptied(header: BatchHeader) -> Survivors:
-    """The header alone; without a codec, as Kafka's readers decompress even nothing."""
+    """Return the header alone. It names no codec, because Kafka's readers would decompress even an empty payload."""
     largest_ms = header.max_timestamp if header.has_log_append_time else -1
     attributes = header.attributes & ~CODEC_MASK
     return Survivors(framed(header._replace(attributes=attributes, max_timestamp=largest_ms, record_count=0), b""), 0)

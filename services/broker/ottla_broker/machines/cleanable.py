@@ -1,9 +1,15 @@
 """How much of a log may be compacted now, and whether it is worth it (rule 62, KIP-58, KIP-354). Pure.
 
-The active segment is never compacted, and neither is anything at or above the last stable offset, anything younger than
-min.compaction.lag.ms, or a segment that ends above the recovery point: a start has to find there what was written.
-A log is cleaned where the share of what was not cleaned before is above min.cleanable.dirty.ratio, or where a record
-waits longer than max.compaction.lag.ms.
+Compaction takes records away for good, so it must stay below everything that may still change or is still needed:
+
+* the active segment, which appends write to;
+* the last stable offset, because a record above it may be truncated or aborted, and the older value is still the valid
+  one;
+* the recovery point, because a start has to find above it what was written (I35);
+* records younger than min.compaction.lag.ms, whose readers may want every value.
+
+A clean reads and writes whole segments however little it saves. So a log is cleaned only if the share of what was not
+cleaned before is above min.cleanable.dirty.ratio, or if a record has waited longer than max.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -16,7 +22,8 @@ from ottla_broker.machines.offsets import LastStableOffset, RecoveryPoint
 
 
 class SegmentFacts(NamedTuple):
-    """What compaction needs to know of a segment; times are looked up only if they matter: they may have to be read."""
+    """What compaction needs to know of a segment. Times are functions, because they may have to be read from the
+    disk."""
 
     base_offset: int
     next_offset: int
@@ -34,9 +41,9 @@ class CompactionLag(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """All from `first_dirty_offset` to before `end_offset` may be cleaned, of the first `segments` segments.
+    """Everything from `first_dirty_offset` to before `end_offset` may be cleaned, in the first `segments` segments.
 
-    `is_overdue`: a record in it waits longer than max.compaction.lag.ms.
+    `is_overdue` says that a record in it has waited longer than max.compaction.lag.ms.
     """
 
     first_dirty_offset: int
@@ -48,7 +55,7 @@ class Cleanable:
 
     @property
     def dirty_ratio(self) -> float:
-        """By Kafka's measure: of all that lies before the end."""
+        """Kafka's measure: the share of what is dirty in everything before the end."""
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
     def is_due(self, least_dirty_ratio: float) -> bool:
@@ -63,23 +70,26 @@ def cleanable(
     lag: CompactionLag,
     now_ms: int,
 ) -> Cleanable:
-    """`segments` are all of a log but the active one, oldest first.
-
-    A first dirty offset that lies outside of the log, for retention or DeleteRecords took what was there, is where the
-    log begins.
-    """
+    """Return what may be cleaned. `segments` are all of a log except for the active one, oldest first."""
     start = segments[0].base_offset if segments else first_dirty_offset
     end_of_log = segments[-1].next_offset if segments else first_dirty_offset
+    # Retention or DeleteRecords may have taken what was cleaned, and a truncation what was dirty. The log's start is
+    # then the first offset of which nothing is known.
     dirty = first_dirty_offset if start <= first_dirty_offset <= end_of_log else start
     end, count, clean_bytes, dirty_bytes, overdue = dirty, 0, 0, 0, False
     for number, segment in enumerate(segments, start=1):
         if segment.next_offset <= dirty:
             clean_bytes += segment.size_bytes
             continue
+        # The recovery point must cover the whole segment, because a swap replaces whole segments. The last stable
+        # offset may lie within it: the clean then ends there.
         if max(segment.base_offset, dirty) >= last_stable_offset or segment.next_offset > recovery_point:
             break
+        # The walk ends here and does not skip the segment: what is cleaned has to be one stretch, described by its end
+        # alone.
         if lag.least_ms > 0 and segment.largest_timestamp_ms() > now_ms - lag.least_ms:
             break
+        # A negative timestamp means that the segment's records have none, so none of them can be overdue.
         overdue = overdue or (lag.most_ms < now_ms and 0 <= segment.oldest_timestamp_ms() < now_ms - lag.most_ms)
         dirty_bytes += segment.size_bytes
         end, count = min(segment.next_offset, last_stable_offset), number

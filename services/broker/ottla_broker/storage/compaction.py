@@ -1,7 +1,16 @@
 """How far one log is compacted, and how cleaned segments replace their sources (rule 62).
 
-Nothing at or above the recovery point is compacted. A start reads the batches above it to learn which leader epochs and
-transactions begin and end there; what a clean takes away would be missing (ADR 0023).
+A cleaner in another process writes new segments beside the old ones. Meanwhile the log is appended to, read, flushed,
+truncated and shortened by retention. Two questions follow.
+
+*What may be cleaned?* Nothing at or above the recovery point on disk (I35). A start reads the batches above it to learn
+which leader epochs and transactions begin and end there, and takes what it finds for what was written. What a clean
+takes away would be missing (ADR 0023).
+
+*When may a cleaned segment replace its sources?* While the log still has all of them. A truncation in between has given
+their offsets to other records, so the cleaned segment is withdrawn. The swap is decided on disk before a source goes,
+so a crash at any moment leaves the old segments or the new one (module swap). Readers see one or the other, because
+`LogSegments` replaces its tuple of segments in one step.
 """
 
 from __future__ import annotations
@@ -29,15 +38,15 @@ class Compaction:
         on_replaced: Callable[[Sequence[int]], None],
     ) -> None:
         self.first_dirty_offset = 0
-        """All before it is compacted; of the rest nothing is known."""
+        """All before it is compacted. A start forgets it, since another clean of clean segments does no harm."""
         self.failure = ""
-        """Why the log can't be compacted; empty where nothing is known of that."""
+        """Why the log can't be compacted; empty while no clean has failed."""
         self.recovery_point = NOTHING_FLUSHED
-        """The recovery point on disk, as far as it is known here: a start begins at it, or above."""
+        """A lower bound of the recovery point on disk: a start begins to read there, or above."""
         self.cleaned_before = cleaned_before
         """No clean, of this process or of an earlier one, has taken anything at or after it."""
         self.truncations = 0
-        """A cleaning that one of them has overtaken is no longer one of this log."""
+        """Counts truncations. A cleaning that began under a lower count has read records that are gone."""
         self.held_from = MAX_INT64
         """A running cleaning reads the segments from this offset on. Retention and DeleteRecords leave those alone, and
         take only segments that it has passed."""
@@ -47,7 +56,7 @@ class Compaction:
         self._on_replaced: Final = on_replaced
 
     def on_truncated(self, end_offset: int) -> None:
-        """Other records come from there on."""
+        """Forget what was known from `end_offset` on, because other records come there."""
         self.truncations += 1
         self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
         self.recovery_point = RecoveryPoint(min(self.recovery_point, end_offset))
@@ -61,24 +70,24 @@ class Compaction:
                 self.cleaned_before = max(self.cleaned_before, recovery_point)
 
     def on_cleaned(self, end_offset: int, truncations: int) -> None:
-        """The log is cleaned up to `end_offset`, unless it has been truncated since."""
+        """Note that the log is cleaned up to `end_offset`, unless it has been truncated since."""
         if truncations == self.truncations:
             self.first_dirty_offset = end_offset
 
     def hold(self, base_offset: int) -> None:
-        """A cleaning begins, or goes on, with the segment that begins there."""
+        """Keep retention from the segments from this one on, because a cleaning reads them."""
         self.held_from = base_offset
 
     def release(self) -> None:
-        """No cleaning runs any more."""
+        """Give all segments back to retention, because no cleaning runs any more."""
         self.held_from = MAX_INT64
 
     def swap(self, sources: Sequence[Segment], config: LogConfig) -> bool:
-        """Put what a cleaner has made of `sources` in their place; whether they were all there still.
+        """Replace `sources` with what a cleaner has made of them. Return whether the log still had all of them.
 
-        For a thread, beside appends and reads; a truncation or a flush that runs is waited for. Readers see the ones or
-        the other. Raises KAFKA_STORAGE_ERROR: the log is as it was, or else the directory is offline, and a start
-        finishes what was decided.
+        It runs in a thread, beside appends and reads, and waits for a truncation or a flush that runs. Readers see the
+        old segments or the new one. Raises KAFKA_STORAGE_ERROR: then either the log is as it was, or the directory is
+        offline and a start finishes what was decided.
         """
         first = sources[0]
         cleaned = Segment(first.path.parent, first.base_offset, self._disk, config, first.created_at_ms)
@@ -87,29 +96,38 @@ class Compaction:
             try:
                 is_swapped = self._swap(sources, cleaned)
             except OSError as error:
+                # Half of a swap is no log. Only a start can finish it, so the directory goes offline.
                 raise self._disk.fail(f"swapping {cleaned.path}", error) from error
         self._disk.unlink_discarded()  # the next cleaned segment may need their room
         return is_swapped
 
     def _swap(self, sources: Sequence[Segment], cleaned: Segment) -> bool:
         end_offset = self._segments.end_of(sources)
-        if end_offset is None:  # a crash in between would bring back what was truncated
+        # A truncation took some of the sources. If the cleaned files stayed, a crash would bring back its records.
+        if end_offset is None:
             swap.withdraw(cleaned.path, self._disk)
             return False
         assert end_offset <= self.recovery_point, f"I35: a start recovers from {self.recovery_point}, not {end_offset}"
         try:
             cleaned.begin_swap(sources[-1])
-        except (OSError, OttlaError) as error:  # the log goes on: no start may find in its place what it is by now
+        # Appends go on while the swap has failed. A later start must not find the cleaned files, and put them in the
+        # place of what the log has become.
+        except (OSError, OttlaError) as error:
             swap.withdraw(cleaned.path, self._disk)
             if isinstance(error, OSError):
                 raise self._disk.error(f"swapping {cleaned.path}", error) from error
             raise
+        # The exchange looks again, in the step that replaces the tuple. Retention runs on the loop without this lock,
+        # and only `held_from` keeps it from the sources.
         if not self._segments.exchange(sources, cleaned):
             swap.withdraw(cleaned.path, self._disk)
             return False
+        # The newest source goes first: a crash in between leaves the oldest ones, which the decided swap replaces
+        # anyway.
         for segment in reversed(sources):
             segment.discard()
         cleaned.end_swap()
+        # The snapshots at the bases of joined segments go, or each clean would leave some until the next restart (I38).
         self._on_replaced([segment.base_offset for segment in sources[1:]])
         if cleaned not in self._segments.segments:
             cleaned.discard()  # retention took it before its files had their names

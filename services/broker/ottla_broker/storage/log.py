@@ -1,8 +1,19 @@
-"""One partition's log: batches in, offsets out; segments roll, age and go (rules 1, 25 to 30, 57 to 60, 63 to 65).
+"""One partition's log takes batches in and gives offsets out. Its segments roll, age and are deleted.
+
+A log promises three things. It gives each offset once, as far as the flush policy reaches (I3). After any failed append
+it ends where it ended before (I25). A later start finds what was fsynced, with everything that is known of it: leader
+epochs (rule 1: every batch carries its appender's epoch), producers (rules 25 to 30: repeats are recognized after any
+restart), aborted transactions and the shard fence.
+
+The log itself is only the order of the steps. `LogSegments` has the bytes, `Flusher` knows what is fsynced,
+`ProducerHistory` what batches say of producers, `EpochsFile` the epochs on disk, and `Compaction` how far cleaning may
+go. The rules of a step that spans them are here: what is checked before offsets are given, and what must be on disk
+before something else may go.
 
 **Threads.** `read`, `offset_for_time` and `flush` may run in any thread beside everything (`LogSegments`). All else
-never runs beside itself: it belongs to the loop, or to one thread that the loop waits for. An append never yields, so
-what was checked before it still holds when it is done.
+never runs beside itself: it belongs to the loop, or to one thread that the loop waits for (I26). An append never
+yields, so what was checked before it still holds when it is done (I1). `Flusher.lock` is held by whatever changes what
+a flush looks at: truncations and the epochs file.
 """
 
 from __future__ import annotations
@@ -36,9 +47,10 @@ from ottla_core.records.batch import BatchHeader, Buffer, at_offsets
 
 
 class AppendResult(NamedTuple):
-    """The result of an append. `log_append_time_ms` is -1 where timestamps are the clients'.
+    """The result of an append. `log_append_time_ms` is -1 if the timestamps are the clients'.
 
-    `duplicate`: nothing was written; the offsets and the time are those of the append that is repeated (rule 25).
+    With `duplicate` nothing was written: the offsets and the time are those of the original append (rule 25: a
+    duplicate gets the original offset and timestamp).
     """
 
     base_offset: int
@@ -82,6 +94,7 @@ class Log:
         self.keeps_last_sealed = False
         """Whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
         self._written: Final = written
+        # The offset of a truncation whose checkpoints and epochs are not on disk yet; None if nothing is unfinished.
         self._unfinished_from: int | None = None
         self._epoch_before = NO_EPOCH
         """The leader's epoch at the log's start, after a truncation that has left nothing."""
@@ -105,7 +118,9 @@ class Log:
         file = checkpoint.EpochsFile(directory, disk)
         entries = file.read(is_durable=clean)
         if entries is None:
-            clean, recovery_point = False, NOTHING_FLUSHED  # the batches know the epochs, so they all have to be read
+            # The epochs file is missing or torn. Every batch carries its epoch, so the epochs come back if all batches
+            # are read. Without them the replica could not find where its log diverges from a leader's (rule 2).
+            clean, recovery_point = False, NOTHING_FLUSHED
         epochs = LeaderEpochs(entries or ())
         state = open_segments(
             directory,
@@ -120,10 +135,15 @@ class Log:
         if entries and epochs.latest < entries[-1].epoch:
             # The next start keeps what is stored, so epochs that were cut have to go from the file before any append.
             file.write(epochs, state.log_start_offset, state.log_end_offset)
+        # The producers come after the segments are mended: they are replayed from batches that the log really has.
         history = ProducerHistory(directory, disk, state.aborts_before)
         ranges = ranges_of(state.segments, state.log_end_offset)
         history.restore(ranges, state.snapshots, state.trusted_end, state.cleaned_before)
+        # A snapshot may hold producers that expired while the broker was down (rule 30: expired entries are also
+        # dropped when a snapshot loads).
         history.producers.expire(now_ms, config.producer_expiration_ms)
+        # An orderly stop fsynced everything. Otherwise only what the checkpoint says is known to be fsynced: recovery
+        # has read the rest from the page cache.
         flushed = RecoveryPoint(state.log_end_offset) if clean else recovery_point
         return cls(
             directory, disk, config, file, epochs, state, history, flushed, written or NotWritten(), was_closed=clean
@@ -154,20 +174,25 @@ class Log:
         transactional: bool = False,
         begins_at_zero: bool = False,
     ) -> AppendResult:
-        """Give the batches in `records` the next offsets and write them, all or none.
+        """Give the batches in `records` the next offsets and write them: all of them or none.
 
-        Each batch keeps its bytes but for offset and leader epoch (rule 1), and with LogAppendTime its timestamps. What
-        an idempotent producer repeats is not written again (rule 25). Raises what `check_appendable` and
+        Each batch keeps its bytes except for offset and leader epoch (rule 1), and with LogAppendTime its timestamps.
+        What an idempotent producer repeats is not written again (rule 25). Raises what `check_appendable` and
         `Producers.check` raise, or KAFKA_STORAGE_ERROR; the log is then as it was.
         """
         self._check_appendable()
+        # All checks come before the first offset is given, over all batches of the request together (rule 27: validate
+        # before assigning offsets, with cumulative state). A request with one bad batch leaves nothing in the log.
         headers = check_appendable(
             records, self.config, now_ms, looked_inside=looked_inside, transactional=transactional
         )
         is_stamped = self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        # The stamp comes before the producers' check, because the check notes the time that a repeat gets (rule 25: the
+        # original offset and timestamp).
         if is_stamped:
             records, headers = stamped(records, headers, now_ms)
         checked = self._history.producers.check(headers, self.log_end_offset, now_ms, begins_at_zero=begins_at_zero)
+        # A repeat costs no write, and must not fail because the disk is full: its batch is in the log.
         if checked.original is not None:
             return _repeated(checked.original, is_stamped=is_stamped)
         done = self.append_checked(records, headers, epoch, now_ms, checked)
@@ -176,8 +201,11 @@ class Log:
     def append_checked(
         self, records: Buffer, headers: list[BatchHeader], epoch: int, now_ms: int, checked: Checked | None = None
     ) -> AppendResult:
-        """Write batches that may be appended as they are; `checked` by their producers' sequences, or of none that
-        counts: a coordinator's, markers, fences. Raises KAFKA_STORAGE_ERROR; the log is then as it was."""
+        """Write batches that may be appended as they are.
+
+        `checked` is what the producers' check returned. It is None for batches without sequences to check: a
+        coordinator's, markers and fences. Raises KAFKA_STORAGE_ERROR; the log is then as it was.
+        """
         self._disk.check_room()
         self._check_appendable()
         base_offset = self.log_end_offset
@@ -185,8 +213,12 @@ class Log:
             self.assign_epoch(epoch)
         buffers, batches = positioned(records, headers, base_offset, epoch)
         rolled = self._segments.write(base_offset, buffers, len(records), batches, now_ms, self.config)
+        # What the batches change in memory comes after the write: a failed append must leave producers and offsets as
+        # they were (I25).
         self._flusher.on_append(len(records))
         if checked is None:
+            # Batches that nothing checked still change what is known of producers, transactions and the fence. They are
+            # noted as a follower notes them, so leader and followers know the same.
             self._history.on_stored(at_offsets(headers, base_offset), records, now_ms, self.segments[-1])
         else:
             self._history.producers.apply(checked)
@@ -194,17 +226,21 @@ class Log:
         return AppendResult(base_offset, last_offset, -1, last_offset - base_offset + 1, size_bytes, rolled)
 
     def append_replicated(self, records: bytes, now_ms: int) -> AppendResult:
-        """Write a leader's batches as they are: its offsets, its epochs, any size (rules 1, 28 and 65); all or none.
+        """Write a leader's batches as they are, with its offsets and epochs and at any size (rules 1, 28 and 65: a
+        follower writes unchanged, does not judge sequences, and accepts any batch size). All of them are written, or
+        none.
 
-        Takes the leading batches whose offsets fit into one segment, which are all but where compaction left a gap of
-        two thousand million. Raises CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (`check_replicated`) or KAFKA_STORAGE_ERROR;
-        the log is then as it was.
+        It takes the leading batches whose offsets fit into one segment. Those are all of them unless compaction left a
+        gap of two thousand million offsets. Raises CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (`check_replicated`) or
+        KAFKA_STORAGE_ERROR; the log is then as it was.
         """
         self._disk.check_room()
         self._check_appendable()
         headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
         buffer, batches = kept(records, headers)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
+        # The epochs are known before the batches are written. A flush in another thread may begin right after the
+        # write, and would move the recovery point past batches whose epochs are not on disk (I15).
         with _noting_epochs(headers, self):
             rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
         self._flusher.on_append(len(buffer))
@@ -212,11 +248,11 @@ class Log:
         return AppendResult(base_offset, last_offset, -1, sum(h.record_count for h in headers), len(buffer), rolled)
 
     def assign_epoch(self, leader_epoch: int) -> None:
-        """Note that this epoch's batches begin at the log's end, before the first of them (rule 4).
+        """Note that this epoch's batches begin at the log's end, before the first of them is written (rule 4).
 
-        The disk is not waited for: `flush` writes it before the recovery point passes them, and a start that has to
-        recover finds it in the batches. Raises FENCED_LEADER_EPOCH where the log knows a later one: the metadata are
-        older than what was written here.
+        The disk is not waited for, so that a broker can take over thousands of partitions at once. `flush` writes the
+        epoch before the recovery point passes its batches, and a start that has to recover finds it in the batches.
+        Raises FENCED_LEADER_EPOCH if the log knows a later epoch: the metadata is older than what was written here.
         """
         self._check_appendable()
         if leader_epoch < self.epochs.latest:
@@ -228,11 +264,11 @@ class Log:
     # ---- truncating ---------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
-        """Remove the batch that holds `offset` and all after it, and return the log's new end.
+        """Remove the batch that holds `offset` and everything after it, and return the log's new end.
 
-        Epochs that begin there are forgotten, and producers are as they were before (rule 29). Where nothing is left
-        the log forgets all epochs. All is fsynced when this returns (rule 60): it waits for the disk, and for a flush
-        that runs. Raises KAFKA_STORAGE_ERROR.
+        Epochs that begin there are forgotten, and producers are as they were before (rule 29). If nothing is left, the
+        log forgets all epochs. Everything is fsynced when this returns (rule 60: a truncation reaches the disk before
+        new appends), so it waits for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
         """
         with self._flusher.lock:
             self._segments.check_open()
@@ -242,6 +278,8 @@ class Log:
                 self._segments.truncate(
                     offset,
                     self.config,
+                    # Other bytes will come at the offsets that go, so a recovery point above the new end would vouch
+                    # for bytes that no fsync has covered.
                     lambda end: self._on_truncated(RecoveryPoint(min(self.recovery_point, end)), end),
                 )
                 if self.log_end_offset <= self.log_start_offset:  # it begins in the middle of the batch that goes
@@ -252,9 +290,10 @@ class Log:
             return self.log_end_offset
 
     def truncate_fully_and_start_at(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Empty the log and go on at `offset`, as a follower does whose leader has nothing of what is here.
+        """Empty the log and continue at `offset`, as a follower does whose leader has nothing of what is in this log.
 
-        Its own epochs are forgotten. `epoch` is the leader's at that offset, if it is known.
+        Its own epochs are forgotten. `epoch` is the leader's epoch at that offset, if it is known. An empty log without
+        an epoch could not prove to a leader what lies before its start (I14).
         """
         with self._flusher.lock:
             self._segments.check_open()
@@ -266,19 +305,25 @@ class Log:
         self._segments.start_anew(offset, self.config, lambda: self._on_truncated(RecoveryPoint(offset), 0))
 
     def _on_truncated(self, recovery_point: RecoveryPoint, epochs_end: int) -> None:
+        # The recovery point goes back first: a flush that begins after this must not skip the bytes that come next.
         self._flusher.on_truncated(recovery_point)
         self._history.on_truncated(self._segments.ranges(), self.log_start_offset, self.compaction.cleaned_before)
         self.compaction.on_truncated(epochs_end)
         self._unfinished_from = epochs_end
 
     def _settle(self) -> None:
-        """After a truncation: names, checkpoints and epochs, too. What fails here is done before the next append.
+        """Finish a truncation on disk: names, checkpoints and epochs. If a step fails, it is done before the next
+        append.
 
-        The epochs come last: a start truncates them to where the log ends, but never a log to where its epochs do.
+        The epochs come last. A start truncates the epochs to where the log ends, but never a log to where its epochs
+        end. So a crash before the last step leaves epochs too many, which the next start drops, and never batches
+        without an epoch.
         """
         if self._unfinished_from is None:
             return
         self._disk.sync_directory(self.directory)
+        # A checkpoint that still named the old recovery point would make the next start trust bytes that were not
+        # fsynced.
         self._written.on_truncation()
         self._forget_epochs(self._unfinished_from)
         if self._epoch_before != NO_EPOCH:
@@ -293,16 +338,17 @@ class Log:
             self.epochs = epochs
 
     def _store_epochs(self) -> None:
-        """With the lock of the flusher held."""
+        """Write the epochs. The caller holds the lock of the flusher."""
         self._epochs_file.write(self.epochs, self.log_start_offset, self.log_end_offset)
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool = True) -> bytes:
-        """Whole batches from the one that holds `offset` on, all below `limit_offset` (the high watermark).
+        """Return whole batches from the one that holds `offset` on, all below `limit_offset` (the high watermark).
 
-        At most `max_bytes`, but the first batch comes whole (rule 57) unless `min_one_batch` is off; empty where
-        `offset` has reached the limit. May wait for the disk. Raises OFFSET_OUT_OF_RANGE outside the log.
+        They take at most `max_bytes`, but the first batch comes whole (rule 57: a reader must be able to pass a large
+        batch) unless `min_one_batch` is off. The result is empty if `offset` has reached the limit. It may wait for the
+        disk. Raises OFFSET_OUT_OF_RANGE outside the log.
         """
         data = self._segments.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=False)
         assert data is not None
@@ -313,9 +359,10 @@ class Log:
         return self._segments.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=True)
 
     def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> FoundOffset | None:
-        """ListOffsets: the first record at or after the time and below the limit, None without one. For a thread.
+        """Return the first record at or after the time and below the limit, or None if there is none (ListOffsets). For
+        a thread.
 
-        -2 is the log's start, -1 the limit, -3 the record with the largest timestamp (KIP-734).
+        -2 is the log's start, -1 the limit, and -3 the record with the largest timestamp (KIP-734).
         """
         return self._segments.offset_for_time(timestamp_ms, limit_offset)
 
@@ -331,26 +378,34 @@ class Log:
         return self._flusher.is_due(self.log_end_offset, self.config, now_ms)
 
     def flush(self, now_ms: int) -> RecoveryPoint:
-        """fsync what was appended, then advance the recovery point, which is returned. For a thread.
+        """fsync what was appended, then advance the recovery point, and return it. For a thread.
 
-        Raises KAFKA_STORAGE_ERROR; after a failed fsync the whole data directory is offline (rule 20).
+        Raises KAFKA_STORAGE_ERROR. After a failed fsync the whole data directory is offline (rule 20: an fsync is never
+        retried, because the kernel may have marked the lost pages as clean).
         """
         with self._flusher.lock:
             self._segments.check_open()
+            # The snapshot of the last roll is written before the recovery point passes that roll: a start reads no
+            # batches below the point, and needs the producers as they were there (rule 29).
             self._history.write_pending()
             return self._flusher.flush(self._segments.ranges, now_ms, self._store_epochs)
 
     def secure_sealed(self) -> RecoveryPoint:
-        """Make all that lies before the active segment durable, and return the recovery point that is on disk then.
+        """Make everything before the active segment durable, and return the recovery point that is then on disk.
 
-        For a thread. It flushes what was not flushed yet, and writes a checkpoint where the one on disk is behind.
-        Raises KAFKA_STORAGE_ERROR; what is on disk by then stays valid.
+        It flushes what was not flushed yet, and writes a checkpoint if the one on disk is behind. The cleaner calls it
+        in a thread, because nothing above the recovery point on disk may be compacted (I35). Raises
+        KAFKA_STORAGE_ERROR; what is on disk by then stays valid.
         """
         with self._flusher.lock:
             self._segments.check_open()
+            # The count is taken with the lock held and compared after the checkpoint is written. A truncation in
+            # between lowers the recovery point, and the value of before must not raise it again.
             truncations = self.compaction.truncations
             self._history.write_pending()
             recovery_point = self._flusher.flush_sealed(self._segments.ranges, self._store_epochs)
+        # The lock is not held for this: the checkpoint file belongs to all logs of the directory, and a truncation of
+        # this log must not wait for theirs.
         self.compaction.on_secured(self._written.cover(recovery_point), truncations)
         return self.compaction.recovery_point
 
@@ -360,22 +415,26 @@ class Log:
         return RecoveryPoint(self.segments[-1].base_offset)
 
     def close(self, now_ms: int) -> None:
-        """fsync of everything, indexes and producers too, so that the next `open` may take it for clean."""
+        """fsync everything, indexes and producers too, so that the next `open` may take the log for clean."""
         if self._segments.is_closed:
             return  # it could not be deleted yet
         active = self._segments.segments[-1]
         self.flush(now_ms)
         with self._flusher.lock:
             self._store_epochs()
+        # A broker closes thousands of logs within its stop limit. A log that was opened clean and not touched since has
+        # all its files on disk already.
         if not (self._was_closed and self._segments.are_as_opened):
             active.seal()
             self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
+            # A snapshot saves the next start from reading the active segment. A short segment without producers is read
+            # faster than a snapshot is written and fsynced.
             if not (active.is_short and self._history.is_empty):  # a start reads a short one
                 self._history.write(self._segments.ranges())
         self._segments.is_closed = True
 
     def abandon(self) -> None:
-        """Take no more calls; nothing is written. Waits for a flush that runs. For a partition that is deleted."""
+        """Take no more calls, and write nothing. It waits for a flush that runs. For a partition that is deleted."""
         with self._flusher.lock:
             self._segments.is_closed = True
             for segment in self.segments:
@@ -384,18 +443,21 @@ class Log:
     # ---- deleting -----------------------------------------------------------------------------------------------
 
     def delete_old_segments(self, high_watermark: HighWatermark, now_ms: int) -> list[retention.DeletionCause]:
-        """Delete what retention.ms and retention.bytes no longer keep; why each segment went, oldest first."""
+        """Delete what retention.ms and retention.bytes no longer keep, and return why each segment went, oldest
+        first."""
         self._segments.check_open()
         causes, end_offset = self._segments.expired(high_watermark, now_ms, self.config, self.compaction.held_from)
+        # The active segment is due as well. It is rolled first, because an append needs a segment at any moment.
         if end_offset > self.segments[-1].base_offset:
             self._segments.roll(self.log_end_offset, now_ms, self.config)
         return causes[: self._drop(end_offset, self.log_start_offset)]
 
     def delete_records_before(self, offset: int, high_watermark: HighWatermark) -> int:
-        """DeleteRecords: nothing before `offset` is served any more; the log start offset after it (KIP-107).
+        """Serve nothing before `offset` any more (DeleteRecords, KIP-107), and return the log start offset after that.
 
         Whole segments go at once, the rest when retention gets there. Raises OFFSET_OUT_OF_RANGE above the high
-        watermark.
+        watermark, because a record that is not committed may still be truncated, and an offset above the log's end does
+        not exist yet.
         """
         self._segments.check_open()
         if not 0 <= offset <= high_watermark:
@@ -405,20 +467,24 @@ class Log:
         return self.log_start_offset
 
     def _drop(self, until: int, log_start_offset: int) -> int:
-        """Forget the segments before `until` and rename their files away; return how many.
+        """Forget the segments before `until`, rename their files away, and return how many segments went.
 
-        `Disk.unlink_discarded` frees the space.
+        `Disk.unlink_discarded` frees the space later, because deleting large files takes long.
 
-        The last sealed segment stays until `secure_emptied` has been called, because until then nothing else on disk
-        tells how far the log has come, and in which epoch. So no call of the writer waits for the disk.
+        The last sealed segment stays until `secure_emptied` has been called. Until then nothing else on disk tells how
+        far the log has come, and in which epoch. So no call of the writer waits for the disk.
         """
+        # A cleaning reads the segments from there on in another process. It is not disturbed: retention has its turn
+        # before the next cleaning begins.
         until = min(until, self.compaction.held_from)
         sealed = self._segments.ranges()[:-1]
         self.keeps_last_sealed = bool(sealed) and sealed[-1][1] <= until and not self._is_emptied_on_disk(until)
         if self.keeps_last_sealed:
             until = sealed[-1][0].base_offset
         dropped = self._segments.drop(until, log_start_offset)
-        self.epochs.truncate_from_start(self.log_start_offset)  # not written now: opening the log does it again
+        # The epochs are not written now: that would cost an fsync on the loop, and opening the log drops the same
+        # epochs again.
+        self.epochs.truncate_from_start(self.log_start_offset)
         try:
             for segment in dropped:
                 segment.discard()
@@ -434,9 +500,11 @@ class Log:
         return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
 
     def secure_emptied(self) -> None:
-        """Write down what only the last sealed segment tells, after which retention may delete it, too.
+        """Write down what only the last sealed segment tells, so that retention may delete this segment, too.
 
-        For a thread. Raises KAFKA_STORAGE_ERROR.
+        These are the last epoch and the name of the active segment, whose base offset is the log's end. A log that lost
+        both would start again at an offset that it has given before, in no epoch (I3, I18). For a thread. Raises
+        KAFKA_STORAGE_ERROR.
         """
         with self._flusher.lock:
             self._segments.check_open()
@@ -450,7 +518,7 @@ class Log:
 
     @property
     def fence(self) -> StoredFence:
-        """The highest fence of a shard's log, whose owner may append to it."""
+        """The highest fence of a shard's log. Its owner alone may append (I19)."""
         return self._history.fence
 
     @property
@@ -468,6 +536,11 @@ class Log:
         return bool(self._disk.full) and not self._disk.failure
 
     def _check_appendable(self) -> None:
+        """Raise if the log takes no appends, and finish a truncation whose last steps have failed.
+
+        Rule 60: a truncation is on disk before the next append. Otherwise a crash could bring back checkpoints or
+        epochs that describe the bytes that were cut off.
+        """
         self._segments.check_open()
         if self._unfinished_from is not None:
             with self._flusher.lock:
@@ -476,10 +549,14 @@ class Log:
 
 @contextmanager
 def _noting_epochs(headers: list[BatchHeader], log: Log) -> Iterator[None]:
-    """The log knows the epochs of these batches before they are written: a flush that begins right after that has to
-    write them."""
+    """Have the log know the epochs of these batches before they are written.
+
+    A flush that begins right after the write has to store them. If the write fails, the epochs are as they were.
+    """
     before = log.epochs
-    if headers[-1].leader_epoch > before.latest:  # they never go back: else no epoch among them is new
+    # Epochs never go back within a log, so if the last batch brings no new epoch, none of them does.
+    if headers[-1].leader_epoch > before.latest:
+        # The object is replaced and not changed: a flush may be writing the old one in its thread.
         epochs = before.copy()
         for header in headers:
             epochs.assign(header.leader_epoch, header.base_offset)

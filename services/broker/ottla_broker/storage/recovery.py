@@ -1,9 +1,18 @@
-"""Opening a log's files after the process that wrote them is gone (rule 58).
+"""Recovery opens a log's files after the process that wrote them is gone (rule 58).
 
-After an orderly stop the indexes are trusted and only the last few kilobytes are walked. Otherwise every segment from
-the one that holds the recovery point on is read whole: each batch's CRC, offsets that only grow. The first bad byte
-ends the log: the segment is truncated there, later segments go, indexes are built anew. Doing it twice changes nothing,
-so a crash in the middle of it is a crash like any other.
+A killed process may leave half a batch, an index that is ahead of its log, or a deletion that is half done. After a
+power cut any bytes that were not fsynced may be missing, in any order: the end of one segment may be lost while a later
+segment is whole. A start must not serve such a log, and can't ask another process what is right.
+
+The recovery point separates what is known from what is not. Everything below it was fsynced, with its epochs and its
+producers' snapshot, and is trusted. Every segment from the one that holds the recovery point on is read whole: the CRC
+of each batch must be right, and offsets must only grow. The first bad byte ends the log. The segment is truncated
+there, later segments go, since they would leave a hole, and the indexes are built anew (rule 59: index files are only
+hints).
+
+After an orderly stop all of it was fsynced. Then the indexes are trusted and only the last few kilobytes are read.
+
+Each step may be repeated without changing the result, so a crash in the middle of a recovery is a crash like any other.
 """
 
 from __future__ import annotations
@@ -43,9 +52,9 @@ class Recovered:
     snapshots: list[int]
     """The offsets of the producers' snapshots, the newest last."""
     trusted_end: int
-    """Below it the files of aborted transactions are trusted."""
+    """The index files of aborted transactions are trusted below this offset."""
     aborts_before: int
-    """None of those ends at or after it."""
+    """No aborted transaction in these index files ends at or after this offset."""
     cleaned_before: int
     """No clean has taken anything at or after it, because cleans stay below the recovery point. Where that point is
     not known, any segment may be a cleaned one."""
@@ -62,20 +71,23 @@ def open_segments(
     log_start_offset: int,
     now_ms: int,
 ) -> Recovered:
-    """Return the segments of `directory`, mended. `epochs` are those on disk.
+    """Return the segments of `directory`, mended. `epochs` are those on disk, and are cut to what the log still has.
 
-    They are cut to what the log still has. The batches only add later epochs, because compaction may have taken the
-    first batches of an epoch that is known.
+    The batches only add later epochs. The stored ones stay, because compaction may have taken the first batches of an
+    epoch that is known: taken from the batches alone, the epoch would seem to begin later than it did.
     """
     names = _settled_names(directory)
     bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if SEGMENT_NAME.fullmatch(name))
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]
     sealed_count = max(0, len(segments) - 1) if clean else _count_below(bases, recovery_point)
     for segment in segments[:sealed_count]:
+        # A broker has thousands of sealed segments, most of which nobody reads soon. Their indexes are opened when they
+        # are used.
         segment.load_when_used()
     log_end_offset = -1
     if clean and segments:
         log_end_offset = segments[-1].load()
+        # The marker of an orderly stop does not fit the file, so it is not believed.
         if log_end_offset < 0:
             _logger.warning("%s does not end with a complete batch; checking it", segments[-1].path)
     recovered_from = log_end_offset
@@ -90,9 +102,13 @@ def open_segments(
         segments.append(Segment(directory, log_end_offset, disk, config, now_ms))
     segments[-1].activate()
     log_start_offset = max(log_start_offset, segments[0].base_offset)
+    # Epochs that begin at or after the end belong to batches that were lost. Kept, they would tell an election that
+    # this log goes further than it does (I18).
     epochs.cut_to(log_start_offset, log_end_offset)
     epochs.put_before(_epochs_before(epochs, segments, log_start_offset))
     recovered_from = min(recovered_from, log_end_offset)
+    # Index files above what was recovered are rebuilt from the batches: a power cut may have left zeros in them, which
+    # look like transactions that ended before the segment.
     trusted_end = min([recovered_from, *_damaged(segments, names)])
     aborts_before = log_end_offset if any(name.endswith(aborted_index.SUFFIX) for name in names) else 0
     return Recovered(
@@ -102,6 +118,7 @@ def open_segments(
         offsets_in(names),
         trusted_end,
         aborts_before,
+        # Cleans stay below the recovery point (I35). If it is unknown, any segment may be a cleaned one.
         recovered_from if recovery_point else log_end_offset,
     )
 
@@ -109,7 +126,8 @@ def open_segments(
 def _epochs_before(epochs: LeaderEpochs, segments: list[Segment], log_start_offset: int) -> tuple[EpochStart, ...]:
     """Return the epochs of the batches that lie before all known ones.
 
-    The epochs are stored from the start of the log on, and a kill may take the start back to what was checkpointed.
+    The epochs are stored from the log's start on. A kill may take the start back to what was checkpointed, and then
+    batches before the first known epoch are readable again.
     """
     first = next(iter(epochs.entries), None)
     earlier = LeaderEpochs()
@@ -124,9 +142,11 @@ def _epochs_before(epochs: LeaderEpochs, segments: list[Segment], log_start_offs
 
 
 def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
-    """Return the base offsets of segments whose aborted transactions end with half an entry.
+    """Return the base offsets of segments whose index of aborted transactions ends with half an entry.
 
-    No entry is read: below the recovery point they are what was fsynced, and above it they are rebuilt in any case."""
+    No entry is read. Below the recovery point they are what was fsynced, and above it they are rebuilt in any case. So
+    an orderly start costs nothing for a million aborted transactions.
+    """
     indexed = [segment for segment in segments if segment.path.with_suffix(aborted_index.SUFFIX).name in names]
     found = [segment for segment in indexed if not segment.aborted.has_whole_entries]
     for segment in found:
@@ -135,10 +155,14 @@ def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
 
 
 def _settled_names(directory: Path) -> set[str]:
-    """The files, without what a crash left half done: swaps are finished; deletions, temporary files, what a cleaner
-    wrote, indexes whose segment is gone are removed."""
+    """Return the names of the files, without what a crash left half done.
+
+    Swaps that were decided are finished. Deletions, temporary files, what a cleaner wrote, and indexes whose segment is
+    gone are removed.
+    """
     names = set(os.listdir(directory))
     if any(name.endswith(SWAP) for name in names):
+        # Swaps come before everything else: they decide which segments the log has.
         swap.finish_all(directory, names)
         names = set(os.listdir(directory))
     left = {name for name in names if name.endswith(_HALF_DONE) or _is_orphan(name, names)}
@@ -152,17 +176,23 @@ def _is_orphan(name: str, names: set[str]) -> bool:
 
 
 def _count_below(bases: list[int], recovery_point: RecoveryPoint) -> int:
-    """How many segments end at or below the recovery point: all before the one that holds it."""
+    """Count the segments that end at or below the recovery point: all before the one that holds it."""
     return max(0, sum(base <= recovery_point for base in bases) - 1)
 
 
 def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
-    """Check and mend from `segments[first]` on; return the log end offset. The stored epochs stay, and the batches add
-    later ones, which may have begun after the last flush."""
+    """Check and mend from `segments[first]` on, and return the log end offset.
+
+    The stored epochs stay, and the batches add later ones, which may have begun after the last flush.
+    """
     next_offset = 0
     for number in range(first, len(segments)):
         segment = segments[number]
+        # A segment that does not begin where the one before it ends means that a power cut took the end of that one.
+        # The rest must go, even if its bytes are sound: readers would step over a hole of committed records.
         has_gap = number > first and segment.base_offset != next_offset
+        # A gap may also be compaction's: if the next batch is too far away for the offsets of one segment, the log had
+        # to roll before the gap. Only then is the gap no loss.
         if has_gap and _reach(segment, next_offset) <= MAX_INT32:  # any file may have lost its end
             _discard(segments, number, f"{segment.path.name} is not at {next_offset}, where the one before it ends")
             break
@@ -176,7 +206,8 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
 
 
 def _reach(segment: Segment, offset: int) -> int:
-    """How far the first batch goes beyond `offset`: what a segment that begins there can't hold is in the next one."""
+    """Return how far the first batch goes beyond `offset`. What a segment that begins there can't hold is in the next
+    one."""
     first = next(sound_batches(segment.file(), segment.path.stat().st_size), None)
     return (first[1].last_offset if first else segment.base_offset) - offset
 
@@ -189,11 +220,17 @@ def _discard(segments: list[Segment], start: int, reason: str) -> None:
 
 
 def _trusted(segment: Segment, size_bytes: int, epochs: LeaderEpochs) -> Iterator[tuple[int, BatchHeader]]:
-    """The sound batches up to the first whose offsets don't follow those before it or don't fit into the segment."""
+    """Yield the sound batches up to the first whose offsets don't follow those before it, or don't fit into the
+    segment.
+
+    The CRC does not cover the base offset, so a batch with a right CRC may still be out of order.
+    """
     next_offset = segment.base_offset
     for position, header in sound_batches(segment.file(), size_bytes):
         if header.base_offset < next_offset or header.last_offset - segment.base_offset > MAX_INT32:
             return
+        # Only later epochs are added. The starts of earlier ones are stored, and compaction may have taken their first
+        # batches.
         if header.leader_epoch > epochs.latest:
             epochs.assign(header.leader_epoch, header.base_offset)
         next_offset = header.next_offset

@@ -1,13 +1,15 @@
-"""Cleaned files in the place of the segments that they were made of (rule 62), whatever interrupts it.
+"""A swap puts cleaned files in the place of the segments that they were made of (rule 62), whatever interrupts it.
+
+A segment has up to four files, and a rename moves one. Several segments become one. So no single step of the file
+system makes a swap, and a crash may come between any two. The names say how far a swap has come:
 
     <base>.log.cleaned  .index.cleaned  .timeindex.cleaned    written and fsynced; a start removes them
     <base>.log.swap     .index.swap     .timeindex.swap       decided; a start finishes it
     <base>.log          .index          .timeindex            done, and the segments in their place are gone
 
-So does <base>.txnindex. The log's name alone tells how far a swap has come, and is the last to be taken: an index that
-is lost on the way is made again. A cleaned segment
-ends where those that it replaces did, which is how a start knows them. What is decided is on the disk before they go:
-not every file system keeps the order of names.
+The same holds for <base>.txnindex. The log's name alone decides, and is the last to be changed: an index that is lost
+on the way is made again. A cleaned segment ends where its sources ended, and that is how a start knows which segments
+it replaces. The decision is fsynced before a source goes, because not every file system keeps the order of names.
 """
 
 from __future__ import annotations
@@ -32,35 +34,45 @@ SWAP: Final = ".swap"
 BESIDE_LOG: Final = (*INDEX_SUFFIXES, aborted_index.SUFFIX)
 """Suffixes of the files that move with a segment."""
 
+# The log comes last, because its name decides.
 _KINDS: Final = (*BESIDE_LOG, LOG_SUFFIX)
 _SWAPPED: Final = re.compile(r"\d{20}\.log\.swap")
 _logger = logging.getLogger(__name__)
 
 
 def segment_path(directory: Path, base_offset: int) -> Path:
-    """The path of the segment that begins at `base_offset`."""
+    """Return the path of the segment that begins at `base_offset`."""
     return directory / f"{base_offset:020d}{LOG_SUFFIX}"
 
 
 def path_of(log_path: Path, state: str) -> Path:
-    """The path of a cleaned file, in the state CLEANED or SWAP."""
+    """Return the path of a cleaned file, in the state CLEANED or SWAP."""
     return log_path.with_name(log_path.name + state)
 
 
 def decide(log_path: Path, like: Path, disk: Disk) -> None:
-    """Cleaned files become those of a swap, the file time that of `like`. Raises OSError or KAFKA_STORAGE_ERROR."""
+    """Make cleaned files those of a decided swap. The log's file time becomes that of `like`.
+
+    Raises OSError or KAFKA_STORAGE_ERROR.
+    """
+    # Retention counts from the time of the file where records have no timestamp, and so does the expiry of idle
+    # producers. With the time of now, each clean would keep them for another period.
     with suppress(FileNotFoundError):  # retention takes it meanwhile
         time_ns = like.stat().st_mtime_ns
-        os.utime(path_of(log_path, CLEANED), ns=(time_ns, time_ns))  # retention, and idle producers, count from it
+        os.utime(path_of(log_path, CLEANED), ns=(time_ns, time_ns))
     for kind in _KINDS:
         path = log_path.with_suffix(kind)
         if kind == LOG_SUFFIX or path_of(path, CLEANED).exists():
             path_of(path, CLEANED).rename(path_of(path, SWAP))
+    # The decision is on disk before the caller deletes a source.
     disk.sync_directory(log_path.parent)
 
 
 def withdraw(log_path: Path, disk: Disk) -> None:
-    """Remove what was cleaned, decided or not, the log first. Raises OSError or KAFKA_STORAGE_ERROR."""
+    """Remove what was cleaned, decided or not, the log first. Raises OSError or KAFKA_STORAGE_ERROR.
+
+    Without its log a swap is none, so a crash in between leaves nothing that a start would finish.
+    """
     for kind in reversed(_KINDS):
         for state in (SWAP, CLEANED):
             path_of(log_path.with_suffix(kind), state).unlink(missing_ok=True)
@@ -74,16 +86,18 @@ def remove_cleaned(directory: Path) -> None:
 
 
 def finish_all(directory: Path, names: Collection[str]) -> None:
-    """At a start: the swaps that were decided; a torn one is left, as it is none. Raises OSError."""
+    """Finish the swaps that were decided, at a start. A torn one is left alone, since it is no swap. Raises OSError."""
     for name in sorted(filter(_SWAPPED.fullmatch, names)):
         log_path = directory / name.removesuffix(SWAP)
+        # The end says which segments it replaces. Without a whole file nothing is deleted.
         end_offset = _end_of(directory / name)
         if end_offset is None:
             _logger.warning("%s is incomplete; keeping the segments that it would have replaced", directory / name)
             continue
         base_offset = int(log_path.stem)
         aborted = log_path.with_suffix(aborted_index.SUFFIX)
-        # It can't be made again, as hints can, and may have its name already.
+        # The crash may have come between the rename of this index and that of the log. An index of aborted transactions
+        # can't be made again from a cleaned segment, as the other indexes can, so it is not taken for a source's.
         stays = "" if path_of(aborted, SWAP).name in names else aborted.name
         for other in names:
             stem, _, kind = other.partition(".")
@@ -93,7 +107,7 @@ def finish_all(directory: Path, names: Collection[str]) -> None:
 
 
 def take_names(log_path: Path) -> None:
-    """The files of a swap become those of the segment; the segments in its place are gone."""
+    """Give the files of a swap the names of the segment. The segments in its place are gone."""
     for kind in _KINDS:
         path = log_path.with_suffix(kind)
         with suppress(FileNotFoundError):  # a short segment has no indexes
@@ -101,7 +115,7 @@ def take_names(log_path: Path) -> None:
 
 
 def _end_of(path: Path) -> int | None:
-    """The offset after the last batch; None where batches don't end with the file."""
+    """Return the offset after the last batch, or None if the batches don't end with the file."""
     file = DataFile(path)
     size_bytes, end, next_offset = file.size_bytes(), 0, None
     for position, header in headers(file, 0, size_bytes):
