@@ -1,8 +1,12 @@
-"""The broker's parts, put together.
+"""The broker's parts are made and connected here, and nowhere else.
 
-The admin port comes first, so that a start that waits can be inspected. Then metadata, then the data directory, whose
-`meta.properties` says who this broker is; then the logs, the ports of both protocols, and last the registration: from
-then on it may be given leaders.
+Their order of start is a chain of what each one needs. The admin port comes first, so that a start that waits can be
+inspected. Metadata comes next, then the data directory, whose `meta.properties` says who this broker is. The logs
+follow and are recovered. Then the ports of both protocols open, the replica fetchers begin, and last comes the
+registration: from then on the controller may give this broker leaders, and everything they need is running. A stop goes
+the other way round, beginning with the controlled shutdown, which moves the leaders away while everything still runs.
+
+Parts that need each other are connected by methods and lambdas, which look the other one up when they are called.
 """
 
 from __future__ import annotations
@@ -61,9 +65,9 @@ def build(
     around: Around = as_it_is,
     around_kafka: AroundApi = unchanged,
 ) -> ServiceApp:
-    """A broker. It has its own connection to etcd unless a `store` is given, which stays the caller's.
+    """Make a broker. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
-    Tests give a store, a clock and what is to be around each method and each API of Kafka's that is served.
+    Tests give a store, a clock, and what wraps each method and each API of Kafka's that is served.
     """
     parts = _Parts(config, store or EtcdStore(config.etcd), clock or SystemClock(), around, around_kafka)
     parts.app = ServiceApp(
@@ -78,7 +82,7 @@ def build(
 
 
 class _Parts:
-    """A part that calls one that is made after it does so through a method or a lambda."""
+    """The parts of one broker. A part that calls one that is made after it does so through a method or a lambda."""
 
     app: ServiceApp
 
@@ -94,6 +98,7 @@ class _Parts:
             self.metrics,
             ready=self.ready,
             around=around,
+            # Delayed fetches respond when the drain begins. A stop would otherwise wait until each of them times out.
             on_drain=lambda: self.replicas.table.drain(),
         )
         self.controller, self.coordinators = ControllerPeer(metadata), CoordinatorPeers(metadata)
@@ -101,7 +106,11 @@ class _Parts:
             config, metadata, self.controller, clock, lambda: self.replicas.table.high_watermarks()
         )
         self.replicas = Replicas(metadata, self.log_dir, clock, self.threads, self.fail, self._is_registered)
+        # It tells this process from every other one that has had this data directory, also from one on a copy of the
+        # volume.
         incarnation = uuid.uuid4().hex
+        # The secret is this process's own. It proves to leaders and controllers that a call in this broker's name is
+        # the broker's.
         self.registration_view = RegistrationView(metadata, incarnation, self._node_id, new_secret())
         self.own_registration = OwnRegistration(store, metadata, self._node_id, incarnation)
         self.older_metadata = OlderMetadata(self.own_registration)
@@ -169,7 +178,7 @@ class _Parts:
         return registration
 
     def components(self, owned_store: MetaStore | None) -> list[Component]:
-        """In the order in which they start."""
+        """Return the components in the order in which they start. They stop in the reverse order."""
         config, replicas, threads = self.config, self.replicas, self.threads
         return [
             AdminHttp(config.host, config.admin_port, self.metrics, self.ready),
@@ -178,6 +187,8 @@ class _Parts:
             self.coordinators,
             threads,
             self.directory,
+            # After the directory that it watches, and before the logs: a start on a full disk is reported like any
+            # other.
             DiskRoom(self.own_registration, self.log_dir, threads),
             self.older_metadata,
             replicas,
@@ -185,10 +196,13 @@ class _Parts:
             self.producer_ids,
             self.cleaner,
             Maintenance(config, replicas.table, self.log_dir, self.clock, threads, self.fail),
+            # The ports open after the replicas are whole, so no client meets a partition that is still being recovered.
             self.server,
             self.kafka.listener,
+            # The fetchers begin before the registration: a broker is unfenced only once it has caught up.
             self.replication,
             self.registration,
+            # Last to start and first to stop: leaders move away while the ports still serve them.
             ControlledShutdown(self.controller, replicas, self.registration_view),
         ]
 

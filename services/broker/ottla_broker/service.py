@@ -1,8 +1,14 @@
-"""The broker's contract, one method per RPC. Protobuf stops here.
+"""The broker's contract has one method per RPC. Protobuf stops at this module: nothing behind it knows a message.
 
-Produce must append, or put into its partition's order what is appended later, before its first await: frames start in
-arrival order, and that is what keeps a partition's order (ottla_core.rpc.streams). Errors of one partition stand beside
-the results of the others.
+A method does three things: it translates the request, has the part of the broker that owns the matter decide, and
+translates the result. It decides nothing itself, so that both protocols, gRPC here and Kafka's in `kafka/handlers`,
+have one behaviour.
+
+Two promises are kept here. *Order:* produce must append, or put into its partition's order what is appended later,
+before its first await. Frames start in arrival order, and that is what keeps a partition's order
+(ottla_core.rpc.streams, I2). *Isolation:* an error of one partition stands beside the results of the others, and the
+request as a whole fails only if it could not be understood. Long requests rest between their elements, so that no
+client holds the loop.
 """
 
 from __future__ import annotations
@@ -63,7 +69,9 @@ _APPLIED_S: Final = 3.0
 """How long a request waits for this broker to apply the metadata that it depends on."""
 
 _LOOK_UPS_AT_ONCE: Final = 2
+"""How many lookups of one request run at once, so that a long request leaves threads to others."""
 _DELETIONS_AT_ONCE: Final = 100
+"""How many deletions of one request run at once. They mostly wait for followers, not for threads."""
 _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -92,10 +100,13 @@ class BrokerService:
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
         check_acks(request.acks)
         acks, produce = request.acks, Produce(self._replicas.table.find, request.acks, self._transaction_of(request))
+        # No await until here, or another frame of the stream could be appended first (I2).
         results = [produce.append(_id_of(p), _epoch_of(p), p.records) for p in request.partitions]
         if produce.waits:
+            # The records are in the log, and nothing may keep the frame's bytes while it waits for acks=all. Its room
+            # is given back too: one partition that is late must not stop what goes to the others.
             del request
-            context.in_flight.let_go()  # one partition that is late must not stop what goes to the others
+            context.in_flight.let_go()
             await produce.acknowledged()
         if acks == 0:
             _check_silence(results)
@@ -123,9 +134,12 @@ class BrokerService:
             self._describe(appended, result.id, result.error, context)
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
+        # A follower's fetch reads to the log's end and moves the high watermark. It is a method of its own, which
+        # checks who asks.
         if request.HasField("follower"):
             message = "a follower sent a consumer fetch, which reads only up to the high watermark"
             raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send the fetch with ReplicaFetch")
+        # Only a leader refers a client to a closer replica (KIP-392). A follower that did so, too, might send it back.
         rack = "" if request.from_follower else request.rack
         closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
         consumers = Consumers(
@@ -148,7 +162,14 @@ class BrokerService:
         return self._sessions.find(request.session.id, stream)
 
     async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
-        """A method of its own: its frames' memory is not used up by consumers that are slow to take their responses."""
+        """Respond to a follower's fetch.
+
+        It is a method of its own, so that consumers that are slow to take their responses do not use up the memory of
+        its frames: acks=all waits for these fetches.
+        """
+        # A fetch moves the high watermark, so only the registered incarnation counts (rule 11), and only with the
+        # secret of its registration: broker epochs are public, and a forged fetch would commit records with a single
+        # copy.
         self._follower_epochs.check(request.follower, context)
         fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas.table, context.stream)
         session = pb.FetchSession(id=request.follower.session.id, responses=fetched.responses)
@@ -178,7 +199,7 @@ class BrokerService:
         return response
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
-        """A partition may be requested several times: its start, its end, and so on."""
+        """Look offsets up by time. A partition may be requested several times: its start, its end, and so on."""
         check_no_repeats(
             (partition.topic_id, partition.partition, partition.timestamp_ms) for partition in request.partitions
         )
@@ -195,6 +216,7 @@ class BrokerService:
         except OttlaError as error:
             response.error.CopyFrom(error_message(error))
             return response
+        # The epoch in which the lookup was made, so that the client can notice a change of leader after it (KIP-320).
         response.leader_epoch = leading.epoch
         if found is not None:
             response.offset, response.timestamp_ms = found.offset, found.timestamp_ms
@@ -248,6 +270,8 @@ class BrokerService:
             controller = image.controller
             address = self._addresses.advertised(controller.address, context)
             response.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
+        # `image` was taken once, so brokers and partitions of the response are of one revision (I9), however long it
+        # takes.
         names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
         time_slice = Slice()
         for name in names:
@@ -283,7 +307,11 @@ class BrokerService:
         return response
 
     async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsResponse:
+        # The controller asks by what it has decided: a broker that has not applied it yet may still lead the partition,
+        # and its log would grow after it was reported.
         await self._replicas.until(lambda image: image.revision >= request.revision, timeout=_APPLIED_S)
+        # The incarnation belongs to the report, because a broker that restarts after it may have lost the end of its
+        # log.
         response = pb.LogEndsResponse(broker_epoch=self._registration.current().epoch)
         for requested in request.partitions:
             end = await self._replicas.log_end(_id_of(requested))
@@ -334,6 +362,8 @@ class BrokerService:
                     timeout_s=request.timeout_ms / 1000,
                 )
             finally:
+                # Also beside an error: an owner that was refused learns from these where the log ends, and who has
+                # fenced it.
                 response.high_watermark = replica.offsets.high_watermark
                 response.log_end_offset = replica.log.log_end_offset
                 response.current_leader_epoch, stored = replica.leader_epoch, replica.log.fence
@@ -346,6 +376,7 @@ class BrokerService:
         return response
 
     async def shard_appends(self, request: pb.ShardAppendsRequest, context: RequestContext) -> pb.ShardAppendsResponse:
+        # Appends of different shards are independent: one whose replicas are late must not hold up the others.
         appends = await asyncio.gather(*(self.shard_append(append, context) for append in request.appends))
         return pb.ShardAppendsResponse(appends=appends)
 
@@ -405,7 +436,8 @@ class BrokerService:
         error: OttlaError,
         context: RequestContext,
     ) -> None:
-        """Put the error in band, and where the leader is another broker, which one."""
+        """Put the error in band. If another broker leads the partition, say which one, so that the client need not
+        ask."""
         response.error.CopyFrom(error_message(error))
         if error.code in _LEADER_CHANGED:
             image = self._metadata.image
@@ -453,7 +485,11 @@ def _request_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Parti
 
 
 def _bounds_of(request: pb.FetchRequest) -> tuple[int, int]:
-    """The fewest bytes that are worth a response, and the most: more than it can hold would never be there."""
+    """Return the fewest bytes that are worth a response, and the most that one may have.
+
+    A client may wait for more bytes than a response can hold. These would never be there, so the minimum is bounded
+    too.
+    """
     max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
     return min(request.min_bytes, max_bytes), max_bytes
 
@@ -463,7 +499,8 @@ def _most_bytes_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> in
 
 
 def _follower_fetch_of(request: pb.FetchRequest) -> FollowerFetch:
-    """The fetch of a follower that knows no sessions: each request begins one, and names every partition."""
+    """Translate a follower's fetch. A follower that knows no sessions begins one with each request, and names all
+    partitions."""
     follower = request.follower
     return FollowerFetch(
         follower.broker_id,
@@ -493,7 +530,8 @@ def _followed_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Foll
 
 
 def check_no_repeats(requested: Iterable[tuple[object, ...]]) -> None:
-    """Raise INVALID_REQUEST where one of them stands there twice: each is work."""
+    """Raise INVALID_REQUEST if an element is named twice: each is work, and a short request could ask for hours of
+    it."""
     if any(count > 1 for count in Counter(requested).values()):
         raise OttlaError(
             ErrorCode.INVALID_REQUEST, "the request names a partition twice", hint="name each partition once"
@@ -518,7 +556,10 @@ def _epoch_of(
 
 
 def _check_silence(results: Iterable[ProduceResult]) -> None:
-    """acks=0: silence, or the end of the stream where something failed, so that the client looks again (rule 66)."""
+    """Raise EndStreamError if a produce with acks=0 failed.
+
+    Rule 66: acks=0 never gets a response, so only the end of the stream can make the client refresh its metadata.
+    """
     for result in results:
         if result.error is not None:
             raise EndStreamError(f"a produce request with acks=0 failed: {error_message(result.error).message}")

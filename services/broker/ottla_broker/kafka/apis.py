@@ -1,7 +1,11 @@
-"""The APIs that are served, with their versions and handlers: the source of ApiVersions and of docs/kafka-apis.md.
+"""The APIs that are served, with their versions and handlers, are one table.
 
-The minima are those of Kafka 4.x but for Produce, which is advertised from 0 and served from 3, as Kafka does it: old
-librdkafka takes a larger minimum for a broker that knows no compression (design: traps in docs/kafka-apis.md).
+A Kafka client picks the newest version that both sides know, from what ApiVersions says. A table and handlers that
+disagreed would make clients send what nothing can read. So ApiVersions, dispatch and docs/kafka-apis.md are all made
+from this table.
+
+The minima are those of Kafka 4.x, except for Produce. That is advertised from 0 and served from 3, as Kafka does it:
+old librdkafka takes a larger minimum for a broker that knows no compression (see the traps in docs/kafka-apis.md).
 """
 
 from __future__ import annotations
@@ -104,12 +108,13 @@ from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_broker.kafka.network.limits import FETCH_KEY, PRODUCE_KEY
 
 NEVER: Final = 2**15 - 1
-"""Flexible in no version."""
+"""The API is flexible in no version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """`flexible_from`: the first version with compact fields and tags; `advertised_from`: where not `min_version`."""
+    """One API. `flexible_from` is the first version with compact fields and tags. `advertised_from` is set if
+    ApiVersions says another minimum than `min_version`."""
 
     key: int
     name: str
@@ -176,13 +181,15 @@ _TABLE: Final = (
 )
 
 _UNSTABLE: Final = {22: 6}
-"""The newest versions of APIs that Kafka itself serves only with unstable.api.versions.enable."""
+"""The newest versions of APIs that Kafka itself serves only with unstable.api.versions.enable. A client that finds them
+in ApiVersions uses them, so they are hidden by default."""
 
 
 def served(*, unstable: bool = False) -> dict[int, Api]:
-    """The APIs by their keys; ApiVersions shows these."""
+    """Return the APIs by their keys. ApiVersions shows these."""
     apis: dict[int, Api] = {}
 
+    # ApiVersions is in the table that it shows, so it reads the finished table when it is called.
     def versions(backend: Backend, request: KafkaContext) -> HandlerResult:
         return api_versions.handle(request, apis.values())
 

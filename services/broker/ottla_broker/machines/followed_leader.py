@@ -1,8 +1,13 @@
-"""The partitions that this broker follows from one leader, and the changes that the leader has yet to learn: the
-follower's end of a fetch session (after KIP-227). Pure.
+"""A follower keeps the partitions that it follows from one leader, and the changes that this leader has yet to learn.
+
+A broker follows thousands of partitions, few of which change between two fetches. If each fetch named all of them, an
+idle cluster would be busy with fetches. So both ends keep a session, after KIP-227. The first fetch names every
+partition with its offset, and later ones name only what has changed. This module is the follower's end, and is pure.
 
 The leader assumes that a partition is as it was last named. So each change is named, or the partition is forgotten, in
-the very next request: sending a request asserts that all else still holds (leadership_confirmation builds on that).
+the very next request. That makes silence a statement: sending a request asserts that all else still holds, in the
+leader epochs that were named. `leadership_confirmation` builds on it. A partition that the follower has left must
+therefore never stay in the session.
 """
 
 from __future__ import annotations
@@ -24,21 +29,25 @@ class Named(NamedTuple):
 
 
 class FollowedLeader(Generic[R]):
-    """`R` is what stands for a replica here."""
+    """One leader's partitions. `R` is what stands for a replica at the caller's."""
 
     def __init__(self) -> None:
         self.session_id = 0
         self.responses = 0
         self.begins = True
-        """The next request begins the session: it names all."""
+        """The next request begins the session, so it names all partitions."""
         self._followed: Final[dict[PartitionId, R]] = {}
+        # A dict, for its order: partitions are named in the order in which they changed, so none starves (rule 57).
         self._changed: Final[dict[PartitionId, None]] = {}
+        # What the leader believes now, as far as it was named in this session.
         self._named: Final[dict[PartitionId, Named]] = {}
+        # These are not named while their logs are truncated, or for a while after an error.
         self._resting: Final[set[PartitionId]] = set()
+        # The leader has these in its session, and has to drop them with the next request.
         self._forgotten: Final[set[PartitionId]] = set()
 
     def begin(self, session_id: int) -> None:
-        """The leader knows nothing."""
+        """Begin a session in which the leader knows nothing yet."""
         self.session_id, self.responses, self.begins = session_id, 0, True
         self._named.clear()
         self._forgotten.clear()
@@ -54,16 +63,17 @@ class FollowedLeader(Generic[R]):
         self._changed[partition_id] = None
 
     def leave(self, partition_id: PartitionId) -> None:
+        """Follow the partition no longer."""
         self._withdraw(partition_id)
         self._followed.pop(partition_id, None)
 
     def rest(self, partition_id: PartitionId) -> None:
-        """It is followed, and for now not fetched: until `resume`."""
+        """Keep the partition out of fetches until `resume`. It is still followed."""
         self._withdraw(partition_id)
         self._resting.add(partition_id)
 
     def resume(self, partition_id: PartitionId) -> None:
-        """It is to be named: its log has changed, or its rest is over."""
+        """Name the partition with the next request, because its log has changed or its rest is over."""
         self._resting.discard(partition_id)
         if partition_id in self._followed:
             self._changed[partition_id] = None
@@ -71,6 +81,7 @@ class FollowedLeader(Generic[R]):
     def _withdraw(self, partition_id: PartitionId) -> None:
         self._changed.pop(partition_id, None)
         self._resting.discard(partition_id)
+        # Only what was named has to be forgotten: a leader that never heard of the partition has nothing to drop.
         if self._named.pop(partition_id, None) is not None:
             self._forgotten.add(partition_id)
 
@@ -87,16 +98,17 @@ class FollowedLeader(Generic[R]):
         return self._named.get(partition_id)
 
     def changed(self) -> list[tuple[PartitionId, R]]:
-        """The partitions to be named, in the order in which they changed (rule 57)."""
+        """Return the partitions to be named, in the order in which they changed, so that none starves (rule 57)."""
         return [(p, self._followed[p]) for p in self._changed]
 
     def name(self, partition_id: PartitionId, named: Named) -> None:
-        """The next request says so."""
+        """Note that the next request says so. The leader assumes it from then on."""
         del self._changed[partition_id]
         self._named[partition_id] = named
 
     def take_forgotten(self) -> Iterable[PartitionId]:
-        """Take the partitions that the next request forgets, before those that it names."""
+        """Take the partitions that the next request forgets. It forgets them before it names others, since it may name
+        one again."""
         forgotten = list(self._forgotten)
         self._forgotten.clear()
         return forgotten

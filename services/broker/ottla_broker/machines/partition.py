@@ -1,14 +1,18 @@
-"""What a partition's leader knows of its followers: which are in sync, and up to which offset all of them have the log.
+"""A partition's leader decides which followers are in sync, and what is committed: what they all have.
 
-Two numbers of a replica matter. Its *log end offset*, which its next fetch carries, moves the high watermark. When it
-was last *caught up*, that is had all that the leader had, decides whether it stays in the ISR: by time, never by a
-count of messages (rule 14).
+Consumers may see a record only once no clean election can lose it (I14). Only members of the ISR are elected, so the
+leader commits what every member has. That is the high watermark. Two numbers of a follower matter for it. Its *log end
+offset*, which its next fetch carries, moves the high watermark. When it was last *caught up*, that is, when it had all
+that the leader had, decides whether it stays in the ISR. It leaves by time and never by a count of messages (rule 14),
+because a burst of messages would throw out healthy followers.
 
-The ISR changes by compare and set at the controller, and comes back by watch. Between the proposal and the watch the
-leader counts the *maximal ISR*: the committed one and the pending additions; a pending removal changes nothing yet
-(rule 6). So whatever the controller made of the proposal, no record was called committed that a member lacks (KIP-497).
+The controller owns the ISR. A leader proposes a change by compare and set, and learns the result from the metadata. In
+between it does not know which ISR is in force. So it counts the *maximal ISR*: the committed one and the pending
+additions, while a pending removal changes nothing yet (rule 6). So whatever the controller made of the proposal, no
+record was called committed that a member lacks (KIP-497).
 
-Instants are seconds of a monotonic clock.
+The module is pure. It gets times as arguments, which are seconds of a monotonic clock. It trusts its caller that a
+fetch from an offset proves everything before it: `find_divergence` is asked first.
 """
 
 from __future__ import annotations
@@ -25,10 +29,11 @@ UNKNOWN: Final = -1
 
 
 class IsrProposal(NamedTuple):
-    """An ISR that is proposed to the controller, valid at one leader epoch and partition epoch only.
+    """An ISR that is proposed to the controller. It is valid at one leader epoch and partition epoch only.
 
-    `broker_epochs` are those of the incarnations that fetched, in the order of `isr` (KIP-903); UNKNOWN for the leader
-    itself and for a member that has not fetched in this leader epoch.
+    `broker_epochs` are those of the incarnations that fetched, in the order of `isr`, so that the controller refuses
+    one that has restarted since and may have lost its log's end (KIP-903). UNKNOWN stands for the leader itself, and
+    for a member that has not fetched in this leader epoch.
     """
 
     leader_epoch: int
@@ -51,9 +56,14 @@ class Follower:
     seen_confirmation: int = 0  # the newest check after which it is known to have fetched
 
     def on_fetch(self, offset: int, broker_epoch: int, leader_end: int, now: float) -> None:
-        """It has everything before `offset`. Caught up means: all that the leader has, or had at its last fetch."""
+        """Note a fetch from `offset`, which shows that the follower has everything before it.
+
+        It is caught up if it has all that the leader has now, or had at the follower's last fetch.
+        """
         if offset >= leader_end:
             self.caught_up_at = max(self.caught_up_at, now)
+        # Under constant writes a follower never reaches the leader's present end. That it has reached the end of its
+        # last fetch shows that it keeps up, as of that fetch.
         elif self.leader_end_at_fetch != UNKNOWN and offset >= self.leader_end_at_fetch:
             self.caught_up_at = max(self.caught_up_at, self.fetched_at)
         self.log_end_offset, self.broker_epoch = offset, broker_epoch
@@ -66,8 +76,9 @@ class Follower:
 class Leader:
     """One leader epoch of one partition on its leader. `live` brokers and limits are set from outside, at any time.
 
-    Every `on_` method says whether the high watermark moved. `proposal` is what the controller is to decide: one at a
-    time (rule 12); it goes when a newer partition epoch is seen, or when it was rejected for good.
+    Every `on_` method says whether the high watermark moved. `proposal` is what the controller is to decide. There is
+    one at a time (rule 12), or two answers could not be told apart. It goes when a newer partition epoch is seen, or
+    when it is rejected for good.
     """
 
     def __init__(
@@ -95,7 +106,8 @@ class Leader:
         self.live = live
         """Brokers that may be in an ISR, with the epoch of their present incarnation (rules 11 and 22)."""
         self.read_only = read_only
-        """Brokers whose disks take nothing for the moment: they join no ISR, and leave it with the next append."""
+        """Brokers whose disks take nothing for the moment. They join no ISR, and leave it with the next append, or
+        acks=all would wait for them until they have lagged for too long."""
         self.proposal: IsrProposal | None = None
         self._recovering = partition.recovering
         self._broker_id: Final = broker_id
@@ -107,7 +119,11 @@ class Leader:
     # ---- events --------------------------------------------------------------------------------------------------
 
     def on_appended(self, log_end_offset: LogEndOffset, now: float) -> bool:
-        """A follower that had the whole log counts as caught up until now, even if it has not fetched for a while."""
+        """Note the log's new end.
+
+        A follower that had the whole log counts as caught up until now, even if it has not fetched for a while: an idle
+        partition's followers must not leave the ISR at the first append.
+        """
         for follower in self._followers.values():
             if follower.log_end_offset == self._log_end_offset:
                 follower.caught_up_at = max(follower.caught_up_at, now)
@@ -121,6 +137,8 @@ class Leader:
         follower = self._followers[follower_id]
         follower.log_start_offset = log_start_offset
         follower.on_fetch(offset, broker_epoch, self._log_end_offset, now)
+        # The proposal comes before the high watermark: from now on the follower counts, so nothing is committed that it
+        # lacks if the controller adds it.
         self._let_join(follower_id, follower)
         return self._advance_high_watermark(now)
 
@@ -130,18 +148,22 @@ class Leader:
         follower.seen_confirmation = max(follower.seen_confirmation, number)
 
     def on_partition(self, partition: Partition, now: float) -> bool:
-        """Apply the controller's newest state in this leader epoch. An older partition epoch is stale (C10)."""
+        """Apply the controller's newest state in this leader epoch. An older partition epoch is stale, and changes
+        nothing."""
         if partition.partition_epoch <= self.partition_epoch:
             return False
         self.isr, self.elr, self.replicas = partition.isr, partition.elr, partition.replicas
         self.partition_epoch = partition.partition_epoch
         self._recovering = partition.recovering
+        # The newer state shows what became of the proposal, or that it can't be applied any more: its partition epoch
+        # is over.
         self.proposal = None
         self._add_followers(now)
         return self._advance_high_watermark(now)
 
     def on_rejected(self, proposal: IsrProposal) -> None:
-        """Refused for good: nothing came of it, and the committed ISR is all there is (rule 13)."""
+        """Drop a proposal that was refused for good: the committed ISR is all there is (rule 13: revert only on a
+        definite refusal, because after any other failure the controller may have made it)."""
         if proposal == self.proposal:
             self.proposal = None
 
@@ -181,7 +203,8 @@ class Leader:
 
     @property
     def effective_min_isr(self) -> int:
-        """min.insync.replicas, which no partition of fewer replicas could ever reach."""
+        """min.insync.replicas, or the number of replicas if that is smaller: a partition could never reach more than it
+        has."""
         return min(self.min_isr, len(self.replicas))
 
     @property
@@ -190,20 +213,25 @@ class Leader:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the high watermark has come to this epoch: before, `latest` would go back (rule 15)."""
+        """Whether the high watermark has come to this epoch's start.
+
+        A new leader knows a high watermark that is behind what its predecessor had committed. Until its followers have
+        fetched, `latest` would go back (rule 15: ListOffsets answers OFFSET_NOT_AVAILABLE until then).
+        """
         return self.high_watermark >= self.epoch_start_offset
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other broker can be elected: none is in sync, or may have become so, or is in the ELR."""
+        """Whether no other broker can be elected: no other is in sync, may have become so, or is in the ELR."""
         return self._electable() == {self._broker_id}
 
     def has_led_since(self, number: int) -> bool:
         """Whether it is proved that nothing was committed in a later epoch before check `number` was made.
 
-        A later leader is a member of ISR or ELR. It commits nothing without min.insync.replicas, so not as long as too
-        few replicas are left beside this one and those that still fetch from it (rule 8). Replicas that are added later
-        don't count: internal topics get none beyond those that the rule was made for.
+        A later leader would be a member of the ISR or the ELR. It commits nothing below min.insync.replicas (rule 8).
+        So it has committed nothing if too few replicas are left beside this broker and the followers that have fetched
+        from it since the check. Replicas that are added later don't count: internal topics get none beyond those that
+        the rule was made for.
         """
         members = (*self.isr, *self.elr)
         local = {r for r, f in self._followers.items() if f.seen_confirmation >= number and r in members}
@@ -225,6 +253,8 @@ class Leader:
 
         def lags(r: int) -> bool:
             follower = self._followers[r]
+            # A follower with a full disk will not catch up, so it gets no time. One that has not fetched in this epoch
+            # may have the whole log, which only its first fetch shows.
             waits = r not in self.read_only or follower.log_end_offset == UNKNOWN
             return not follower.is_caught_up(end, now, self.lag_max_s if waits else 0.0)
 
@@ -239,6 +269,7 @@ class Leader:
 
     def low_watermark(self, log_start_offset: int) -> int:
         """The smallest log start of the live replicas, this one's given; UNKNOWN before all of them have fetched."""
+        # A replica whose broker is dead can't delete its records now, and DeleteRecords must not wait for it.
         starts = [f.log_start_offset for follower_id, f in self._followers.items() if follower_id in self.live]
         return min([log_start_offset, *starts])
 
@@ -249,8 +280,13 @@ class Leader:
             self._propose((*self.isr, follower_id))
 
     def _may_join(self, follower_id: int, follower: Follower) -> bool:
-        """Rule 11: at the high watermark, past the start of this epoch, and the incarnation that the controller
-        knows."""
+        """Whether the follower may join the ISR (rule 11).
+
+        It must have reached the high watermark, or a committed record would be missing on a member. It must have
+        reached the start of this epoch, because below that its log may still differ from this one. And it must be the
+        incarnation that the controller knows: a fetch of its former one proves nothing of a log that has restarted
+        since.
+        """
         reached = max(self.high_watermark, self.epoch_start_offset)
         return follower.log_end_offset >= reached and self._is_eligible(follower_id, follower)
 
@@ -263,7 +299,14 @@ class Leader:
         self.proposal = IsrProposal(self.epoch, self.partition_epoch, ordered, epochs, self._recovering)
 
     def _advance_high_watermark(self, now: float) -> bool:
-        """The high watermark is the smallest log end of those who are in the ISR or about to be (rules 6, 7, 8)."""
+        """Move the high watermark to the smallest log end of those who are in the ISR or about to be. Return whether it
+        moved.
+
+        These are the maximal ISR (rule 6), and followers that are caught up in time and eligible: a lone leader that
+        did not wait for them would outrun a follower for ever (rule 7).
+        """
+        # Nothing is committed below min.insync.replicas, whatever acks says (rule 8). So a replica that leaves the ISR
+        # now still has everything that is committed, which is what makes it eligible (KIP-966).
         if not self.has_min_isr:
             return False
         counted = self._maximal_isr()
@@ -275,6 +318,8 @@ class Leader:
                 or (self._is_eligible(follower_id, follower) and follower.is_caught_up(end, now, self.lag_max_s))
             ):
                 smallest = follower.log_end_offset
+        # The high watermark never goes back, because consumers have read up to there. A member of the ISR that has not
+        # fetched in this epoch counts with -1.
         if smallest <= self.high_watermark:
             return False
         self.high_watermark = HighWatermark(smallest)
@@ -287,9 +332,11 @@ class Leader:
         return self.isr if self.proposal is None else (*self.isr, *self.proposal.isr)
 
     def _add_followers(self, now: float) -> None:
-        """Members of the ISR have until the lag time is over to fetch for the first time."""
+        """Make the followers those of the replicas. What is known of the others is kept."""
         for replica in self.replicas:
             if replica != self._broker_id and replica not in self._followers:
+                # Members of the ISR get the lag time for their first fetch in this epoch. Others have proved nothing,
+                # and do not hold the high watermark up.
                 self._followers[replica] = Follower(now if replica in self.isr else float("-inf"))
         for gone in self._followers.keys() - set(self.replicas):
             del self._followers[gone]
@@ -298,15 +345,17 @@ class Leader:
 def find_truncation_offset(
     epochs: LeaderEpochs, log_end_offset: LogEndOffset, high_watermark: HighWatermark, leader: EpochStart
 ) -> int:
-    """The offset at which a follower truncates its log, where the leader says that `leader` is the end of an epoch
+    """Return the offset at which a follower truncates its log, if its leader says that `leader` is the end of an epoch
     there.
 
-    By epochs, never by the own high watermark, which may be behind what is committed (rule 2): that is the last resort
-    where the leader knows no epoch at all. After the truncation the follower fetches with its new last epoch, and where
-    the logs still differ it repeats this (rule 3). Source: KIP-101, KIP-279.
+    It goes by epochs. The follower's own high watermark may be behind what is committed, and truncating there would
+    remove committed records (rule 2). It is the last resort if the leader knows no
+    epoch at all. After the truncation the follower fetches with its new last epoch. If the logs still differ, this
+    repeats (rule 3: a fast double change of leaders diverges twice). Source: KIP-101, KIP-279.
     """
     if leader.start_offset == NO_OFFSET:
         return min(high_watermark, log_end_offset)
+    # The epoch may end earlier here than at the leader. Both logs are equal only up to the smaller of the two ends.
     own = epochs.end_offset_for(leader.epoch, log_end_offset)
     if leader.epoch == NO_EPOCH or own.start_offset == NO_OFFSET:
         return min(leader.start_offset, log_end_offset)
@@ -319,17 +368,20 @@ def find_divergence(
     """Find, on the leader, where the log of a follower that has `last_epoch` before `fetch_offset` leaves this one.
 
     A follower that knows no epoch has nothing, and begins at offset 0 or where this log does. If it names another
-    offset, this leader can't know whether the follower has what lies before it. The follower then gets the first epoch
-    of this log with its start: it begins again there or, if it is there already, it has its epoch now.
+    offset, this leader can't know whether the follower has what lies before it. If it counted as in sync, acknowledged
+    records could be lost in a clean election. So it gets the first epoch of this log with its start: it begins again
+    there or, if it is there already, has its epoch from now on.
 
-    If the follower's last epoch begins after `fetch_offset` here, the follower has it from another log. It gets the
-    end of the epochs before that one.
+    If the follower's last epoch begins after `fetch_offset` here, the follower has it from another log. It gets the end
+    of the epochs before that one.
     """
     if last_epoch == NO_EPOCH:
         first = next(iter(epochs.entries), None)
         is_unproved = first is not None and fetch_offset > 0 and first.start_offset <= fetch_offset
         return first if is_unproved else None
     end = epochs.end_offset_for(last_epoch, log_end_offset)
+    # This leader lacks the follower's last epoch, or that epoch ended earlier here. What the follower has behind that
+    # end is not in this log.
     if end.epoch < last_epoch or end.start_offset < fetch_offset:
         return end
     if any(entry.epoch == last_epoch and entry.start_offset > fetch_offset for entry in epochs.entries):

@@ -1,15 +1,19 @@
-"""Which owner may write to a shard of an internal topic, and where: fence and offset are compared in one step.
+"""The leader compares fence and offset in one step, and so decides which owner may write to a shard's log, and where.
 
-A shard's owner is another process than its partition's leader, so a deposed owner can't be recognized by who leads. Two
-comparisons at the append do it. The *fence* is a record in the log itself: the owner that has put the highest one there
-owns the shard, for ever, or until a higher one follows. The *expected offset* leaves no gap and takes nothing twice: an
-owner appends where it knows that its last batch ended, or not at all.
+A shard's owner is another process than its partition's leader, so a deposed owner can't be recognized by who leads. It
+may have sent an append before it was deposed, and the append may arrive minutes later. Two comparisons at the append
+reject it. The *fence* is a record in the log itself: the owner that has put the highest one there owns the shard, until
+a higher one follows. The *expected offset* leaves no gap and takes nothing twice: an owner appends where it knows that
+its last batch ended, or not at all (I19).
+
+Both are compared in the same step as the append (I1), so nothing comes in between. An owner that does not know what
+became of an append sends the same bytes again, and a repeat is recognized by where it would lie.
 
     the caller's first batch, its fence
       is the highest in the log already          a repeat: it lies where it lies
       has no higher epoch than the highest       SHARD_FENCED
       is expected where the log ends             new
-      is expected elsewhere                      OFFSET_MISMATCH: the answer says where the log ends
+      is expected elsewhere                      OFFSET_MISMATCH: the response says where the log ends
     later batches
       another fence is the highest               SHARD_FENCED
       is expected where the log ends             new
@@ -48,16 +52,22 @@ def check_owner(stored: StoredFence, owner: ShardFence) -> None:
 def find_append_offset(
     stored: StoredFence, log_end_offset: int, owner: ShardFence, expected_offset: int, *, is_fence: bool
 ) -> int:
-    """Where the owner's batch belongs: at the log's end, to be appended; or before it, where it lies if it is a repeat.
+    """Return where the owner's batch belongs: at the log's end, where it is appended, or before it, where a repeat
+    lies.
 
     Raises SHARD_FENCED and OFFSET_MISMATCH: then nothing may be appended.
     """
     if not is_fence:
         check_owner(stored, owner)
     elif stored.fence == owner:
+        # A new owner does not know where the log ends, and tries several offsets. If one of its tries was carried out
+        # unnoticed, any other offset would be a mismatch for ever, so the fence is found wherever it was expected.
         return stored.offset
+    # Equal epochs of two incarnations can't both be right. The one in the log came first.
     elif owner.epoch <= stored.fence.epoch:
         raise _fenced(stored, owner, "step down: the controller gives every owner a higher epoch")
+    # Behind the own fence only this owner has written. So what lies at the expected offset can only be its own earlier
+    # sending, or the owner's state is not the log's. The caller compares the bytes.
     may_repeat = not is_fence and stored.offset < expected_offset < log_end_offset
     if expected_offset != log_end_offset and not may_repeat:
         raise mismatch(log_end_offset, expected_offset)

@@ -1,4 +1,14 @@
-"""One partition's log as a broker holds it: read, flushed, truncated, and watched for the end of its disk."""
+"""One partition's log as a broker holds it: read, flushed, truncated, and watched for the end of its disk.
+
+A log's methods may wait for the disk, and the loop must not: while it waits, leases expire. So this class knows which
+calls go to a thread and which thread pool takes them. A read that the page cache can serve stays on the loop, which
+saves the way to a thread. An append stays on the loop too, because it must not yield (I1).
+
+It also sees to it that one thread at a time has the log in hand (I26). A cancelled caller can't stop a thread, so the
+work is shielded, and what has to follow it is done by a callback and not by the caller.
+
+It knows nothing of leaders and high watermarks.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +35,7 @@ _log = logging.getLogger(__name__)
 class DiskLog:
     """A log, and the threads in which it is read, checked, flushed and truncated.
 
-    It knows nothing of leaders and high watermarks. Who writes to the log does so on the loop, within
-    `watching_the_disk`, and never while `is_in_a_thread`.
+    Code that writes to the log does so on the loop, within `watching_the_disk`, and never while `is_in_a_thread`.
     """
 
     def __init__(
@@ -49,7 +58,7 @@ class DiskLog:
         self._working: asyncio.Future[object] | None = None
 
     async def read(self, offset: int, max_bytes: int, limit_offset: ReadLimit, *, min_one_batch: bool) -> bytes:
-        """Whole batches from `offset` on, below `limit_offset`. A cold read waits in a thread.
+        """Return whole batches from `offset` on, below `limit_offset`. A cold read waits in a thread.
 
         Raises OFFSET_OUT_OF_RANGE outside the log.
         """
@@ -62,10 +71,11 @@ class DiskLog:
             )
 
     async def aborted(self, offset: int, records: bytes) -> Sequence[AbortedTransaction]:
-        """The aborted transactions among `records`, which were read from `offset` on.
+        """Return the aborted transactions among `records`, which were read from `offset` on.
 
-        Raises OFFSET_OUT_OF_RANGE where the log begins behind `offset` by now.
+        Raises OFFSET_OUT_OF_RANGE if the log begins behind `offset` by now.
         """
+        # Most reads are past the last aborted transaction, and cost no thread.
         if not records or not self.log.aborted.may_end_after(offset):
             return ()
         with self.watching_the_disk():
@@ -73,37 +83,42 @@ class DiskLog:
             return await self._threads.read(self.log.aborted.between, offset, end)
 
     async def read_back(self, offset: int, max_bytes: int) -> bytes:
-        """Like `Log.read`, over all that was appended."""
+        """Read like `Log.read`, over all that was appended, committed or not."""
         return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
     async def look_inside(self, records: bytes) -> bool:
-        """Check what `Log.append` would check and takes long, in a thread; whether there was any need to.
+        """Check, in a thread, the part of `Log.append`'s checks that takes long. Return whether there was any.
 
         Raises what `Log.append` raises.
         """
         config = self.log.config
+        # Records are decoded only where the log depends on them (rule 64: compacted topics require a key).
+        # Decompressing a legal batch of 828 KB took 0.6 s, which the loop can't give.
         if config.compacts:
             check = partial(check_appendable, records, config, self._clock.wall_ms(), transactional=True)
             await self._threads.work(check)
         return config.compacts
 
     async def check_imported(self, records: bytes) -> None:
-        """In a thread. Raises INVALID_RECORD, RECORD_LIST_TOO_LARGE."""
+        """Check imported batches in a thread. Raises INVALID_RECORD and RECORD_LIST_TOO_LARGE."""
         await self._threads.work(check_imported, records, self.log.config)
 
     @property
     def must_flush(self) -> bool:
-        """Whether by flush.messages what was appended has to be fsynced before it is acknowledged."""
+        """Whether flush.messages requires an fsync of what was appended before it is acknowledged."""
         return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
 
     async def flushed(self) -> None:
-        """Return once what is appended now is fsynced. A call while a flush runs shares the next one."""
+        """Return once everything that is appended now is fsynced. A call while a flush runs shares the next one."""
         end = self.log.log_end_offset
+        # A flush that runs already may have begun before the last append, so one flush may not be enough. If a
+        # truncation lowers the end meanwhile, the recovery point never reaches the old end.
         while self.log.recovery_point < min(end, self.log.log_end_offset):
+            # The flush is shared, so a caller that is cancelled must not cancel it for the others.
             await asyncio.shield(self.start_flush())
 
     def start_flush(self) -> asyncio.Task[None]:
-        """The flush that runs, or a new one."""
+        """Return the flush that runs, or start one."""
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.create_task(self._flush(), name=f"flush-{self}")
             self._flushing.add_done_callback(self._on_flushed)
@@ -114,8 +129,8 @@ class DiskLog:
             await self._threads.flush(self.log.flush, self._clock.wall_ms())
 
     def _on_flushed(self, done: asyncio.Task[None]) -> None:
-        """Most flushes are awaited by nothing. What fails is logged once for each cause, and tried again when the next
-        one is due."""
+        """Log a failure, once for each cause. No caller awaits most flushes; they are tried again when the next one is
+        due."""
         error = None if done.cancelled() else done.exception()
         known = isinstance(error, OttlaError)
         closed = isinstance(error, OttlaError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -134,6 +149,8 @@ class DiskLog:
             self._working = None
             if not done.cancelled():
                 done.exception()  # raised to the caller, if one waits still
+            # After a failure as well: the truncation may have removed a part, and offsets must never point behind the
+            # log's end.
             then()
 
         self._working = asyncio.ensure_future(self._threads.truncate(truncate, offset))
@@ -142,18 +159,19 @@ class DiskLog:
             await asyncio.shield(self._working)
 
     async def until_whole(self) -> None:
-        """Return once no thread has the log in hand. Its work continues where the caller has gone."""
+        """Return once no thread has the log in hand. The work goes on even if its caller has gone."""
+        # Another truncation may begin before this task has its turn.
         while self._working is not None:
             await asyncio.wait({self._working})
 
     @property
     def is_in_a_thread(self) -> bool:
-        """Whether a thread has the log in hand, and nothing else writes to it."""
+        """Whether a thread has the log in hand, so that nothing else may write to it."""
         return self._working is not None
 
     @contextmanager
     def watching_the_disk(self) -> Iterator[None]:
-        """Report a disk that has failed for good; a full one, or a log that was closed meanwhile, ends nothing."""
+        """Report a disk that has failed for good. A full disk, or a log that was closed meanwhile, ends nothing."""
         try:
             yield
         except OttlaError as error:

@@ -1,5 +1,11 @@
-"""What a replica does while another broker leads: write what its leader wrote, and truncate what its leader does not
-have.
+"""A replica whose leader is another broker writes what its leader wrote, and truncates what its leader does not have.
+
+The aim is a log that is equal to the leader's, byte for byte (I16), whatever this replica led or copied before. So a
+follower never judges batches, and appends only where its own log ends. If the two logs differ, the leader finds out by
+epochs, and the follower truncates there and fetches again (rules 2 and 3).
+
+Responses are late: the leader may have changed, or a thread may be truncating the log, before one arrives. So each
+leader epoch has an object of its own, which `Replica` ends. What arrives after that changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class LeaderResponse(NamedTuple):
-    """What a leader says of one partition to a follower's fetch."""
+    """What a leader says of one partition in response to a follower's fetch."""
 
     records: bytes
     high_watermark: HighWatermark
@@ -46,11 +52,13 @@ class Following:
         self._has_ended = True
 
     def on_fetched(self, offset: int, response: LeaderResponse) -> None:
-        """Write what the leader answered to a fetch from `offset`, if that is where the log still ends.
+        """Write what the leader sent for a fetch from `offset`, if that is where the log still ends.
 
         Raises what `Log.append_replicated` raises.
         """
         log, offsets = self._disk.log, self._offsets
+        # The log was truncated since the fetch, so what follows that offset at the leader does not follow this log's
+        # end.
         if not self._may_write or offset != log.log_end_offset:
             return
         with self._disk.watching_the_disk():
@@ -58,16 +66,20 @@ class Following:
                 log.append_replicated(response.records, self._clock.wall_ms())
             if log.is_flush_due(self._clock.wall_ms()):
                 self._disk.start_flush()
+            # After the append: a follower's high watermark is bounded by its own log end, which has just grown (rule
+            # 15).
             offsets.on_leader_high_watermark(response.high_watermark)
-            if log.log_start_offset < response.log_start_offset <= offsets.high_watermark:  # DeleteRecords, there
+            # DeleteRecords or retention has moved the leader's start. It is followed only up to the own high watermark,
+            # which a log start offset never passes (I36).
+            if log.log_start_offset < response.log_start_offset <= offsets.high_watermark:
                 log.delete_records_before(response.log_start_offset, offsets.high_watermark)
                 offsets.on_log_start()
 
     async def on_diverging(self, leader_end: EpochStart, leader_start: int) -> None:
         """Truncate the log where it diverges from the leader's, in which the requested epoch ends at `leader_end`.
 
-        Where that would leave nothing, the leader's whole log is copied: it may still have records that this replica
-        had deleted before its own start.
+        If that would leave nothing, the leader's whole log is copied: it may still have records that this replica had
+        deleted before its own start.
         """
         if not self._may_write:
             return
@@ -76,7 +88,8 @@ class Following:
         if offset > log.log_start_offset:
             await self._truncate(log.truncate_to, offset)
         elif log.log_start_offset == log.log_end_offset == leader_end.start_offset and leader_end.epoch != NO_EPOCH:
-            # Only here does the leader name the epoch just before this offset.
+            # Only in this case does the leader name the epoch just before this very offset, so only here may it be
+            # noted. Noted for another offset, it would keep the follower from ever following again.
             await self._truncate(partial(log.truncate_fully_and_start_at, epoch=leader_end.epoch), offset)
         else:
             await self._truncate(log.truncate_fully_and_start_at, leader_start)
@@ -85,7 +98,7 @@ class Following:
         """Discard the log and begin where the leader's log begins, which is after the end of this one.
 
         A log that ends after the leader's does not come here. The leader finds it to diverge first: by its last epoch
-        or, where it knows none, because the two can't be compared.
+        or, if it knows none, because the two can't be compared.
         """
         if self._may_write:
             await self._truncate(self._disk.log.truncate_fully_and_start_at, leader_start)
@@ -96,6 +109,8 @@ class Following:
 
     async def _truncate(self, truncate: Callable[[int], object], offset: int) -> None:
         log, before = self._disk.log, self._disk.log.log_end_offset
+        # Measured before the truncation, which lowers the high watermark. Nothing committed is ever truncated after a
+        # clean election, so an operator has to hear of it.
         committed = self._offsets.high_watermark - offset
         await self._disk.truncate(truncate, offset, then=self._offsets.on_truncated)
         end = log.log_end_offset

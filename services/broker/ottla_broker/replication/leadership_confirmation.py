@@ -1,15 +1,16 @@
-"""Proof that this broker still leads a partition, for reads that must not come from a deposed leader (raft's
-ReadIndex).
+"""A leader proves that it still leads, for reads that must not come from a deposed leader (raft's ReadIndex).
 
-A leader that was replaced while it was stopped, or cut off, doesn't know it. What proves that it was not is a follower
-in the ISR that fetches in the same leader epoch and *after* the question: nothing can have been committed in a later
-epoch without it (machines.partition.Leader.has_led_since). "After" is not a matter of clocks: each response to a
-follower carries the number of the newest check, the follower says it back in its next fetch, and so that fetch was sent
-after this response, and this response after the check. A number is good for one stream, so for one incarnation of
-either side.
+A leader that was replaced while it was stopped, or cut off, doesn't know it, and would read an old state. What proves
+that it was not replaced is a follower in the ISR that fetches in the same leader epoch and *after* the question:
+nothing can have been committed in a later epoch without that follower (machines.partition.Leader.has_led_since).
 
-A waiting check completes the followers' delayed fetches at once. Where no other broker is in sync no other can be
-elected, and the own registration is proof enough.
+"After" is not a matter of clocks, and of the arrival of a fetch neither: it may have lain in a socket since before the
+question. Each response to a follower carries the number of the newest check, and the follower says it back in its next
+fetch. So that fetch was sent after this response, and this response after the check. A number is good for one stream,
+so for one incarnation of either side.
+
+A waiting check completes the followers' delayed fetches at once, so it takes two ways between brokers and not a fetch's
+wait. If no other broker is in sync, no other can be elected, and the own registration is proof enough.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ from ottla_broker.replication.replica import Replica
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
 
+# A delayed check sleeps until one thing has changed, whatever its size.
 _A_CHANGE: Final = 1
 
 
 async def check_fence(replica: Replica, leader_epoch: int, owner: ShardFence, next_offset: int, deadline: float) -> int:
-    """The high watermark, once it is proved that `owner` owned the shard after this call, up to `next_offset`.
+    """Return the high watermark once it is proved that `owner` owned the shard after this call, up to `next_offset`.
 
-    Raises SHARD_FENCED, OFFSET_MISMATCH, what `Replica.led_in` raises, and REQUEST_TIMED_OUT at `deadline` (the
-    loop's time): then it is not known.
+    Raises SHARD_FENCED, OFFSET_MISMATCH, what `Replica.led_in` raises, and REQUEST_TIMED_OUT at `deadline` (the loop's
+    time): then it is not known.
     """
     leading = replica.led_in(leader_epoch)
     with leading.confirmations.delayed((replica.id,)) as delayed:
         number = leading.begin_confirmation()
         while True:
+            # The mark comes before the look, so that a follower's fetch in between wakes the sleep (rule 55: register,
+            # re-check, then sleep).
             delayed.mark()
             leading = replica.led_in(leader_epoch)
             check_owner(leading.log.fence, owner)

@@ -1,6 +1,17 @@
-"""What a replica does while this broker leads: append, answer followers, acknowledge, confirm that it leads still.
+"""A replica that leads appends, serves its followers, acknowledges producers, and proves on request that it still
+leads.
 
-Everything here runs on the loop and an append never yields (I1).
+The danger of leading is to go on after the leadership is over. An append that was checked against one epoch must not be
+written in another, and a producer must not hear of success from a log that may be truncated. So each leader epoch has
+an object, `Leading`, and having one is the proof of leadership: only `Replica` makes and ends it, on the loop. A caller
+that got one need not check again until its next await, because nothing else runs in between (I1). After an await it
+asks `present`.
+
+What waits for the high watermark waits longer than an epoch may last. If this broker leads the next epoch too, its log
+has stayed what it was, and the waiters go over to the next `Leading`. If another broker leads, the log may be
+truncated, so they fail with an error that leaves the outcome open (rule 10).
+
+`machines.partition.Leader` decides, and this class carries it out: writes, wakes, proposes.
 """
 
 from __future__ import annotations
@@ -38,8 +49,10 @@ ACKS_ALL: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ReplicaContext:
-    """What every replica of a broker shares. `live`: the brokers that may be in an ISR, with the epoch of their
-    present incarnation."""
+    """What every replica of a broker shares.
+
+    `live` are the brokers that may be in an ISR, with the epoch of their present incarnation.
+    """
 
     broker_id: int
     clock: Clock
@@ -56,7 +69,7 @@ class ReplicaContext:
     read_only: Set[int] = frozenset()
     """Brokers whose disks take no appends for the moment."""
     ticking: set[Leading] = field(default_factory=set)
-    """Those in which the passing of time may change something."""
+    """Leaderships in which the passing of time may change something. The others cost nothing while they are idle."""
     pending_bytes: PendingBytes = field(default_factory=PendingBytes)
     turn: Slice = field(default_factory=Slice)
     """Shared by all partitions, for batches that are appended later than they came."""
@@ -64,7 +77,11 @@ class ReplicaContext:
     """Gives the counters for a topic's replicas."""
 
     def wake(self, partition_id: PartitionId) -> None:
-        """The partition's leader or leader epoch has changed, or where its log starts: who is delayed looks again."""
+        """Have delayed requests look again, because the partition's leader, leader epoch or log start has changed.
+
+        Rule 56: a delayed fetch completes on a change of leadership. A client that slept through it would wait at a
+        broker that will never have more for it.
+        """
         self.followers.wake(partition_id)
         for purgatory in (self.consumers, self.deletions, self.confirmations):
             purgatory.wake(partition_id)
@@ -94,8 +111,10 @@ class Leading:
         traffic: Traffic,
         context: ReplicaContext,
     ) -> None:
-        """`former`: that of an earlier epoch, if this broker has led since. The log has stayed what it was, so what
-        waits for the high watermark waits on."""
+        """Begin an epoch. `former` is the Leading of an earlier epoch, if this broker has led in every epoch since.
+
+        The log has stayed what it was, so what waits for the high watermark waits on.
+        """
         self.id: Final = disk.id
         self.log: Final = disk.log
         self.disk: Final = disk
@@ -110,7 +129,7 @@ class Leading:
         self.newest_confirmation = 0
         self.waiters: Final[HighWatermarkWaiters] = HighWatermarkWaiters() if former is None else former.waiters
         self.successor: Leading | None = None
-        """That of the next epoch, where this broker leads it, too."""
+        """The Leading of the next epoch, if this broker leads that, too."""
         self._has_ended = False
         self._guards: Final = guards
         self._traffic: Final = traffic
@@ -125,28 +144,39 @@ class Leading:
     # ---- its epoch -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The epoch's start is known: from now on what is in the log may be committed."""
-        if self.log.log_end_offset > self.offsets.high_watermark:  # copied, not yet visible: waiters are completed then
+        """Begin to commit: the epoch's start is known, so what is in the log may be committed from now on."""
+        # What was copied as a follower becomes visible with the first steps of the high watermark. It is noted as
+        # appended bytes, so that delayed consumers count it towards their min_bytes.
+        if self.log.log_end_offset > self.offsets.high_watermark:
             self.waiters.on_appended(self.log.log_end_offset, self.log.size_bytes)
+        # The offsets may be behind what the new `Leader` found when it was made: a lone replica commits everything at
+        # once.
         self._after(moved=True)
 
     def end(self) -> None:
-        """The epoch is over. What waits for the high watermark waits on: this broker may lead the next epoch, too."""
+        """End the epoch. What waits for the high watermark waits on, because this broker may lead the next epoch,
+        too."""
         self._has_ended = True
 
     def retire(self) -> None:
-        """Another broker leads, or none: what waits for the high watermark will not learn of it here (rule 10)."""
+        """End the leadership for good: another broker leads, or none.
+
+        What waits for the high watermark will not learn here whether it was committed, so it fails with an error that
+        leaves that open (rule 10).
+        """
         self._has_ended = True
         self.waiters.fail(not_leader(self))
 
     @property
     def has_retired(self) -> bool:
-        """Whether another broker may have led since: what was appended here may have been cut off."""
+        """Whether another broker may have led since, so that what was appended here may have been truncated."""
         return self.waiters.have_failed
 
     def present(self) -> Leading:
-        """The Leading of the newest epoch, if this broker has led in all epochs since this one. Raises
-        NOT_LEADER_OR_FOLLOWER where it leads no more."""
+        """Return the Leading of the newest epoch, if this broker has led in all epochs since this one.
+
+        Raises NOT_LEADER_OR_FOLLOWER if it no longer leads.
+        """
         leading = self
         while leading._has_ended:
             if leading.successor is None:
@@ -169,14 +199,14 @@ class Leading:
         transactional: bool = False,
         begins_at_zero: bool = False,
     ) -> AppendResult:
-        """Check, give offsets, write; without a yield (I1). `looked_inside`: `DiskLog.look_inside` has, into these
-        records.
+        """Check the records, give them offsets and write them, without a yield (I1: one writer).
 
-        `transactional`: batches of transactions are taken. The caller knows their transactional id, and that the
-        transaction is open and has this partition. `begins_at_zero`: an unknown producer begins with the sequence 0.
+        `looked_inside` says that `DiskLog.look_inside` has checked these records. With `transactional`, batches of
+        transactions are taken: the caller knows their transactional id, and that the transaction is open and has this
+        partition. With `begins_at_zero`, an unknown producer has to begin with the sequence 0.
 
         Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
-        was appended (rule 9).
+        was appended (rule 9: the minimum is checked at the append and again at the completion).
         """
         if acks == ACKS_ALL:
             self.check_min_isr()
@@ -190,6 +220,7 @@ class Leading:
                 transactional=transactional,
                 begins_at_zero=begins_at_zero,
             )
+        # A repeat has written nothing. Its bytes were counted when they came first.
         if not done.duplicate:
             self._on_appended(done, now_ms)
             if self.log.config.retention_ms >= 0 and done.log_append_time_ms < 0:
@@ -197,7 +228,11 @@ class Leading:
         return done
 
     def _count_past_retention(self, records: Buffer, oldest_ms: int, now_ms: int) -> None:
-        """A producer whose clock is wrong, or that writes history, loses its records soon: better to hear of it."""
+        """Count records that are older than their topic's retention.
+
+        A producer whose clock is wrong, or that writes history, loses such records soon. Its operator should hear of
+        that.
+        """
         if max_timestamp(records) >= oldest_ms:
             return
         past = [header for _, header in iter_headers(records) if 0 <= header.max_timestamp < oldest_ms]
@@ -206,10 +241,10 @@ class Leading:
             self._traffic.on_past_retention(str(self), records_past, by_ms, now_ms)
 
     def append_owned(self, batches: OwnedBatches) -> AppendResult:
-        """Append for the owner of a shard; whether it may append, and where, is checked in this step.
+        """Append for the owner of a shard. Whether it may append, and where, is checked in this step (I19).
 
-        What is a repeat is found before the ISR is looked at: it must not be rejected as if it were not in the log.
-        Raises what `find_repeated` and `append_owned` raise, and NOT_ENOUGH_REPLICAS.
+        A repeat is found before the ISR is looked at: its batches are in the log, and NOT_ENOUGH_REPLICAS would tell
+        the owner that they are not. Raises what `find_repeated` and `append_owned` raise, and NOT_ENOUGH_REPLICAS.
         """
         now_ms = self._clock.wall_ms()
         with self.disk.watching_the_disk():
@@ -222,9 +257,13 @@ class Leading:
         return done
 
     def append_marker(self, end: TransactionEnd) -> AppendResult:
-        """End a producer's transaction here, without a yield; a repeat writes nothing. Raises NOT_ENOUGH_REPLICAS,
-        TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR."""
+        """End a producer's transaction in this partition, without a yield. A repeat writes nothing.
+
+        Raises NOT_ENOUGH_REPLICAS, TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH and KAFKA_STORAGE_ERROR.
+        """
         repeated = find_repeated_marker(self.log, end)
+        # Any marker destroys the guards of pending verifications, even a repeated one (rule 39). A batch that was
+        # verified before it would otherwise open a transaction that no coordinator knows.
         self._guards.on_marker(end.producer_id)
         if repeated is not None:
             return repeated
@@ -236,9 +275,11 @@ class Leading:
         return done
 
     def append_imported(self, records: bytes, expected_offset: int) -> AppendResult:
-        """Write checked batches of another cluster's log at their own offsets, if the log ends where it is expected to.
+        """Write checked batches of another cluster's log at their own offsets, if the log ends where the import expects
+        it.
 
-        Raises OFFSET_MISMATCH, NOT_ENOUGH_REPLICAS, and what `Log.append_replicated` raises; nothing was appended then.
+        A repeat finds another end, so each batch is written once without a transaction. Raises OFFSET_MISMATCH,
+        NOT_ENOUGH_REPLICAS, and what `Log.append_replicated` raises; then nothing was appended.
         """
         self.check_min_isr()
         if self.log.log_end_offset != expected_offset:
@@ -256,6 +297,8 @@ class Leading:
     def _on_appended(self, done: AppendResult, now_ms: int) -> None:
         self._traffic.bytes_in += done.size_bytes
         self._traffic.records_in += done.record_count
+        # Noted before the machine hears of the append: without followers it commits at once, and the step has to find
+        # its bytes.
         self.waiters.on_appended(self.log.log_end_offset, done.size_bytes)
         self._context.followers.on_bytes(self.id, done.size_bytes)
         self._after(self.leader.on_appended(self.log.log_end_offset, self._clock.monotonic()))
@@ -276,13 +319,17 @@ class Leading:
     async def committed(self, end_offset: int) -> None:
         """Return once the high watermark has reached `end_offset`, which was appended here, for acks=all.
 
-        Raises NOT_LEADER_OR_FOLLOWER where leadership went meanwhile, NOT_ENOUGH_REPLICAS_AFTER_APPEND where the ISR
-        became too small: either way the batch may survive (rules 9 and 10).
+        Raises NOT_LEADER_OR_FOLLOWER if the leadership ended meanwhile, and NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR
+        became too small. In both cases the batch may survive (rules 9 and 10: these errors are indefinite).
         """
+        # The append and this call are two steps. After a leadership in between, the high watermark may have passed
+        # `end_offset` with another leader's records.
         if self.has_retired:
             raise not_leader(self)
         if self.offsets.high_watermark < end_offset:
             await self.waiters.until(end_offset)
+        # The high watermark may have come from a larger ISR that has shrunk since. acks=all promises
+        # min.insync.replicas at the completion as well.
         self.present().check_min_isr(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch may survive")
 
     # ---- its followers -------------------------------------------------------------------------------------------
@@ -290,10 +337,10 @@ class Leading:
     def on_follower_fetch(
         self, follower_id: int, broker_epoch: int, offset: int, last_epoch: int, log_start_offset: int
     ) -> EpochStart | None:
-        """A follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
+        """Note that a follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
 
-        Where its log has left this one, nothing is noted and the end of that epoch here is returned. Raises
-        NOT_LEADER_OR_FOLLOWER for a broker that is not a replica, OFFSET_OUT_OF_RANGE for what this log never held.
+        If its log has left this one, nothing is noted, and the end of that epoch in this log is returned. Raises
+        NOT_LEADER_OR_FOLLOWER for a broker that is not a replica, and OFFSET_OUT_OF_RANGE for what this log never held.
         """
         if not self.leader.is_replica(follower_id):
             raise OttlaError(
@@ -302,6 +349,8 @@ class Leading:
                 hint="the metadata of one of the two brokers is behind",
             )
         log = self.log
+        # Divergence is looked for before the range. A follower whose log is longer must truncate by epochs; an
+        # out-of-range error would have it discard its whole log.
         diverging = find_divergence(log.epochs, log.log_end_offset, last_epoch, offset)
         if diverging is not None:
             return diverging
@@ -317,26 +366,30 @@ class Leading:
         return None
 
     def on_partition(self, partition: Partition) -> None:
-        """The controller has decided something else than a new leadership."""
+        """Apply a decision of the controller that is no new leadership."""
         self._after(self.leader.on_partition(partition, self._clock.monotonic()))
 
     def on_tick(self) -> None:
-        """Time has passed, or a broker came or went."""
+        """Act on the passing of time, or on a broker that came or went."""
         if not self._has_ended:
             self._after(self.leader.on_tick(self._clock.monotonic()))
             self.deletions.wake(self.id)  # whom they wait for may have died
             self.confirmations.wake(self.id)
+        # After the tick, not before: the last proposal may just have been made, and needs to be looked after.
         if self._has_ended or not self.leader.needs_ticks:
             self._context.ticking.discard(self)
 
     def _after(self, moved: bool) -> None:
-        """Act on an event of the leader: complete high watermark waiters, and send a proposal."""
+        """Act on an event of the machine: complete waiters of the high watermark, and send a proposal."""
         if moved:
             high_watermark = self.leader.high_watermark
             self.offsets.on_step(high_watermark, self.waiters.on_high_watermark(high_watermark))
-            self._context.followers.on_high_watermark(self.id)  # a follower's readers wait for it too (rule 18)
+            # Readers of a follower wait for the high watermark, too (rule 18: a fetch with nothing new completes when
+            # the high watermark moved).
+            self._context.followers.on_high_watermark(self.id)
         if self.leader.proposal is not None:
             self._context.on_proposal(self)
+        # The next tick finds out whether time still matters, and takes it out again.
         self._context.ticking.add(self)
 
     @property
@@ -352,27 +405,33 @@ class Leading:
     # ---- proof that it leads still (leadership_confirmation) -----------------------------------------------------
 
     def begin_confirmation(self) -> int:
-        """The number of a check that is made now; the followers' delayed fetches are answered for it."""
+        """Return the number of a check that is made now. The followers' delayed fetches complete for it."""
         self.newest_confirmation = self.confirmations.begin()
         self._context.followers.confirm(self.id)
         return self.newest_confirmation
 
     def on_seen_confirmation(self, follower_id: int, number: int) -> None:
-        """A follower in this leader epoch has sent its fetch after check `number`."""
+        """Note that a follower in this leader epoch has sent its fetch after check `number`."""
         self.leader.on_seen_confirmation(follower_id, number)
         self.confirmations.wake(self.id)
 
     def is_confirmed(self, number: int) -> bool:
-        """Whether it is proved that this broker led when check `number` was made."""
+        """Whether it is proved that this broker led when check `number` was made.
+
+        If no other broker can be elected, the own registration is the proof: without it the controller would elect none
+        either.
+        """
         return self.leader.has_led_since(number) or (self.leader.is_alone and self._context.is_registered())
 
     # ---- its log's ends ------------------------------------------------------------------------------------------
 
     async def offset_for_time(self, timestamp_ms: int, *, read_committed: bool = False) -> FoundOffset | None:
-        """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 stand for; None where there is none.
-        For readers of committed records all ends at the last stable offset.
+        """Return the first record at or after `timestamp_ms`, or what Kafka's -1, -2 and -3 stand for; None if there is
+        none.
 
-        Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet how much is committed (KIP-207, rule 15).
+        For readers of committed records everything ends at the last stable offset. Raises OFFSET_NOT_AVAILABLE while a
+        new leader does not know yet how much is committed (KIP-207; rule 15: its high watermark may be behind its
+        predecessor's).
         """
         limit = self.offsets.last_stable_offset if read_committed else self.offsets.high_watermark
         with self.disk.watching_the_disk():
@@ -380,6 +439,8 @@ class Leading:
                 found = self.log.offset_for_time(timestamp_ms, limit)  # which reads nothing
             else:
                 found = await self._context.threads.look_up(self.log.offset_for_time, timestamp_ms, limit)
+        # A record that was found below the high watermark is committed, so the lookup is right even on a new leader.
+        # "None" and "the end" are not, since committed records may follow.
         if (found is None or timestamp_ms == LATEST_TIMESTAMP) and not self.leader.is_settled:
             raise OttlaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
@@ -390,13 +451,13 @@ class Leading:
 
     @property
     def low_watermark(self) -> int:
-        """Records before it are gone on every live replica, as far as their fetches show."""
+        """The offset before which records are gone on every live replica, as far as their fetches show."""
         return self.leader.low_watermark(self.log.log_start_offset)
 
     def delete_records(self, before_offset: int) -> int:
-        """Make everything below `before_offset` (-1: the high watermark) unreadable here; that offset.
+        """Make everything below `before_offset` (-1: the high watermark) unreadable here, and return that offset.
 
-        Raises POLICY_VIOLATION where cleanup.policy does not have delete: a compacted topic keeps its newest values.
+        Raises POLICY_VIOLATION if cleanup.policy does not have delete: a compacted topic keeps its newest values.
         """
         if not self.log.config.deletes:
             raise OttlaError(

@@ -1,4 +1,15 @@
-"""One partition as this broker holds it: its log, its part in the partition, and what may be done with it."""
+"""A replica is one partition as this broker holds it: its log, and its role, which is to lead, to follow, or neither.
+
+A role belongs to a leader epoch. What is right in one epoch loses data in the next: a leader that takes an append after
+it was replaced, a follower that truncates by the word of a former leader. So each epoch gets a new object, `Leading` or
+`Following`, and this class alone makes and ends it. The log and the high watermark outlive the roles, in `disk` and
+`offsets`.
+
+The image may skip epochs and states, because only the newest one is looked at. So the next role follows from the state
+that the image shows and from the role of the moment, and never from what happened in between: `machines.replica_role`
+has the table. Between two roles nobody may write. That is the role LEADERLESS, and also the moment in which a thread
+still truncates the log that this broker is to lead.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +36,10 @@ _log = logging.getLogger(__name__)
 
 
 class Replica:
-    """A replica leads, or follows a leader, or does neither for a moment; this class takes it from role to role.
+    """A replica leads, or follows a leader, or does neither for a moment. This class takes it from role to role.
 
-    `leading` and `following` are made for one leader epoch each, and one of them at most is there at a time. The log
-    and the high watermark outlive them, in `disk` and `offsets`. Nobody but this class ends a role, and it does so on
-    the loop.
+    `leading` and `following` are made for one leader epoch each, and at most one of them exists at a time. Only this
+    class ends a role, and it does so on the loop.
     """
 
     def __init__(
@@ -42,8 +52,8 @@ class Replica:
         high_watermark: HighWatermark = NOTHING_COMMITTED,
         on_role_change: Callable[[Replica], None] = lambda replica: None,
     ) -> None:
-        """`on_role_change`: the replica's role, leader or leader epoch has changed, or what its leader has to hear
-        beside its log's end."""
+        """`on_role_change` is called when the role, the leader or the leader epoch has changed, and when the leader has
+        to hear of something beside the log's end."""
         self.id: Final = partition_id
         self.topic: Final = topic
         self.log: Final = log
@@ -55,7 +65,7 @@ class Replica:
         self.has_readers = False
         self.traffic: Final = context.traffic(topic)
         self.pending: Final = PendingActs()
-        """Appends that come before anything that their producers send from now on."""
+        """Appends that were accepted and wait. What their producers send from now on comes after them (I37)."""
         self.pending_bytes: Final = context.pending_bytes
         self.turn: Final = context.turn
         self.guards: Final = VerificationGuards()
@@ -63,9 +73,9 @@ class Replica:
         self._on_role_change: Final = on_role_change
         self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
         self._announced = (NO_LEADER, -1)
-        """The leader and its epoch that all who have to know have heard of."""
+        """The leader and its epoch as `on_role_change` was last told."""
         self._led_before: Leading | None = None
-        """In the epoch before the one that is about to begin, where this broker led that, too."""
+        """The Leading of the last epoch, while this broker is about to begin the next one."""
         self._lag_max_s = 30.0
 
     def __str__(self) -> str:
@@ -77,7 +87,7 @@ class Replica:
 
     @property
     def leader_id(self) -> int | None:
-        """The broker to copy from; None where this one leads, and where none does."""
+        """The broker to copy from; None if this one leads, or none does."""
         leader = self._partition.leader
         return None if leader in (NO_LEADER, self._context.broker_id) else leader
 
@@ -97,14 +107,20 @@ class Replica:
 
     @property
     def has_late_transaction(self) -> bool:
-        """Whether this broker leads, and the oldest open transaction should long have been ended (rule 43, KIP-664).
-        From any thread."""
+        """Whether this broker leads, and the oldest open transaction should have ended long ago (rule 43, KIP-664).
+
+        Any thread may ask.
+        """
         seen_at_ms = self.log.producers.oldest_transaction_seen_at_ms() if self.leads else None
         now_ms = self._context.clock.wall_ms()
         return seen_at_ms is not None and now_ms - seen_at_ms > self.log.config.late_transaction_ms
 
     def check_epoch(self, known_epoch: int | None) -> None:
-        """Raise unless the caller knows the present leader epoch, or none (KIP-320, rule 5)."""
+        """Raise unless the caller knows the present leader epoch, or names none (KIP-320).
+
+        Rule 5: a client with a lower epoch has to refresh its metadata, and for one with a higher epoch this broker is
+        behind.
+        """
         if known_epoch is None or known_epoch == self.leader_epoch:
             return
         if known_epoch > self.leader_epoch:
@@ -121,18 +137,21 @@ class Replica:
         )
 
     def led_in(self, known_epoch: int | None) -> Leading:
-        """`leading`, for a caller that knows this leader epoch, or none. Raises unless this broker leads in it."""
+        """Return `leading`, for a caller that knows this leader epoch or names none. Raises unless this broker leads in
+        it."""
         self.check_epoch(known_epoch)
         if self.leading is None:
             raise not_leader(self)
         return self.leading
 
     def followed_in(self, epoch: int) -> Following | None:
-        """`following`, for a response to a fetch in that leader epoch; None if the epoch is over here."""
+        """Return `following`, for a response to a fetch in that leader epoch; None if that epoch is over on this
+        broker."""
         return self.following if epoch == self.leader_epoch else None
 
     def on_reader(self) -> None:
-        """A consumer reads here though another broker leads: from now on each newer high watermark is sent at once."""
+        """Note that a consumer reads from this follower: from now on the leader sends each newer high watermark at once
+        (rule 18)."""
         if not self.has_readers:
             self.has_readers = True
             self._on_role_change(self)
@@ -148,40 +167,51 @@ class Replica:
             leader.min_isr, leader.lag_max_s = config.min_insync_replicas, lag_max_s
 
     def must_become_leader(self, partition: Partition) -> bool:
-        """Whether `become_leader` is what is next, or `step_back` while a thread has the log in hand."""
+        """Whether `become_leader` is next, or `step_back` while a thread has the log in hand."""
+        # The same epoch counts if the replica does not lead in it yet: it stepped back and waited for its log.
         newer = partition.leader_epoch > self.leader_epoch or self.leading is None
         return partition.leader == self._context.broker_id and newer and partition.leader_epoch >= self.leader_epoch
 
     def on_partition(self, partition: Partition) -> None:
-        """Apply a decision of the controller other than a new leadership. A lower leader epoch is stale (rule C10)."""
+        """Apply a decision of the controller other than a new leadership. A lower leader epoch is stale, and changes
+        nothing."""
         if partition.leader_epoch < self.leader_epoch:
             return
         newer = partition.leader_epoch > self.leader_epoch
         if self.leading is not None and not newer and partition.leader == self._context.broker_id:
             before, self._partition = self._partition, partition
             self.leading.on_partition(partition)
+            # The followers' sessions look at the partition again: a broker that is no replica any more has to hear so.
             if partition.replicas != before.replicas:
                 self._context.followers.wake(self.id)
         elif self.leading is not None or newer:
             self._retire(partition)
         else:
             self._partition = partition
-            if self._announced != (partition.leader, partition.leader_epoch):  # not for each change of the ISR
+            # A change of the ISR alone is none for a follower. A new role would give up the fetch that is under way.
+            if self._announced != (partition.leader, partition.leader_epoch):
                 self._move(self._role_event)
 
     def step_back(self) -> None:
-        """Take nothing more, from clients or a leader, until the log is whole and the next epoch begins."""
+        """Take nothing more, from clients or from a leader, until the log is whole and the next epoch begins."""
         if self.leading is not None:
             self.leading.end()
+            # Kept, because its waiters go over to the next epoch if this broker leads that.
             self._led_before, self.leading = self.leading, None
+        # It has no leader but the same epoch: clients get NOT_LEADER_OR_FOLLOWER, and any state of the image is newer
+        # than this.
         self._partition = Partition(replicas=(), leader_epoch=self.leader_epoch, partition_epoch=-1)
         self._move(RoleEvent.THIS_LEADS)
 
     def become_leader(self, partition: Partition) -> None:
-        """Lead the epoch from where the log ends (rule 4). Raises FENCED_LEADER_EPOCH where the log knows a later one:
-        it leads nothing then."""
+        """Lead the epoch from where the log ends (rule 4: the epoch's start is assigned before any append or fetch).
+
+        Raises FENCED_LEADER_EPOCH if the log knows a later epoch. The replica then leads nothing.
+        """
         self.step_back()
         assert not self.disk.is_in_a_thread, f"{self}: the log may be about to end earlier"
+        # This comes first because it may raise. A `Leading` without an epoch in the log would append batches that no
+        # follower can compare.
         self.log.assign_epoch(partition.leader_epoch)
         self._partition = partition
         leader = Leader(
@@ -204,17 +234,18 @@ class Replica:
         self._context.wake(self.id)
 
     def close(self) -> None:
-        """The partition is deleted, or is no longer this broker's."""
+        """End the replica: the partition is deleted, or is no longer this broker's."""
         self._retire(Partition(replicas=(), leader_epoch=self.leader_epoch))
 
     def _retire(self, partition: Partition) -> None:
-        """Another broker leads, or none."""
+        """End a leadership for good, and take the state in which another broker leads, or none."""
         led = self.leading or self._led_before
         if led is not None:
             led.retire()
         self.leading = self._led_before = None
         self._partition = partition
         self.has_readers = False
+        # They hold batches of unknown producers back for this leadership alone (module first_sequences).
         self.log.producers.first_sequences.clear()
         self._context.wake(self.id)
         self._move(self._role_event)
@@ -230,14 +261,16 @@ class Replica:
             self.following = None
         if self.leader_id is not None:
             self.following = Following(self.disk, self.offsets, self._context.clock, self.leader_id, self.leader_epoch)
-        if event is not RoleEvent.EPOCH_STARTED:  # that it follows no broker is known since `step_back`
+        # `step_back` has said already that this broker follows no other. Its fetcher need not hear it twice.
+        if event is not RoleEvent.EPOCH_STARTED:
             self._on_role_change(self)
             self._announced = (self._partition.leader, self._partition.leader_epoch)
 
     # ---- retention -----------------------------------------------------------------------------------------------
 
     def tidy(self, now_ms: int) -> None:
-        """Retention, and producers that are idle for too long. Not beside a thread that has the segments in hand."""
+        """Apply retention, and forget producers that have been idle for too long. Does nothing while a thread has the
+        segments."""
         if self.disk.is_in_a_thread:
             return
         with self.disk.watching_the_disk():
@@ -248,6 +281,8 @@ class Replica:
             _log.info(
                 "%s: segments deleted by retention: %d; the log now starts at offset %d", self, len(causes), start
             )
+            # Followers of this replica delete up to its log start, if it leads. If it follows, its leader has to hear
+            # of its own start, because DeleteRecords waits for the smallest of all.
             self._context.followers.wake(self.id)
             self.offsets.on_log_start()
             self._on_role_change(self)

@@ -1,9 +1,15 @@
-"""Copying leaders' logs: one stream to each broker that leads partitions which this one follows.
+"""The replica fetcher copies leaders' logs, over one stream to each broker that leads partitions which this one
+follows.
 
-A fetch names partitions of that broker with the offset that comes next, which is how the leader learns what this
-replica has; the response holds the leader's batches, its high watermark, and where the logs have parted. A stream is a
-session (machines.followed_leader): its first fetch names all, the others what has changed. After a failure another
-stream begins anew.
+A fetch names partitions of that broker with the offset that comes next. It is a request and a report in one: the leader
+learns from it that this replica has everything before that offset, and moves the high watermark. So acks=all waits for
+fetches, and the fetcher's first concern is that nothing delays them. A truncation, a flush that fails or an error of
+one partition takes this partition out of the fetches for a while, and the others go on.
+
+A stream is a session (machines.followed_leader): its first fetch names all partitions, the others what has changed. The
+session must never say something that is over, because the leader counts on it. So a change of role is taken up at once,
+a fetch that is delayed at the leader is given up for one that names the change, and another incarnation of this broker
+begins another session (rule 11). After a failure another stream begins anew.
 """
 
 from __future__ import annotations
@@ -37,18 +43,19 @@ from ottla_proto import contracts
 _log = logging.getLogger(__name__)
 
 _RESPONSE_LIMIT_S: Final = 30.0
-"""Kafka's replica.socket.timeout.ms: beside the time that the leader may park the fetch."""
+"""Kafka's replica.socket.timeout.ms. The time that the leader may park the fetch is added to it."""
 
 _SOON_S: Final = 0.05
 _GATHERING_S: Final = 0.005
+"""How long a change waits for others before a fetch is given up for it: an election changes many partitions at once."""
 _BEHIND: Final = frozenset(
     {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 )
-"""One side has not heard of an election yet: a moment is enough."""
+"""Errors that mean that one side has not heard of an election yet. Soon it will, and an operator need not know."""
 
 
 class Replication:
-    """A component: follows whom `replicas` say."""
+    """A component: it follows the leaders that `replicas` name."""
 
     def __init__(self, replicas: Replicas, metadata: MetadataFollower, registration: RegistrationView) -> None:
         self._replicas = replicas
@@ -74,17 +81,22 @@ class Replication:
         await asyncio.gather(*(fetcher.stop() for fetcher in fetchers.values()), *self._ending)
 
     def lag(self) -> int:
-        """The largest number of records that a followed leader's high watermark is ahead, as of its last response."""
+        """Return the largest number of records that a followed leader's high watermark is ahead, as of its last
+        response."""
         return max((fetcher.lag for fetcher in self._fetchers.values()), default=0)
 
     def _on_role_change(self, replica: Replica) -> None:
-        """At once: no fetch that is sent from now on may say that a leader is followed in an epoch that is over."""
+        """Follow another leader, or none, at once.
+
+        No fetch that is sent from now on may say that a leader is followed in an epoch that is over.
+        """
         if not self._started:
             return
         former = self._fetchers.get(self._leader_of.get(replica.id, NO_LEADER))
         if former is not None and former.leader_id != replica.leader_id:
             former.leave(replica)
             if former.is_idle:
+                # An idle stream would keep a session and a connection at a broker that may be gone for good.
                 self._end(former.leader_id)
         if self._unplaced.get(replica.id) is replica:
             del self._unplaced[replica.id]
@@ -98,6 +110,8 @@ class Replication:
         if fetcher is None:
             leader = self._metadata.image.brokers.get(leader_id)
             if leader is None:
+                # The leader's registration has expired, or is not in this image yet. `_on_image` looks again when
+                # brokers change.
                 self._unplaced[replica.id] = replica
                 return
             fetcher = self._fetchers[leader_id] = ReplicaFetcher(
@@ -108,7 +122,7 @@ class Replication:
         fetcher.follow(replica)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        """A leader has come, or come back at another address."""
+        """Follow leaders that have registered, and leaders that have come back at another address."""
         if not self._started or new.brokers is old.brokers:
             return
         for leader_id, fetcher in list(self._fetchers.items()):
@@ -128,7 +142,7 @@ class Replication:
 
 
 class ReplicaFetcher:
-    """One leader's partitions, over one stream. `leaders`: all that are followed, with this one."""
+    """One leader's partitions, over one stream. `leaders` are all that are followed, among them this one."""
 
     def __init__(self, leader: Broker, leaders: Sized, replicas: Replicas, registration: RegistrationView) -> None:
         self.address: Final = leader.address
@@ -142,9 +156,12 @@ class ReplicaFetcher:
         self._in_trouble: set[PartitionId] = set()
         """Partitions whose last fetch failed; that was logged."""
         self._truncations: set[asyncio.Task[None]] = set()
-        self._seen_confirmation = 0  # in the last response on the present stream (leadership_confirmation)
+        # The newest check in the last response on the present stream (leadership_confirmation). A new stream begins
+        # with 0: what an old one said proves nothing of this incarnation of the leader.
+        self._seen_confirmation = 0
         self._broker_epoch = UNREGISTERED
-        """The incarnation that began the session: the leader counts what was named in it as this one's (rule 11)."""
+        """The incarnation that began the session. The leader counts what was named in it as this one's (rule 11: the
+        broker epoch of a fetch equals the registered one)."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -168,7 +185,8 @@ class ReplicaFetcher:
         return max(self._lags.values(), default=0)
 
     def follow(self, replica: Replica) -> None:
-        """From now on, or in another leader epoch; a fetch that is delayed is given up for one that says so."""
+        """Follow the replica from now on, or in another leader epoch. A fetch that is delayed is given up for one that
+        says so."""
         self._in_trouble.discard(replica.id)
         self._leader.follow(replica.id, replica)
         self._changed.set()
@@ -206,12 +224,15 @@ class ReplicaFetcher:
             await asyncio.sleep(backoff.next())
 
     async def round(self, stream: AioFrameStream[pb.FetchRequest, pb.FetchResponse]) -> None:
-        """One fetch and what follows from it; given up when there is something else to say."""
+        """Send one fetch and act on its response. The fetch is given up if there is something else to say."""
+        # Cleared before the request is built: a change after this ends the wait below, and none is slept over.
         self._changed.clear()
         broker_epoch = self._registration.current().epoch
-        if broker_epoch == UNREGISTERED or self.is_idle:  # the leader would not know the caller
+        # Without a registration the leader could not tell this incarnation from a former one, and would refuse it.
+        if broker_epoch == UNREGISTERED or self.is_idle:
             await self._until_changed(_SOON_S)
             return
+        # What was named by a former incarnation proves nothing of what this one has (KIP-903).
         if broker_epoch != self._broker_epoch:
             self._broker_epoch = broker_epoch
             self._leader.begin(secrets.randbits(64))
@@ -220,10 +241,12 @@ class ReplicaFetcher:
         sent = await stream.send(request, timeout_ms=request.max_wait_ms + int(_RESPONSE_LIMIT_S * 1000))
         limit_s = request.max_wait_ms / 1000 + _RESPONSE_LIMIT_S
         responding = asyncio.create_task(stream.response_to(sent, timeout=limit_s))
+        # One event stands for both reasons to go on, so one wait is enough.
         responding.add_done_callback(lambda _: self._changed.set())
         try:
             await self._changed.wait()
-            if not responding.done():  # more may change at once; and a response that is near is not wasted
+            # More changes may follow at once, as in an election, and a response that is near need not be wasted.
+            if not responding.done():
                 await asyncio.wait({responding}, timeout=_GATHERING_S)
             if responding.done():
                 await self._on_response(responding.result())
@@ -231,7 +254,8 @@ class ReplicaFetcher:
             if responding.cancel():
                 await asyncio.gather(responding, return_exceptions=True)
             elif not responding.cancelled():
-                responding.exception()  # of a round that is cancelled: that is not a bug
+                # The round was cancelled beside a failed response. Without this asyncio would log the failure as a bug.
+                responding.exception()
 
     async def _until_changed(self, timeout_s: float) -> None:
         try:
@@ -241,15 +265,20 @@ class ReplicaFetcher:
             pass
 
     async def _flush_changed(self) -> None:
-        """flush.messages: what a fetch says that this replica has is fsynced (rule 20)."""
+        """fsync what the next fetch reports, where flush.messages requires it.
+
+        Rule 20: a fetch says what this replica has, and with that policy what it has is what is on disk.
+        """
         unflushed = [replica for _, replica in self._leader.changed() if replica.disk.must_flush]
+        # A log that can't be flushed is left out. Raised from here, its error would keep every partition of the leader
+        # waiting.
         done = await asyncio.gather(*(replica.disk.flushed() for replica in unflushed), return_exceptions=True)
         for replica, error in zip(unflushed, done, strict=True):
             if error is not None:
                 self._on_error(replica, error)
 
     def _request(self) -> pb.FetchRequest:
-        """Without a yield: it says how everything is now."""
+        """Build the next fetch, without a yield, so that it says how everything is at one moment."""
         settings, leader = self._replicas.settings, self._leader
         request = pb.FetchRequest(
             max_wait_ms=settings.wait_max_ms,
@@ -261,11 +290,15 @@ class ReplicaFetcher:
         follower.seen_confirmation, follower.secret = self._seen_confirmation, self._registration.secret
         follower.session.id, follower.session.responses = leader.session_id, leader.responses
         follower.session.begins, leader.begins = leader.begins, False
+        # Also those that are named again below: they are followed in another epoch, and the leader has to drop the old
+        # state.
         for partition_id in leader.take_forgotten():
             request.forgotten.add(topic_id=partition_id.topic_id, partition=partition_id.partition)
         for partition_id, replica in leader.changed():
+            # Its end is about to move back. A fetch from the end of now would report records that are being truncated.
             if replica.disk.is_in_a_thread:
                 self._leave_out_during(replica.disk.until_whole(), replica)
+            # What was appended during the flush is named with the next fetch, once it is fsynced too.
             elif not replica.disk.must_flush:
                 self._name(partition_id, replica, request.partitions.add(), settings.fetch_max_bytes)
         return request
@@ -282,7 +315,10 @@ class ReplicaFetcher:
         self._leader.name(partition_id, named)
 
     async def _on_response(self, response: pb.FetchResponse) -> None:
-        """Ten megabytes may come at once where a replica catches up: others have turns between its partitions."""
+        """Take in a response, partition by partition.
+
+        Ten megabytes may come at once when a replica catches up, so other tasks have turns between its partitions.
+        """
         slice_ = Slice()
         self._seen_confirmation = response.newest_confirmation
         self._leader.responses = response.session.responses
@@ -290,13 +326,17 @@ class ReplicaFetcher:
             partition_id = PartitionId(TopicId(part.topic_id), part.partition)
             replica, named = self._leader.get(partition_id), self._leader.named(partition_id)
             if replica is None or named is None or (following := replica.followed_in(named.leader_epoch)) is None:
-                continue  # it is followed otherwise since, which the next request says
+                # It is followed otherwise by now, or no longer, and the next request says so. Records of the old epoch
+                # must not be appended in the new one.
+                continue
             try:
                 self._on_partition(replica, following, named, part)
-            except Exception as error:  # of this partition alone
+            # A failure belongs to this partition alone. The others' records are in the same response.
+            except Exception as error:
                 self._on_error(replica, error)
             await slice_.rest()
-        if not response.HasField("session"):  # a leader that knows none: each fetch names all
+        # The leader is of a release without sessions, so each fetch names all partitions.
+        if not response.HasField("session"):
             self._leader.begin(self._leader.session_id)
 
     def _on_partition(self, replica: Replica, following: Following, named: Named, part: pb.PartitionFetched) -> None:
@@ -312,6 +352,7 @@ class ReplicaFetcher:
             response = LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset)
             following.on_fetched(named.log_end_offset, response)
             self._in_trouble.discard(replica.id)
+            # The leader believes what was named last. Only a partition whose end or start has moved is named again.
             if part.records or replica.log.log_start_offset != named.log_start_offset:
                 self._leader.resume(replica.id)
             self._note_lag(replica, part.high_watermark)
@@ -323,9 +364,11 @@ class ReplicaFetcher:
             self._lags.pop(replica.id, None)
 
     def _leave_out_during(self, work: Coroutine[Any, Any, None], replica: Replica) -> None:
-        """Beside the fetches of the others: a truncation waits for the disk, and a thousand may come with one response.
+        """Keep the partition out of the fetches while `work` runs, beside the fetches of the others.
 
-        The partition is named again afterwards. The last one's end ends a fetch that is delayed meanwhile.
+        A truncation waits for the disk, and a thousand may come with one response. The partition is named again
+        afterwards. The last truncation's end also ends a fetch that is delayed meanwhile, so that none of them waits
+        for its time to run out.
         """
         self._leader.rest(replica.id)
 
@@ -344,13 +387,14 @@ class ReplicaFetcher:
         task.add_done_callback(on_done)
 
     def _on_error(self, replica: Replica, error: BaseException) -> None:
-        """Leave the partition out for a while; the others continue."""
+        """Leave the partition out for a while. The others continue."""
         if self._leader.get(replica.id) is not replica:
-            return  # it was closed, and another may be followed in its place
+            return  # it was closed, and another object may be followed in its place
         known = isinstance(error, OttlaError)
         behind = isinstance(error, OttlaError) and error.code in _BEHIND
         rest_s = _SOON_S if behind else self._replicas.settings.backoff_s
-        if not behind and replica.id not in self._in_trouble:  # logged once: a disk may be full for long
+        # Logged once until it succeeds again, since a disk may be full for hours.
+        if not behind and replica.id not in self._in_trouble:
             text = "%s can't follow broker %d: %s"
             _log.warning(text, replica, self.leader_id, error, exc_info=None if known else error)
             self._in_trouble.add(replica.id)

@@ -1,5 +1,11 @@
-"""How far one replica's log may be read, as far as this broker knows: up to the high watermark, or the last stable
-offset (rule 17).
+"""How far one replica's log may be read, as far as this broker knows.
+
+Consumers read up to the high watermark, and consumers of committed records up to the last stable offset (rule 17). Both
+are needed whatever the replica's role: consumers may read from followers, and a new leader starts with what it knew as
+a follower. So they live here and outlive the roles, and each role moves them by its own rule.
+
+What a step has to do is in one place. It forgets the transactions that ended below it, or they would pile up in memory
+and in every snapshot (I36), and it wakes the consumers for whom there is more now.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ class Positions(NamedTuple):
 
 
 class ReplicaOffsets:
-    """The high watermark of a replica, and what follows from each of its steps for the consumers here.
+    """The high watermark of a replica, and what follows from each of its steps for this broker's consumers.
 
     It outlives the replica's roles. `Leading` alone moves it while the replica leads, and `Following` while it follows.
     """
@@ -35,26 +41,29 @@ class ReplicaOffsets:
         self._log: Final = log
         self._consumers: Final = consumers
         self._first_unstable: int | None = None
-        """As of the leader's last step."""
+        """The first offset of a transaction that is not stable, as of the leader's last step; None if there is none."""
         self._forget_ended_transactions()
 
     @property
     def positions(self) -> Positions:
         """The offsets that an answer about this replica names, as of one moment."""
         start = self._log.log_start_offset
-        high_watermark = HighWatermark(max(start, self.high_watermark))  # a thread may be emptying the log
+        # A thread may be emptying the log, and then the start passes the high watermark for a moment. Clients rely on
+        # log start <= last stable offset <= high watermark (I36).
+        high_watermark = HighWatermark(max(start, self.high_watermark))
         return Positions(start, self._log.producers.last_stable_offset(start, high_watermark), high_watermark)
 
     @property
     def last_stable_offset(self) -> LastStableOffset:
-        """Up to where readers of committed records may read: no transaction is open before it (rule 37)."""
+        """The offset up to which readers of committed records may read: no transaction is open before it (rule 37)."""
         return self.positions.last_stable_offset
 
     def on_step(self, high_watermark: HighWatermark, passed_bytes: int) -> None:
-        """The high watermark of this leader has passed `passed_bytes`: wake the consumers for whom there is more now.
+        """Move a leader's high watermark, which has passed `passed_bytes`, and wake the consumers for whom there is
+        more now.
 
-        Records that become stable may lie before the bytes that the high watermark has passed. Consumers of committed
-        records have not been told of those, so they are woken.
+        A marker may make records stable that lie before the bytes of this step. Consumers of committed records did not
+        count those bytes before, so they are woken whatever their min_bytes.
         """
         self.high_watermark = high_watermark
         self._forget_ended_transactions()
@@ -66,8 +75,11 @@ class ReplicaOffsets:
             self._consumers.on_bytes(self._id, passed_bytes)
 
     def on_leader_high_watermark(self, high_watermark: HighWatermark) -> None:
-        """This follower's leader has named its own. A new leader may know an older one for a while (rule 15): what was
-        committed stays so."""
+        """Move a follower's high watermark to what its leader has named, as far as this log reaches (rule 15).
+
+        A new leader may know an older one for a while. What was committed stays committed, so the own one never goes
+        back.
+        """
         before = self.high_watermark
         self.high_watermark = HighWatermark(max(before, min(high_watermark, self._log.log_end_offset)))
         if self.high_watermark > before:
@@ -75,17 +87,21 @@ class ReplicaOffsets:
             self._consumers.wake(self._id)
 
     def on_log_start(self) -> None:
-        """The log starts later: that belongs in the next response to a consumer, but is no reason for one."""
+        """Note that the log starts later. The next response to a consumer says so, but it is no reason to respond
+        now."""
         self._consumers.touch(self._id)
 
     def on_truncated(self) -> None:
-        """The log may end earlier now, and its producers were restored."""
+        """Follow a truncation: the log may end earlier now, and its producers were restored."""
         end = min(self.high_watermark, self._log.log_end_offset)
         self.high_watermark = HighWatermark(max(self._log.log_start_offset, end))
         self._forget_ended_transactions()
         self._consumers.wake(self._id)
 
     def _forget_ended_transactions(self) -> None:
-        """Forget the transactions whose ends every replica has. Called wherever the high watermark changes, whatever
-        the replica's role, and where its producers were restored."""
+        """Forget the transactions whose ends every replica has (rule 37: until then they hold the last stable offset).
+
+        It is called wherever the high watermark changes, whatever the replica's role, and where producers were
+        restored.
+        """
         self._log.producers.transactions.forget_below(self.high_watermark)

@@ -1,4 +1,9 @@
-"""The replicas of this broker as its adapters see them: found by partition, with the purgatories of those who wait."""
+"""The replicas of this broker as its adapters see them: found by partition, with the purgatories of delayed requests.
+
+Handlers of both protocols need replicas by id, and an exact error if there is none. What makes, ends and deletes
+replicas is `Replicas`, which no handler sees. A delayed request waits in a purgatory of the broker and not of a
+replica, because one fetch waits for many partitions.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +25,14 @@ class ReplicaTable:
         self.deletions: Final = FetchPurgatory()
         self.confirmations: Final = ConfirmationPurgatory()
         self.flushed_by_time: Final[set[Replica]] = set()
-        """Replicas whose topic has a flush.ms."""
+        """Replicas whose topic has a flush.ms, so that maintenance need not look at the others."""
         self.compacted: Final[set[Replica]] = set()
-        """Replicas whose cleanup.policy has compact."""
+        """Replicas whose cleanup.policy has compact, so that the cleaner need not look at the others."""
         self._metadata: Final = metadata
         self._replicas: Final[dict[PartitionId, Replica]] = {}
 
     def drain(self) -> None:
-        """Answer what is delayed: the broker shuts down."""
+        """Respond to everything that is delayed, because the broker shuts down."""
         self.consumers.close()
         self.followers.close()
         self.deletions.close()
@@ -45,7 +50,7 @@ class ReplicaTable:
         return self._replicas.values()
 
     def of_topics(self, topic_ids: Iterable[TopicId]) -> list[Replica]:
-        """Return the replicas of these topics that this broker has; what it does not know is left out."""
+        """Return the replicas of these topics that this broker has. Unknown topics and partitions are left out."""
         image = self._metadata.image
         topics = [topic for topic_id in topic_ids if (topic := image.topic_by_id(topic_id)) is not None]
         found = (self.get(PartitionId(topic.id, n)) for topic in topics for n in range(topic.partition_count))
@@ -55,14 +60,15 @@ class ReplicaTable:
         return self._replicas.get(partition_id)
 
     def find(self, partition_id: PartitionId) -> Replica:
-        """The replica on this broker, or OttlaError."""
+        """Return the replica on this broker. Raises OttlaError if there is none."""
         replica = self._replicas.get(partition_id)
         if replica is None:
             raise self._no_replica(partition_id)
         return replica
 
     def leading(self, partition_id: PartitionId, known_epoch: int | None) -> Leading:
-        """Proof that this broker leads the partition, in the epoch that the client knows, or OttlaError."""
+        """Return the proof that this broker leads the partition in the epoch that the client knows. Raises OttlaError
+        otherwise."""
         return self.find(partition_id).led_in(known_epoch)
 
     def high_watermarks(self) -> dict[PartitionId, int]:
@@ -70,6 +76,8 @@ class ReplicaTable:
 
     def _no_replica(self, partition_id: PartitionId) -> OttlaError:
         topic = self._metadata.image.topic_by_id(partition_id.topic_id)
+        # The three errors tell a client what to do: the topic is gone, the partition number is wrong, or another broker
+        # has it.
         if topic is None:
             return OttlaError(
                 ErrorCode.UNKNOWN_TOPIC_ID,

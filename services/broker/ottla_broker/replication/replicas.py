@@ -1,11 +1,21 @@
-"""All partitions of this broker: what the image assigns to it is opened, led or followed; what it takes away goes.
+"""This broker's replicas follow the image: what it assigns to the broker is opened, led or followed, and the rest goes.
 
-Reconciling is level-triggered: one task brings the replicas to what the newest image says, however many changes came
-meanwhile, and looks at those partitions alone that one of the changes was about. Directory work runs in threads; a
-replica is installed, and takes its part, on the loop only.
+Ten thousand partitions may change at once, as when a broker dies, and any of them may meet a slow disk or a damaged
+file. Three ideas keep that manageable.
 
-A partition that fails, or has to wait for its disk, holds up no other: it is tried again by itself, at longer and
-longer intervals, and never while what was tried before still runs.
+*Level, not edge.* One task brings the replicas to what the newest image says, however many changes came meanwhile, and
+looks only at the partitions that one of the changes was about. Nothing is remembered from event to event, so whatever
+failed is found again by the next look.
+
+*One partition's trouble is its own.* A partition that fails, or has to wait for its disk, holds up no other. It is
+tried again by itself, at longer and longer intervals, and never while the earlier try still runs: two threads must not
+be in one log (I26).
+
+*The loop decides, threads work.* Directory work runs in threads. A replica is installed, and takes its role, on the
+loop only. So a handler that found a replica sees no half-made one.
+
+A broker that may know more than the metadata, or less than it has acknowledged, must not lead or follow by it. That is
+checked here, at the one place where a role begins.
 """
 
 from __future__ import annotations
@@ -47,8 +57,9 @@ _log = logging.getLogger(__name__)
 _RETRY_S = 1.0
 _RETRY_MOST_S: Final = 10.0
 _PATIENCE_S: Final = 1.0
-"""How long the others wait for a partition that takes its role; it continues alone then."""
+"""How long the others wait for a partition that takes its role. After that it continues alone."""
 _STOP_S: Final = 3.0
+"""How long a stop waits for threads that have a log in hand."""
 
 
 class _Assignment(NamedTuple):
@@ -58,14 +69,14 @@ class _Assignment(NamedTuple):
 
 
 class _Failure:
-    """A partition that could not take its part, until it can."""
+    """A partition that can't take its role, until it can."""
 
     def __init__(self) -> None:
         self.text = ""
         self._backoff: Final = Backoff(_RETRY_S, _RETRY_MOST_S)
 
     def again(self, text: str) -> float:
-        """One more try has failed; in how many seconds the next one is due."""
+        """Note that one more try has failed. Return in how many seconds the next one is due."""
         self.text = text
         return self._backoff.next()
 
@@ -73,7 +84,7 @@ class _Failure:
 class Replicas:
     """A component: `start` opens what the image assigns to this broker; later images are followed until `stop`.
 
-    `table` has what is there at the moment.
+    `table` has the replicas of the moment.
     """
 
     ticks_of: Callable[[ReplicaTable], Ticks] = Ticks
@@ -106,7 +117,9 @@ class Replicas:
         self._applying: dict[PartitionId, asyncio.Task[None]] = {}
         self._due: set[PartitionId] | None = None
         """The partitions to be looked at; None for all."""
-        self._look_again: set[PartitionId] = set()  # opened while others had gone on: the image may have changed
+        # Partitions that take their role by themselves, while the look at the others has ended. The image may have
+        # changed since.
+        self._look_again: set[PartitionId] = set()
         self._creation: Final = LogCreation(log_dir, clock, threads)
         self._removals: Final = Removals(log_dir, threads)
         self._traffic: Final = TopicTraffic()
@@ -122,16 +135,24 @@ class Replicas:
         self._on_proposal, self._on_removed = listener, forget
 
     def on_older_metadata(self, listener: Callable[[int], None]) -> None:
-        """Call with the metadata's revision where a log knows a later leader epoch than that, each time (rule C18)."""
+        """Call `listener` with the metadata's revision each time that a log knows a later leader epoch than the
+        metadata has.
+
+        The store was then restored from a backup, and must not be followed.
+        """
         self._on_older_metadata = listener
 
     def on_role_change(self, listener: Callable[[Replica], None]) -> None:
-        """Call at each change of a replica's role, its leader or its leader epoch."""
+        """Call `listener` at each change of a replica's role, its leader or its leader epoch."""
         self._on_role_change = listener
 
     async def start(self) -> None:
         image = self._metadata.image
+        # Before any log is opened: directories that the cluster does not know are set aside and never served (rule 24),
+        # and partitions whose directory is gone are noted as lost (rule 21).
         await self._threads.keep(self._compare, image)
+        # It is reported before a replica takes its role. Later, this broker might already lead by the backup's
+        # metadata.
         if self._has_followed_further_than(image):
             self._on_older_metadata(image.revision)
         self._context = ReplicaContext(
@@ -153,11 +174,14 @@ class Replicas:
         self._metadata.on_change(self._on_image)
         await self._removals.start()
         try:
+            # A start waits for every log, without a limit: the ports open next, and clients would take a partition that
+            # is still being recovered for one that is not there.
             await self._reconcile(image, whole=True)
         except BaseException:
             await self.stop()
             raise
-        if self._metadata.image is not image:  # of what came meanwhile nothing was kept
+        # Changes that came while the directory was compared met no listener, so everything is looked at once more.
+        if self._metadata.image is not image:
             self._look_at(None)
         self._tasks = [
             asyncio.create_task(self._follow(), name="replicas"),
@@ -165,7 +189,10 @@ class Replicas:
         ]
 
     async def stop(self) -> None:
-        """Once no thread has a log in hand, within a bound: the data directory is closed next."""
+        """Return once no thread has a log in hand, or after some seconds. The data directory is closed next.
+
+        A thread that wrote on after that would leave a log that differs from what its marker of an orderly stop says.
+        """
         self._stopping = True
         for task in self._tasks:
             await end_task(task)
@@ -182,7 +209,7 @@ class Replicas:
 
     @property
     def failing(self) -> int:
-        """How many partitions can't take their part, and are tried again."""
+        """The number of partitions that can't take their role, and are tried again."""
         return len(self._failures)
 
     @property
@@ -199,10 +226,10 @@ class Replicas:
         return self._log_dir().strays if self._tasks else Strays(0, 0)
 
     async def log_end(self, partition_id: PartitionId) -> EpochStart | None:
-        """The newest epoch of the log, and where it ends, for a controller that has to elect by what there is (rule
-        C18).
+        """Return the newest epoch of the log and where it ends, for a controller that has to elect by what logs hold.
 
-        None where it is not here, is being led, or is about to be.
+        None if the log is not on this broker, is being led, or is about to be: its end would move after it was
+        reported.
         """
         replica = self.table.get(partition_id)
         if replica is None:
@@ -213,7 +240,8 @@ class Replicas:
         return EpochStart(replica.log.epochs.latest, replica.log.log_end_offset)
 
     async def until(self, condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
-        """Return once an image for which it holds is applied to the replicas here. Raises REQUEST_TIMED_OUT."""
+        """Return once an image for which `condition` holds is applied to this broker's replicas. Raises
+        REQUEST_TIMED_OUT."""
         try:
             async with asyncio.timeout(timeout), self._on_applied:
                 await self._on_applied.wait_for(lambda: condition(self._applied))
@@ -223,6 +251,8 @@ class Replicas:
     # ---- reconciling -------------------------------------------------------------------------------------------------
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        # A config, a restoration or a doubt concerns every partition. `is not` is exact, because images share what did
+        # not change.
         all_differ = new.changed_partitions is None or (
             new.configs is not old.configs or new.restored is not old.restored or new.is_behind != old.is_behind
         )
@@ -231,6 +261,7 @@ class Replicas:
     def _look_at(self, partitions: Set[PartitionId] | None) -> None:
         if partitions is None:
             self._due = None
+        # None stands for all already, so nothing can be added to it.
         elif self._due is not None:
             self._due |= partitions
         self._changed.set()
@@ -238,6 +269,7 @@ class Replicas:
     async def _follow(self) -> None:
         while True:
             await self._changed.wait()
+            # Cleared before the image is taken: a change after this wakes the next turn, and none is slept over.
             self._changed.clear()
             image = self._metadata.image
             try:
@@ -248,17 +280,20 @@ class Replicas:
                 asyncio.get_running_loop().call_later(_RETRY_S, self._look_at, None)
 
     async def _reconcile(self, image: ClusterImage, *, whole: bool = False) -> None:
-        """Bring the replicas to what `image` says: gone ones first, then leadership, logs and configs.
+        """Bring the replicas to what `image` says: first those that are gone, then leadership, logs and configs.
 
-        Unless the `whole` of it is wanted, those whose disk is slow take their part later.
+        With `whole`, it waits for all of them. Otherwise those whose disk is slow take their role later.
         """
+        # Taken and emptied in one step: what a listener adds from now on belongs to the next turn.
         due, self._due = self._due, set()
+        # Before the roles: a new leader decides by the live brokers who may join its ISR.
         self._note_brokers(image)
         if due is None:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
         assigned = _assigned(image, self._broker_id, image.partitions if due is None else due)
         existing = (replica.id for replica in self.table.all())
+        # Partitions that failed before they had a replica must be forgotten too, or they would be tried for ever.
         candidates = {*existing, *self._failures, *self._look_again} if due is None else due
         self._remove_gone(candidates - {a.id for a in assigned})
         await self._apply_all(image, assigned, None if whole else _PATIENCE_S)
@@ -272,23 +307,32 @@ class Replicas:
         return Followed(image.restored.count, image.revision) < self._log_dir().followed
 
     def _note_followed(self, image: ClusterImage) -> None:
-        """Note how far this broker has followed the metadata, once it has reported what its start found out."""
+        """Note how far this broker has followed the metadata, once it has reported what its start found out.
+
+        Noted earlier, a broker that finds the store older than its data and is killed before it says so would forget
+        it.
+        """
         if self._is_registered():
             self._log_dir().followed = Followed(image.restored.count, image.revision)
 
     def _note_brokers(self, image: ClusterImage) -> None:
-        """Note which brokers may be in an ISR: when that changes, every leader may have something to propose."""
+        """Note which brokers may be in an ISR. When that changes, every leader may have something to propose.
+
+        A broker that shuts down is left out: it must not be proposed into an ISR that it is about to leave (rule 11).
+        """
         live = {n: b.epoch for n, b in image.live_brokers().items() if not b.shutting_down}
         read_only = {n for n, b in image.brokers.items() if b.read_only}
         if (live, read_only) != (self._live, self._read_only):
             self._ticks.ticking.update(replica.leading for replica in self.table.all() if replica.leading is not None)
+        # The mappings are changed and not replaced, because every `Leader` of this broker shares them.
         self._live.clear()
         self._live.update(live)
         self._read_only.clear()
         self._read_only.update(read_only)
 
     def _remove_gone(self, gone: Set[PartitionId]) -> None:
-        """They serve no client from now on; the disk follows in the background."""
+        """Remove replicas that are no longer this broker's. They serve no client from now on; the disk follows in the
+        background."""
         for partition_id in gone:
             self._failures.pop(partition_id, None)
             if partition_id not in self._applying:
@@ -297,13 +341,14 @@ class Replicas:
             if replica is not None:
                 _log.info("deleting %s", replica)
                 self.table.remove(replica)
+                # Out of the table first, then closed: no request finds a replica that is closing.
                 replica.close()
                 self._on_removed(partition_id)
                 self._configs.pop(replica.topic, None)
                 self._removals.add(replica)
 
     def _config_of(self, image: ClusterImage, topic: Topic) -> LogConfig:
-        """Resolved once for a topic as it is, for all of its partitions."""
+        """Resolve a topic's config once for all of its partitions."""
         known = self._configs.get(topic.name)
         if known is None or known[0] is not topic:
             known = self._configs[topic.name] = (topic, log_config(image, topic, self._broker_id))
@@ -312,11 +357,16 @@ class Replicas:
     async def _apply_all(
         self, image: ClusterImage, assignments: Iterable[_Assignment], patience_s: float | None
     ) -> None:
-        """Side by side where the disk has to be waited for; a broker's death makes others lead thousands."""
+        """Have the partitions take their roles, side by side where the disk has to be waited for.
+
+        A broker's death makes others lead thousands of partitions, most of which need no disk. Those are done on the
+        loop, in slices, within milliseconds.
+        """
         slice_ = Slice()
         for assignment in assignments:
             await slice_.rest()
             self._look_again.discard(assignment.id)
+            # Its earlier try still runs and has the log in hand. It looks again at its end.
             if assignment.id in self._applying:
                 self._look_again.add(assignment.id)
                 continue
@@ -332,17 +382,22 @@ class Replicas:
         if self._applying:
             _, late = await asyncio.wait(self._applying.values(), timeout=patience_s)
             if late:
+                # The image that these were given may be old when they are done.
                 self._look_again |= self._applying.keys()
 
     def _apply_at_once(self, image: ClusterImage, assignment: _Assignment) -> bool:
-        """Whether the partition has its part; else the disk has to be waited for."""
+        """Give the partition its role without waiting. Return False if the disk has to be waited for."""
         replica = self.table.get(assignment.id)
         if replica is None:
             log = self._log_dir().logs.get(assignment.id)
+            # A former replica of this partition is still being deleted. A new log would get its directory.
             if log is None or self._removals.has(assignment.id):
                 return False
             replica = self._install(assignment, log)
         if replica.disk.is_in_a_thread and self._is_to_lead(replica, assignment.partition):
+            # The truncation that runs was ordered by a leader that is one no more. Until it is over, the log's end is
+            # not known, and a leader's epoch has to begin there (rule 4). So the replica takes nothing from clients or
+            # leaders meanwhile.
             replica.step_back()
             return False
         self._take_part(image, assignment, replica)
@@ -354,18 +409,22 @@ class Replicas:
             if replica is None:
                 replica = self._install(assignment, await self._create_log(image, assignment))
             await replica.disk.until_whole()
-            if not self._stopping and self.table.get(assignment.id) is replica:  # it may be deleted meanwhile
+            # The partition may have been deleted while its log was waited for, or the broker may be stopping.
+            if not self._stopping and self.table.get(assignment.id) is replica:
                 self._take_part(image, assignment, replica)
             self._failures.pop(assignment.id, None)
         except Exception as error:  # of this partition alone: the others are served, and this one tried again
             self._on_failure(assignment, error)
         finally:
+            # Removed before the next look is ordered, which would otherwise find this one running and pass over the
+            # partition.
             del self._applying[assignment.id]
             if assignment.id in self._look_again:
                 self._look_at({assignment.id})
 
     def _on_failure(self, assignment: _Assignment, error: Exception) -> None:
-        """Logged once for each cause: a disk that is full for an hour is one line for each partition."""
+        """Note a failure and try again later. It is logged once for each cause: a disk that is full for an hour is one
+        line for each partition."""
         failure = self._failures.setdefault(assignment.id, _Failure())
         if str(error) != failure.text:
             known = isinstance(error, OttlaError)
@@ -376,10 +435,12 @@ class Replicas:
 
     def _take_part(self, image: ClusterImage, assignment: _Assignment, replica: Replica) -> None:
         config = self._config_of(image, assignment.topic)
+        # The config comes before the role: min.insync.replicas counts from the first offset of an epoch.
         replica.configure(config, self.settings.lag_max_s)
         flushed_by_time, compacted = self.table.flushed_by_time, self.table.compacted
         (flushed_by_time.add if config.flush_ms < MAX_INT64 else flushed_by_time.discard)(replica)
         (compacted.add if config.compacts else compacted.discard)(replica)
+        # While the partition is in doubt, the restoration is known already.
         if not image.is_in_doubt(assignment.partition) and is_older(assignment.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)
         if self._is_to_lead(replica, assignment.partition):
@@ -388,13 +449,19 @@ class Replicas:
             replica.on_partition(self._as_far_as_known(assignment.partition))
 
     def _as_far_as_known(self, partition: Partition) -> Partition:
-        """A partition in doubt has no leader, from the moment that a broker says so: following the leader of the backup
-        might truncate a log that is longer (rule C18)."""
+        """Return a partition in doubt without its leader, from the moment that any broker reports the doubt.
+
+        Following the leader of the backup might truncate a log that is longer.
+        """
         return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition
 
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
-        """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out
-        offsets that followers have, in the same epoch, and the two could not be distinguished."""
+        """Whether this broker is to lead the partition now.
+
+        A log that may be short leads nothing before the controller has decided anew (rule 21: it may have lost
+        acknowledged records). It would give offsets again that followers have from it in the same epoch, and nobody
+        could tell the two apart.
+        """
         if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):
             return False
         return replica.must_become_leader(partition)
@@ -418,7 +485,12 @@ class Replicas:
         return replica
 
     def _compare(self, image: ClusterImage) -> None:
-        """Find logs that the metadata does not have (rule 24), and partitions that the directory lacks (rule C15)."""
+        """Find logs that the metadata does not have, which are set aside (rule 24), and partitions that the directory
+        lacks.
+
+        A partition that this broker should have and has not is one whose records it has lost (rule 21: such a replica
+        must not stay in an ISR silently).
+        """
         log_dir, me = self._log_dir(), self._broker_id
         assigned = {id_ for id_, partition in image.partitions.items() if me in partition.replicas}
         log_dir.expect(assigned, set(relied_upon(image, me)))
@@ -434,7 +506,11 @@ class Replicas:
 
 
 def _assigned(image: ClusterImage, broker_id: int, among: Iterable[PartitionId]) -> list[_Assignment]:
-    """Which of these the broker is to have. A topic's key is written last and deleted first."""
+    """Return which of these partitions the broker is to have.
+
+    A topic's key is written last and deleted first, so partition keys without a topic are none yet, or none any more
+    (I8).
+    """
     assigned = []
     for partition_id in among:
         partition, topic = image.partitions.get(partition_id), image.topic_by_id(partition_id.topic_id)

@@ -1,7 +1,12 @@
-"""ApiVersions (key 18), versions 0 to 4: what the table of APIs serves, and nothing else (rule 71, KIP-511).
+"""ApiVersions (key 18), versions 0 to 4, says what the table of APIs serves, and nothing else.
 
-v1 adds the throttle time; v3 the client's name and version, which are checked, and features (KIP-584), of which v4 has
-those that may be at 0 (KIP-1022). An unknown version is answered in v0.
+It is the first request of a connection, before the client knows what the broker understands. So it can't rely on a
+common version: a client may ask in a version that this broker has never heard of. The response is then v0, which every
+client reads, with UNSUPPORTED_VERSION and the range of this API alone, and the client asks again within that range
+(rule 71, KIP-511).
+
+v1 adds the throttle time. v3 adds the client's name and version, which are checked, and features (KIP-584). v4 has
+those of them that may be at 0 (KIP-1022).
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from ottla_core.errors import ErrorCode
 KEY: Final = 18
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMED_FROM: Final = 3
+# Readers of older versions take a minimum of 0 for an invalid feature, so such features are left out before v4.
 _ZERO_FROM: Final = 4
 
 
@@ -36,6 +42,7 @@ class Served(Protocol):
 
 def handle(context: KafkaContext, apis: Iterable[Served]) -> Parts:
     request = codec.decode(ApiVersionsRequest, context.version, context.body)
+    # Kafka checks both with this pattern (KIP-511), so a client that is accepted here is accepted there.
     if context.version >= _NAMED_FROM and not all(
         _SOFTWARE.fullmatch(text or "") for text in (request.client_software_name, request.client_software_version)
     ):
@@ -44,7 +51,8 @@ def handle(context: KafkaContext, apis: Iterable[Served]) -> Parts:
 
 
 def unsupported(own: Served) -> Parts:
-    """For a version that is not served: as version 0, which every client reads, with this API's range alone."""
+    """Build the response to a version that is not served: version 0, which every client reads, with this API's range
+    alone."""
     return _encoded(0, ErrorCode.UNSUPPORTED_VERSION, (own,))
 
 
