@@ -1,8 +1,12 @@
-"""A round of a shard decides the waiting requests one after another, and proves all decisions by one call to the log.
+"""A round decides the waiting requests of a shard one after another, and proves all decisions by one call to the log.
 
-Each decision is applied before the next one is taken, so that two joins of one round see each other. That one call
-appends what they write (group commit), in as few batches as possible (`RoundRecords`). Where no request writes, the
-call is a check. Either way the responses wait for it, in the order of their decisions.
+One call per request would bound a shard to the round trips to its log. So all that waits is decided together, each
+decision applied before the next one is taken, so that two joins of one round see each other. One call appends what they
+write (group commit), in as few batches as possible (`RoundRecords`). If no request writes, the call is a check. Either
+way the responses wait for it, in the order of their decisions.
+
+A decision is a function of the state and the time, and changes nothing until it is applied. So a request that is
+rejected, that has no room, or that meets a bug leaves no trace.
 """
 
 from __future__ import annotations
@@ -20,15 +24,15 @@ from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
 MAX_DECISIONS: Final = 500
-"""In one round, which blocks the loop: other shards and heartbeats have to be served as well."""
+"""The most decisions of one round. A round blocks the loop, and other shards and heartbeats have to be served, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardRequest(Generic[S]):
-    """A request of a client. `token` stands for the caller; None for a request of the owner's own.
+    """A request of a client. `token` stands for the caller; it is None for a request of the owner's own.
 
-    `without_confirmation`: a heartbeat, which changes timers only: an owner may respond that was one a moment ago.
-    `at_leisure`: it begins no round for a while, and shares that of what comes meanwhile.
+    `without_confirmation` marks a heartbeat, which changes timers only: an owner may respond that was one a moment ago.
+    `at_leisure` marks a request that begins no round for a while, and shares the round of what comes meanwhile.
     """
 
     token: Any
@@ -53,7 +57,7 @@ class _Verdict(Enum):
 
 
 class AppendRound(Generic[S]):
-    """A round in the making, and then under way; its batches have at most `max_batch_bytes` in all."""
+    """A round in the making, and then under way. Its batches have at most `max_batch_bytes` in all."""
 
     def __init__(self, shard: S, timers: Timers, max_batch_bytes: int) -> None:
         self.outcomes: Final[list[RoundOutcome]] = []
@@ -65,12 +69,14 @@ class AppendRound(Generic[S]):
         self._largest_bytes: Final = max_batch_bytes
 
     def decide_all(self, waiting: deque[ShardRequest[S]], now: Moment) -> None:
-        """Take from `waiting` what fits, in order; then the timers that are due, if no request is left.
+        """Take from `waiting` what fits, in order, and then the timers that are due, if no request is left.
 
-        Requests come first: among them is the heartbeat that moves the timer.
+        Requests come first: among them may be the heartbeat that moves the timer.
         """
         while waiting and self._decided < MAX_DECISIONS:
             request = waiting[0]
+            # It is not decided at all: its client has gone, and a decision would take effect without anyone to hear of
+            # it.
             if request.give_up_at <= now.at:
                 self._reject(request.token, _too_late())
             elif self._decide(request.token, request.decide, now) is _Verdict.NO_ROOM:
@@ -79,17 +85,23 @@ class AppendRound(Generic[S]):
         while self._decided < MAX_DECISIONS and (key := self._timers.pop_due(now.at)) is not None:
             verdict = self._decide(None, _on_timer(key), now)
             if verdict is _Verdict.NO_ROOM:
+                # It goes off again with the next round. A timer that is taken out and dropped would never end what it
+                # was to end.
                 self._timers.set(key, now.at)
                 return
             if verdict is _Verdict.REJECTED:
                 self._timers.set_again(key, now.at, str(self.outcomes[-1].error))
 
     def needs_check(self, *, is_proved: bool) -> bool:
-        """Whether any of its responses waits for a proof, beside the last one, which may count still."""
+        """Whether any of the responses waits for a new proof, or the last one may still count for all of them."""
+        # An error needs a proof as well: a deposed owner would reject what its successor accepts.
         return any(decision is None or not (is_proved and decision.by_last_proof) for _, decision, _ in self.outcomes)
 
     def dismiss(self) -> list[Any]:
-        """The tokens of all that wait for it, and now wait no longer. The other effects of the decisions still come."""
+        """Return the tokens of all that wait for the round, and make them wait no longer.
+
+        The other effects of their decisions still come: they are in the log, or will be.
+        """
         tokens = [outcome.token for outcome in self.outcomes if outcome.token is not None]
         self.outcomes[:] = [outcome._replace(token=None) for outcome in self.outcomes if outcome.decision is not None]
         return tokens
@@ -102,6 +114,7 @@ class AppendRound(Generic[S]):
         except Exception as error:  # rejected, or a bug in it: nothing has changed
             return self._reject(token, error)
         size_bytes = size_limit(decision.records)
+        # No round will ever have room for it, and before it is applied is the last moment to say so (rule 9).
         if size_bytes > self._largest_bytes:
             return self._reject(token, _too_large(size_bytes, self._largest_bytes))
         added_bytes = size_bytes - self.records.replaced_bytes(decision.records)
@@ -120,7 +133,8 @@ class AppendRound(Generic[S]):
 
 
 def apply_decision(decision: ShardDecision[Any], shard: ShardState, timers: Timers) -> None:
-    """Records, memory and timers of a decision go into the state."""
+    """Apply a decision's records, memory and timers to the state."""
+    # By `apply`, which also replays the log: so the state is the same, whether it was decided here or loaded.
     for record in decision.records:
         shard.apply(record)
     for change in decision.memory:

@@ -1,25 +1,29 @@
-"""One shard under one epoch of its owner: fence, load, serve, and leave. It is never loaded twice.
+"""An owner has one shard under one epoch: it fences, loads, serves and leaves. It is never loaded twice.
 
     FENCING ── own fence at the high watermark ──► LOADING ── all before it, and itself, read back ──► SERVING
        └────────── fenced ──────────┐                 │                                                   │
                                     ▼                 ▼                                                   ▼
                                   LEFT ◄────────────── fenced, out of step, unassigned, stopped
 
-Serving goes by *rounds* (module `append_round`), one at a time, and each is one call to the log: an append, or a check
-where no request writes. Requests that come meanwhile wait, undecided. So whenever nothing is under way the state is
-exactly the log up to `next_offset`, and while a round is under way it is ahead by that round's batches; no request is
-answered from it before they are committed (rules 6 and 7, Kafka's rule 52). Kafka decides on arrival, against state
-that runs ahead of several appends, and takes it back from snapshots where one fails. Here the next round begins when
-the last one is known, which costs no time (its records would have gone into the next batch anyway) and needs no
-snapshots: there is nothing to take back, because a state whose batch is rejected is dropped.
+A coordinator answers from memory, and its state is a log that another process leads. Two things must never happen: a
+response from a state that the log does not have, and two owners who both answer. The rules by number are in
+docs/design/coordination.md.
+
+Serving goes by *rounds* (module `append_round`), one at a time. Each round is one call to the log: an append, or a
+check if no request writes. Requests that come meanwhile wait, undecided. So whenever nothing is under way the state is
+exactly the log up to `next_offset`, and while a round is under way it is ahead by that round's batches (I21). No
+request is answered from it before they are committed (rules 6 and 7 there; Kafka's rule 52: group responses wait for
+the high watermark). Kafka decides on arrival, against a state that runs ahead of several appends, and takes it back
+from snapshots when one fails. Here the next round begins when the last one is known. That costs no time, because its
+records would have gone into the next batch anyway. And there is nothing to take back: a state whose batch is rejected
+is dropped.
 
 An append is sent again, the same bytes at the same offset, until its result is known (rule 5). A log that is late takes
-no shard away: a client that has waited for `append_s` is told to try again, the state stays what it is, the log's and
-one batch, and the batch is sent for as long as the fence is the own one (docs/adr/0012). No client is told that it
-failed, for it may come into the log yet. What fails surely is what the log will never take; clients get the reason, and
-the owner leaves.
+no shard away: a client that has waited for `append_s` is told to try again, the state stays, and the batch is sent for
+as long as the fence is the own one (docs/adr/0012). No client is told that it failed, for it may come into the log yet
+(I22). Only what the log will never take has surely failed. Then clients get the reason, and the owner leaves.
 
-Pure: events, the time and chance go in, effects come out.
+Pure: events, the time and chance go in, effects come out. A seeded simulation drives this very class.
 """
 
 from __future__ import annotations
@@ -68,7 +72,8 @@ from ottla_core.plural import counted
 from ottla_core.records.fence import ShardFence, seal_fence
 
 _REPORT_AFTER: Final = 8
-"""Tries of a fence or a read, which take some seconds; and again whenever they are twice as many."""
+"""Trouble is reported after this many tries of a fence or a read, which take some seconds, and whenever the number has
+doubled."""
 
 
 _SHOWN: Final = 200
@@ -78,7 +83,7 @@ _SHOWN: Final = 200
 class Owner(Generic[S]):
     """Owns a shard under `fence`, which the controller gives only once. `shard` is empty at first.
 
-    `chance()` is between 0 and 1, and keeps fifty shards of one process from calling a slow log at the same moment.
+    `chance()` is between 0 and 1. It keeps fifty shards of one process from calling a slow log at the same moment.
     """
 
     def __init__(
@@ -88,7 +93,8 @@ class Owner(Generic[S]):
         self.limits = limits
         self.phase = Phase.FENCING
         self.shard = shard
-        self.next_offset = 0  # the state is what lies before it; while fencing: where the log may end
+        # The state is what lies before this offset. While fencing, it is the offset where the log may end.
+        self.next_offset = 0
         self._timers = Timers()
         self._waiting: deque[ShardRequest[S]] = deque()
         self._later: dict[Hashable, Any] = {}
@@ -103,8 +109,10 @@ class Owner(Generic[S]):
         self._began_at = now.at  # the round
         self._late_at = NEVER
         self._leisure_until = NEVER  # when what waits at leisure begins a round
-        self._doubtful = False  # whether a sending of the round's batch may have been carried out
+        # Whether a sending of the round's batch may have been carried out. A later rejection then proves nothing.
+        self._doubtful = False
         self._proved_until = -NEVER
+        # Sealed once: a repeat must have the same bytes, the time in it included.
         self._fence_batch: Final = seal_fence(fence, now.wall_ms)
         self._replay: Replay | None = None  # while it loads
         self._out: list[Effect] = []
@@ -119,10 +127,13 @@ class Owner(Generic[S]):
         if self.phase is not Phase.SERVING:
             error = not_coordinator() if self.phase is Phase.LEFT else loading()
             self._out.append(RespondError(request.token, error))
+        # A heartbeat changes timers only, so it may be answered while the last proof counts. That is a third of a
+        # session at most: a deposed owner keeps no session alive of a member that is missed elsewhere (rule 7).
         elif request.without_confirmation and now.at < self._proved_until:
             self._respond_without_confirmation(request, now)
             if now.at >= self._proved_until - self.limits.unproved_s / 2:
                 self._begin_round(now, ask=True)  # so that no heartbeat has to wait for the next proof
+        # Deferred joins count too: they hold memory until their rebalance is complete (I13).
         elif self.unanswered >= self.limits.max_waiting:
             self._out.append(RespondError(request.token, crowded()))
         else:
@@ -153,6 +164,7 @@ class Owner(Generic[S]):
             self._reject_late(now)
             if now.at >= self._retry_at and self._call is not None:
                 self._send(self._call, now)
+            # A long load is applied step by step, a step at each tick, so that other shards are served in between.
             elif self.phase is Phase.LOADING and self._call is None:
                 self._load_next(now)
             else:
@@ -162,12 +174,16 @@ class Owner(Generic[S]):
     def on_leader(self, now: Moment) -> list[Effect]:
         """Another broker leads the shard's partition, or the same one anew: an unfinished call goes there at once."""
         if self._call is not None and self.phase is not Phase.LEFT:
+            # The call to the former leader is given up and may still be carried out there.
             self._doubtful = self._doubtful or self._in_flight
             self._ask(self._call, now)
         return self._effects()
 
     def on_gap(self, gap_s: float) -> None:
-        """The clock stood still for `gap_s`, and the world did not: what was proved before is older by that much."""
+        """Note that the clock stood still for `gap_s`, and the world did not.
+
+        What was proved before is older by that much: another owner may have served in the meantime.
+        """
         self._proved_until -= gap_s
         self._sent_at -= gap_s
 
@@ -179,10 +195,11 @@ class Owner(Generic[S]):
 
     @property
     def wake_at(self) -> float:
-        """When `on_tick` has something to do, if nothing else happens before."""
+        """The time at which `on_tick` has something to do, if nothing else happens before."""
         if self.phase is Phase.LEFT:
             return NEVER
         patient_until = self._waiting[0].give_up_at if self._waiting else NEVER
+        # Timers are decided in rounds. While one is under way none can begin, and a tick would come to nothing.
         timers_at = NEVER if self._round is not None else min(self._timers.next_at, self._leisure_until)
         return min(self._retry_at, self._late_at, patient_until, timers_at)
 
@@ -198,7 +215,7 @@ class Owner(Generic[S]):
 
     @property
     def trouble(self) -> str:
-        """Say why the shard is not served, or what it can't do in time; "" where an operator need not look."""
+        """Why the shard is not served, or what it can't do in time; "" if an operator need not look."""
         rejected = self._timers.rejected.copy()  # any thread may ask
         if self._stalled or not rejected:
             return self._stalled
@@ -214,10 +231,14 @@ class Owner(Generic[S]):
 
     def _on_fence_result(self, result: Result, now: Moment) -> None:
         match result:
+            # The fence counts once it is committed. Before that a new leader might not have it, and an older owner
+            # could append.
             case Appended(base_offset, high_watermark) if high_watermark > base_offset:
                 self._move(OwnerEvent.FENCE_COMMITTED)
                 self.next_offset, self._replay = 0, Replay(self.fence, base_offset + 1)
                 self._ask(Read(0), now)
+            # A new owner does not know where the log ends, and learns it by trying. A former owner may append in
+            # between, so this repeats until none does.
             case Mismatch(log_end_offset):
                 self.next_offset = log_end_offset
                 self._ask(Append(log_end_offset, self._fence_batch), now)
@@ -228,7 +249,7 @@ class Owner(Generic[S]):
                 self._report("its fence can't be written", _reason(result))
 
     def _on_read_result(self, result: Result, now: Moment) -> None:
-        """Replay the records below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
+        """Replay the records below the high watermark, up to the own fence (rule 3). Behind it there is nothing yet."""
         assert self._replay is not None, "it loads"
         if isinstance(result, Batches):
             self._replay.take(result.data)
@@ -244,19 +265,24 @@ class Owner(Generic[S]):
             if replay.go_on(self.shard):
                 self._retry_at = now.at
                 return
-        except OttlaError as error:  # damaged on its way, or in that replica: it is read again, maybe from another
+        # The batch was damaged on its way, or in that replica. It is read again, from the next leader if this one goes.
+        except OttlaError as error:
             reason = str(error)
         before, self.next_offset = self.next_offset, replay.next_offset
         if before < self.next_offset < replay.end_offset:
             self._ask(Read(self.next_offset), now)
         elif self.next_offset < replay.end_offset:
-            self._call = Read(self.next_offset)  # such as to a new leader, whose high watermark is behind
+            # Nothing new was read, as from a new leader whose high watermark is behind. The read is repeated later.
+            self._call = Read(self.next_offset)
             self._read_again(reason, now)
+        # An unclean election may have taken the fence, and with it what makes this the only owner.
         elif not replay.ends_with_fence:
             self._leave(OwnerEvent.DIVERGED, "the fence is not where it was written")
         else:
             self._move(OwnerEvent.LOADED)
             self._replay, self._retry_at, self._failures, self._stalled = None, NEVER, 0, ""
+            # It comes before any client's request, because it sets the timers: each member gets a full session (rule
+            # 49).
             self._waiting.append(ShardRequest(None, lambda shard, then: shard.on_loaded(then), NEVER))
             self._begin_round(now)
 
@@ -288,6 +314,7 @@ class Owner(Generic[S]):
             self._settle(append_round.outcomes)
 
     def _begin(self, call: Call, now: Moment) -> None:
+        """Call the log for a round. From now on its requests wait for `append_s` at most."""
         self._doubtful = False
         self._began_at, self._late_at = now.at, now.at + self.limits.append_s
         self._ask(call, now)
@@ -306,14 +333,18 @@ class Owner(Generic[S]):
                     self._retry(now, doubtful=True)
             case Confirmed():
                 self._on_proved(self._round, end, now)
+            # An earlier sending of this very batch would have been answered as a repeat. So another batch is there.
             case Mismatch():
                 self._leave(OwnerEvent.DIVERGED, "the log holds records that do not belong to this state")
             case Fenced():
                 self._leave(OwnerEvent.DEPOSED, "another owner has a higher fence")
+            # This was the only sending, and the log has refused it for good. So clients may be told the log's own
+            # error.
             case Rejected(error) if not self._doubtful and not error.retriable:
                 self._leave(OwnerEvent.DIVERGED, _rejected_batch(error), failed=error)
             case Rejected(error) | Unknown(error) if not error.retriable and is_late:
-                # It will never take it, and the state is of no use.
+                # An earlier sending may have been taken, so no client is told that it failed. But the log will never
+                # confirm the batch, and a state that is ahead of its log is of no use.
                 self._leave(OwnerEvent.DIVERGED, _rejected_batch(error))
             case Rejected() | Unknown():
                 self._retry(now, doubtful=isinstance(result, Unknown))
@@ -321,7 +352,8 @@ class Owner(Generic[S]):
                 raise AssertionError("an owner that serves its shard must not read batches")
 
     def _is_committed(self, high_watermark: int, end: int) -> bool:
-        """Rule 6. The leader responds once it is; if one does not, what it appended may be lost with it."""
+        """Whether the round's batch is committed. The leader responds once it is; if one does not, what it appended may
+        be lost with it (rule 6)."""
         return high_watermark >= end
 
     def _retry(self, now: Moment, *, doubtful: bool) -> None:
@@ -329,9 +361,10 @@ class Owner(Generic[S]):
         self._ask_later(now)
 
     def _on_proved(self, append_round: AppendRound[S], end: int, now: Moment) -> None:
-        """The log has the round's batch, and this was the owner after the call was sent: every request is answered.
+        """Answer every request of the round: the log has its batch, and this was the owner after the call was sent.
 
-        Heartbeats may have been rejected while the log was late. So that time counts for no session: the timers move.
+        Heartbeats may have been rejected while the log was late. So that time counts for no session, and the timers
+        move.
         """
         self._round, self._call = None, None
         self._failures, self._late_at = 0, NEVER
@@ -344,8 +377,10 @@ class Owner(Generic[S]):
         self._begin_round(now)
 
     def _reject_late(self, now: Moment) -> None:
-        """Respond to requests that have waited for too long: try again. What was decided for them may be in the log,
-        and is written all the same."""
+        """Tell clients that have waited for too long to try again.
+
+        What was decided for them may be in the log, and is written all the same.
+        """
         while self._waiting and self._waiting[0].give_up_at <= now.at:
             self._out.append(RespondError(self._waiting.popleft().token, late()))
         if self._round is not None and now.at >= self._late_at:
@@ -378,6 +413,8 @@ class Owner(Generic[S]):
             self._perform(decision)
 
     def _defer(self, key: Hashable, token: Any) -> None:
+        """Keep a request until an effect resolves it. One that waits under the same key is superseded: its client has
+        sent another."""
         if (former := self._later.pop(key, None)) is not None:
             self._out.append(RespondError(former, superseded()))
         self._later[key] = token
@@ -394,11 +431,13 @@ class Owner(Generic[S]):
         self.phase = NEXT_PHASE[self.phase, event]
 
     def _leave(self, event: OwnerEvent, reason: str, *, failed: OttlaError | None = None) -> None:
-        """`failed`: the error of requests whose records are surely not in the log, and never will be."""
+        """Drop the state and reject what waits. `failed` is the error of requests whose records are surely not in the
+        log, and never will be."""
         self._move(event)
         append_round, self._round = self._round, None
         for token, decision, _ in append_round.outcomes if append_round is not None else ():
             if token is not None:
+                # A request that only read did not fail with the batch. Its client asks the next owner.
                 wrote = decision is not None and decision.records
                 self._out.append(RespondError(token, failed if failed and wrote else not_coordinator()))
         for token in (*self._later.values(), *(request.token for request in self._waiting)):
@@ -412,12 +451,12 @@ class Owner(Generic[S]):
     # ---- calls ----------------------------------------------------------------------------------------------------
 
     def _ask(self, call: Call, now: Moment) -> None:
-        """Another call than the last one, or the same to another leader."""
+        """Make another call than the last one, or the same call to another leader."""
         self._failures, self._stalled = 0, ""
         self._send(call, now)
 
     def _ask_later(self, now: Moment) -> None:
-        """Repeat the call after ever longer pauses: more calls do not help a log that is late."""
+        """Repeat the call after longer and longer pauses, because more calls do not help a log that is late."""
         pause_s = min(self.limits.retry_most_s, self.limits.retry_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
         # Half of the pause is left to chance: fifty shards must not call a leader that recovers at one moment.
@@ -428,6 +467,7 @@ class Owner(Generic[S]):
         self._call, self._retry_at = call, NEVER
         self._number += 1
         self._in_flight, self._sent_at = True, now.at
+        # A log that is only slow may respond within a longer timeout, which grows to twice the first.
         timeout_s = self.limits.call_s * min(1.0 + self._failures / 2, 2.0)
         self._out.append(Send(self._number, call, timeout_s))
 

@@ -1,5 +1,10 @@
 """The phases of an owner and every way from one to the next: one table, and nothing else changes an owner's phase.
 
+An owner that went back to loading, or served after it was fenced, would answer from a state that no log proves. So
+there is no way back in this table: LEFT has no successor, and a shard that is to be served again gets a new owner. A
+pair that is missing can't occur, and raises KeyError if it does. A test drives an owner through every result of its
+calls and compares.
+
 The diagram in docs/design/coordination.md is drawn from here (tools/state_diagrams.py).
 """
 
@@ -42,4 +47,5 @@ NEXT_PHASE: Final[Mapping[tuple[Phase, OwnerEvent], Phase]] = {
 }
 
 NEEDS_EPOCH: Final = frozenset({OwnerEvent.DIVERGED, OwnerEvent.FAILED})
-"""The shard has no other owner then, as far as this one knows: the controller has to give it a new epoch."""
+"""Events after which the controller has to give the shard a new epoch: as far as this owner knows, there is no other
+owner, and under its own epoch none would serve the shard. After DEPOSED another owner has it already."""

@@ -1,8 +1,13 @@
-"""A completed fetch being read: the data that one fetch brought for one partition, opened batch by batch.
+"""A completed fetch is the data that one fetch brought for one partition, while it is read batch by batch.
 
-When the reader reaches a batch, the whole batch is checked and decompressed, so nothing is raised between two of its
-records. Some of the data is not returned: records below the position (a batch comes whole, rule 57), records at or
-after the stop, control batches, and records of aborted transactions (rule 38). Their offsets count all the same.
+When the reader reaches a batch, the whole batch is checked and decompressed. So nothing is raised between two of its
+records, and a damaged batch is an error of that batch alone: the records before it were returned, and a seek passes it.
+Until then it stays as bytes, because a seek or a stop may make it needless.
+
+Some of the data is not returned. These are records below the position (rule 57: batches may start below the fetch
+offset, and the client skips), records at or after the stop, control batches, and records of aborted transactions (rule
+38: the client drops them, the broker does not filter). Their offsets count all the same, or a position would never get
+past them.
 """
 
 from __future__ import annotations
@@ -30,7 +35,8 @@ class OpenBatch:
         self.first_offset = header.base_offset
         self.next_offset = header.next_offset
         self.has_log_append_time = header.has_log_append_time
-        self._records = read_records(data)  # checks everything
+        # This checks and decompresses all of it, so that later steps can't fail.
+        self._records = read_records(data)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -125,6 +131,7 @@ class CompletedFetch:
                 opened = next(self._batches, None)
                 if opened is None:
                     return None
+                # A whole batch is passed on as it is, without an object for each record.
                 if 0 < len(opened) <= limit:
                     self._consumed.records += len(opened)
                     return opened
@@ -144,6 +151,8 @@ class CompletedFetch:
         first, stop = self.next_offset, self.position.stop
         aborted = AbortedTransactions(self.fetched.aborted) if self.fetched.aborted else None
         for at, header in iter_headers(data):
+            # Every header is shown to it, also those that are skipped: a marker ends a transaction for the batches
+            # behind it.
             left_out = aborted is not None and aborted.leaves_out(header)
             if header.next_offset <= first:
                 continue
@@ -154,6 +163,7 @@ class CompletedFetch:
             self._log_append_time = header.has_log_append_time
             if not (header.is_control or left_out):
                 yield self._in_range(self._open(header, data[at : at + header.size_bytes]), first, stop)
+            # After the yield, which means after the batch is used up: an offset counts once its records were returned.
             self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
 
     def _in_range(self, opened: OpenBatch, first: int, stop: int | None) -> RecordRange:

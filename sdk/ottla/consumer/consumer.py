@@ -1,9 +1,13 @@
-"""Consumer: reads whole topics, chosen partitions, or a group member's share of them, forever or up to a stop.
+"""The consumer reads whole topics, chosen partitions, or a group member's share of them, for ever or up to a stop.
 
-This module is the public class: it takes the arguments and sets where to read. `plan` says where reading begins and
-ends, `assignment` looks that up, `fetcher` fetches, and `reader` opens what was fetched. With a group,
-`group.assignment` has the partitions, and `group.reader` returns records poll by poll, so that it is known which of
-them are processed and can be committed.
+This module is the public class. It takes the arguments, sets where to read, and connects the parts. `plan` says where
+reading begins and ends, `assignment` looks that up, `fetcher` fetches, and `reader` opens what was fetched. With a
+group, `group.assignment` has the partitions, and `group.reader` returns records poll by poll, so that it is known which
+of them are processed and can be committed.
+
+A consumer is for one thread at a time, because its position has no meaning for two. That is enforced and not only
+documented (`guarded`): calls of a second thread get an error instead of skipped records. Only `wakeup`, `close` and
+`metrics` may come from any thread.
 """
 
 from __future__ import annotations
@@ -60,8 +64,10 @@ _LEAVE_AT_EXIT_S: Final = 1.0
 """How long the last commit may take if the process ends without a close, and how long the reading thread may take to
 return from its call."""
 
+# Members that nothing has closed. Weak, so that the set keeps no consumer alive that the program has dropped.
 _members: Final[weakref.WeakSet[Consumer[Any, Any]]] = weakref.WeakSet()
 
+# Threads that commit and leave for consumers that were garbage-collected. The end of the process waits for them.
 _leaving: Final[weakref.WeakSet[Thread]] = weakref.WeakSet()
 
 _client_numbers = itertools.count(1)
@@ -216,6 +222,7 @@ class Consumer(Generic[K, V]):
         self.use_guard.guard.watch(*self._fetcher.locks, *self._cluster.locks, *of_group)
         # A garbage-collected consumer closes itself: `for record in Consumer(…, stop="end")` leaves nothing behind.
         self._close = weakref.finalize(self, _close, self.reader, self._fetcher, self._assignment, self._cluster)
+        # At the end of the process `_leave_at_exit` does more: it commits what a loop has processed.
         self._close.atexit = False
         if self._group is not None:
             _members.add(self)
@@ -411,6 +418,8 @@ class Consumer(Generic[K, V]):
             latest = dict.fromkeys((p.partition for p in unknown), LATEST_TIMESTAMP)
             ends = list_offsets_or_end(self._cluster, latest, **self._look_up)
             with self._lock:
+                # A position that was moved meanwhile is about other records: the end that was looked up says nothing of
+                # it.
                 for position in (p for p, version in unknown.items() if p.version == version):
                     position.high_watermark = max(position.high_watermark, ends[position.partition])
         return bool(positions) and all(position.lag == 0 for position in positions)
@@ -526,8 +535,11 @@ class Consumer(Generic[K, V]):
     def _close_after(self, *, processed: bool) -> None:
         if self.use_guard.guard.foreign:
             return
+        # The reader's wait ends first, so that the thread that is in a call comes out of it and can finish the close.
         self._fetcher.end()
         self._assignment.wake()
+        # If another call is under way, it finishes the close when it comes out: its thread alone may touch the
+        # positions.
         if not self.use_guard.once_out(functools.partial(self._finish, processed=processed)):
             self._finish(processed=processed)
 
@@ -585,7 +597,7 @@ def _close(
     fetcher.close()
     if isinstance(assignment, GroupAssignment):
         if assignment.in_group and isinstance(reader, GroupReader):
-            # The garbage collector does not wait until the coordinator has the leave request.
+            # The garbage collector may run in any thread, and must not wait for a coordinator. So a thread leaves.
             leaving = Thread(target=_leave_group, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
             _leaving.add(leaving)
             leaving.start()

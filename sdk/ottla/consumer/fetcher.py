@@ -1,7 +1,16 @@
-"""The consumer's IO: it sends a fetch whenever a partition needs more data, and keeps responses until they are read.
+"""The fetcher is the consumer's IO: it sends a fetch whenever a partition needs more data, and keeps responses until
+they are read.
 
-It has no thread of its own. Other threads pump at each event: a stream's reader when a response comes, the user's
-thread when it has read something or waits, the metadata thread when a leader has moved.
+A consumer is fast only if the next data is there when the last is read. So fetches do not wait for `poll`: several are
+in flight, up to `prefetch` bytes. The fetcher has no thread of its own for that. Other threads pump at each event: a
+stream's reader when a response comes, the user's thread when it has read something or waits, and the metadata thread
+when a leader has moved. What is fetched when is decided by `machines.subscription`, which is pure.
+
+One lock guards the subscription. A second one, `_sending`, keeps the fetches of a session in order: a broker takes each
+fetch for what has changed since the one before.
+
+Threads other than the user's can't raise to the user. Their errors, interruptions and closes are noted here, and the
+reader's thread raises them the next time it gets to `take`.
 """
 
 from __future__ import annotations
@@ -87,7 +96,9 @@ class Fetcher:
             self.lock.notify_all()
         try:
             self.pump()
-        except BaseException as bug:  # a fetch that it was about to send would count as in flight for ever
+        # A fetch that was planned and not sent would count as in flight for ever, and its partitions would stand still.
+        # `fail` has everything fetched again.
+        except BaseException as bug:
             self.fail(bug)
 
     def pump(self) -> None:
@@ -99,12 +110,15 @@ class Fetcher:
             if self.closed:
                 return
             now, view = self.clock.monotonic(), updater.view
-            if view.brokers is not self._brokers:  # a new view, not just another known leader
+            # A new view of the cluster. A leader that a response has named changes the routes and not the brokers.
+            if view.brokers is not self._brokers:
                 self._brokers = view.brokers
                 self._subscription.on_view(now, view.routes, view.brokers)
                 self._look_for_deleted(now, view)
             fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
             self._to_send.extend(fetches)
+            # After a change of leader, positions are validated against the new leader's epochs, or a truncation would
+            # go unnoticed (rule 67: validate the position by OffsetsForLeaderEpoch).
             self._validator.validate(self._subscription.checks(now, view.routes))
             recreated, self._subscription.recreated = self._subscription.recreated, []
         for message in recreated:
@@ -113,12 +127,16 @@ class Fetcher:
             updater.refresh()
         with self._sending:
             while self._to_send:
+                # In the order in which they were planned, whichever thread sends them.
                 fetch = self._to_send.popleft()
                 address, lane = fetch.target.address, fetch.target
                 self._streams.send(address, self._request(fetch), fetch, timeout=self._timeout, lane=lane)
 
     def _look_for_deleted(self, now: float, view: ClusterView) -> None:
-        """Fail a read with a stop if no broker has known its topic for some seconds: it would wait for ever."""
+        """Fail a read that has a stop if no broker has known its topic for some seconds: it would wait for ever.
+
+        Without a stop a consumer waits, because the topic may be created again.
+        """
         gone: dict[str, float] = {}
         for position in self._subscription.positions.values():
             if position.stop is None or position.is_behind_stop(position.fetch_offset):
@@ -150,6 +168,7 @@ class Fetcher:
                 now = self.clock.monotonic()
                 if fetched is not None or self.closed or now >= deadline_at or self._subscription.done:
                     return fetched
+                # The reader's own thread has something to do that no other thread may do for it.
                 if self._subscription.unresolved() or now >= self.attention_at or self.hurried or self._bug is not None:
                     return None
                 looks_at = min(self._subscription.wake_at(now), self.attention_at, now + _LONGEST_WAIT_S)
@@ -175,7 +194,8 @@ class Fetcher:
             self.lock.notify_all()
 
     def fail(self, bug: BaseException) -> None:
-        """Make the reader raise an error of another thread, and fetch again: that thread may have left work undone."""
+        """Have the reader raise an error of another thread, and fetch everything again: that thread may have left work
+        undone."""
         logger.error("a consumer thread failed", exc_info=bug)
         with self.lock:
             self._bug = bug if self._bug is None else self._bug
@@ -218,6 +238,8 @@ class Fetcher:
             min_bytes=self._options.min_bytes,
             max_bytes=self._options.max_bytes,
             read_committed=self.read_committed,
+            # The rack lets the leader refer this consumer to a closer replica (KIP-392), which it may not do again for
+            # a while.
             rack=self._options.rack if fetch.target.from_follower or fetch.target.may_name else "",
             from_follower=fetch.target.from_follower,
             session=pb.FetchSession(id=fetch.session.id, begins=fetch.number == 1),

@@ -1,13 +1,14 @@
-"""How a consumer returns what it fetched: record by record or in batches, from one run to the next.
+"""The reader returns what the consumer fetched, record by record or in batches, from one run to the next.
 
-Either way, a partition's position is the offset after its last returned record, even if a signal handler raises in the
-middle of a call, or the caller is cancelled:
+A position must never pass a record that the caller has not received, since the next commit would cover it (I28). That
+is hard where Python may raise between any two lines: a signal handler raises in the middle of a call, or an asyncio
+caller is cancelled. So a partition's position is the offset after its last returned record, by this protocol:
 
 * From the start of a gathering until the caller has the records, `_in_hand` is true and `_before` holds the earlier
   positions. `on_handed_out` comes last. It is a few assignments: no interrupt comes between them, nor before the
   caller's own next step.
-* The next call that finds something in hand takes it back: it restores the positions and fetches everything else
-  again, because the point of the interrupt is not known.
+* The next call that finds something in hand takes it back: it restores the positions and fetches everything else again,
+  because the point of the interrupt is not known.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class AssignedPositions(Protocol):
 
 
 class RecordReader(Generic[K, V]):
-    """Reads for one consumer. One thread at a time may `gather`. It ends after `most` records; None is no limit."""
+    """Reads for one consumer. One thread at a time may `gather`. It ends after `most` records; None means no limit."""
 
     def __init__(
         self,
@@ -83,8 +84,11 @@ class RecordReader(Generic[K, V]):
                     rewound = True
                     raise
         except GeneratorExit:
-            raise  # between two records
+            # The loop was left between two records, so nothing is in hand.
+            raise
         except BaseException as error:
+            # An error of another kind came at an unknown point, so everything is fetched again. One that the fetcher
+            # raised, or that `_rewind` has handled, came at a known point.
             self._before, self._in_hand = {}, not (rewound or error is self._fetcher.raised)
             raise
         finally:
@@ -99,6 +103,8 @@ class RecordReader(Generic[K, V]):
         try:
             segments = self._segments(limit, wait_first, wait_more)
         except WakeupError as error:
+            # A wakeup that the fetcher raised came while it waited. Any other one came from a signal handler, at any
+            # line.
             self._in_hand = error is not self._fetcher.raised
             raise
         if not segments:
@@ -153,6 +159,7 @@ class RecordReader(Generic[K, V]):
         with self._fetcher.lock:
             for position, (offset, epoch, topic_id) in self._before.items():
                 position.read_topic_id = topic_id
+                # A seek since then is not taken back, because `on_seek` has removed its position from `_before`.
                 if position.offset is not None and position.offset > offset:
                     position.offset, position.offset_epoch = offset, epoch
             self._subscription.start_over()
@@ -200,6 +207,7 @@ class RecordReader(Generic[K, V]):
             except OttlaError as error:
                 if not segments:
                     raise
+                # The records that were gathered come first, and the interruption is due again with the next call.
                 if isinstance(error, WakeupError):
                     self._fetcher.interrupt(error)
                 break  # what was read before it comes first; the same error comes with the next call
@@ -230,7 +238,8 @@ class RecordReader(Generic[K, V]):
                 return run
             if not holding and not self._located():
                 return None
-            self._in_hand = True  # a callback of the group may have read, and got what it read
+            # A callback of the group may have read meanwhile. It got what it read, which has cleared the mark.
+            self._in_hand = True
             if self._subscription.done:
                 return None
             left = deadline_at - self._clock.monotonic()
@@ -310,8 +319,10 @@ class RecordReader(Generic[K, V]):
         after = next_offset(part)
         if self._skip_bad:
             part = self._readable(run.partition, part)
+        # The earliest position counts: a partition may be gathered from several times in one call.
         if position not in self._before:
             self._before[position] = (position.offset or 0, position.offset_epoch, position.read_topic_id)
+        # After `_before` has the old values: an interrupt between the two lines must find them.
         position.offset, position.offset_epoch, position.read_topic_id = after, run.epoch, run.fetched.topic_id
         self._gathered += len(part)
         return part
@@ -333,6 +344,7 @@ class RecordReader(Generic[K, V]):
         if self._run is run:
             self._run = None
             with self._fetcher.lock:
+                # It makes room in the prefetch, so that the next fetch may leave.
                 self._subscription.on_read(run.fetched)
 
     def _readable(self, partition: TopicPartition, part: RecordRange) -> RecordRange:

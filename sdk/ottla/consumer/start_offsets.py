@@ -1,4 +1,12 @@
-"""Where a consumer begins and ends: checks the arguments, and looks the offsets up when reading begins."""
+"""Where a consumer without a group begins and ends: the arguments are checked first, and offsets are looked up later.
+
+An invalid argument must fail in the constructor, where the mistake is. Offsets can't be looked up there, because
+brokers may be away, and a consumer that is created now may read much later. So `ReadingPlan` checks everything that
+needs no broker, and `ranges` asks the brokers when reading begins.
+
+A stop is looked up once. "The end" is the end of that moment, or a topic that is written to all the time would never be
+read to its end. An offset has a meaning in one topic only, so the topic's id goes with it (I29).
+"""
 
 from __future__ import annotations
 
@@ -19,14 +27,15 @@ from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, Topi
 
 logger = logging.getLogger("ottla.consumer")
 
+# Whether the warning of a default start was logged. Once for each process is enough.
 _warned: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops, in which topic.
+    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets), where it stops, and in which topic.
 
-    Both are None if no start is given and auto_offset_reset is "none"; then only a seek can set one.
+    Both starts are None if no start is given and auto_offset_reset is "none"; then only a seek can set one.
     """
 
     partition: TopicPartition
@@ -52,6 +61,7 @@ class ReadingPlan:
         self._start = _start(start)
         self._stop = checked_stop(stop)
         self.reset: Final[Reset] = checked_reset(reset, self._start)
+        # Without a start a consumer begins at the end, as in Kafka. To read from the end to the end can't be meant.
         bounded = stop == "end" or isinstance(stop, datetime | timedelta)
         if bounded and self._start == "committed" and reset is None:
             raise config_error(
@@ -89,6 +99,8 @@ class ReadingPlan:
         start = self._start
         if isinstance(start, datetime | timedelta):
             return timestamp_ms(start, now_ms=now_ms)
+        # With reset "none" a missing start is an error at the first read. Taken for the end, it would skip records
+        # silently.
         if self.reset == "none" and start not in ("earliest", "latest"):
             return None
         if start == "committed" and self.reset == "latest" and not _warned:
@@ -137,6 +149,7 @@ def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
 
 def _partition(like: Any, topics: Sequence[str]) -> TopicPartition:
     match like:
+        # True is an int in Python, and would be partition 1.
         case bool():
             pass
         case int(number) if len(topics) == 1 and number >= 0:

@@ -1,21 +1,26 @@
-"""Decides which batches of the buffer (machines/record_buffer.py) leave when, and tracks the batches in flight.
+"""The accumulator decides which batches of the buffer (machines/record_buffer.py) leave when, and tracks those in
+flight.
 
-The rules this file owns:
+A producer has to promise order and, with idempotence, no repeats, although requests fail, leaders move and responses
+get lost. It also has to be fast, and the cost is in requests, not in bytes. All of that is decided here, without a
+clock, a thread or a connection, so that a test may go through any order of events. The sender (producer/sender.py)
+carries it out.
+
+The rules that this file owns:
 
 * A partition's batches leave in the order in which their records came. An idempotent producer has up to five of them in
   flight, and sequence numbers keep their order (machines/sequences.py). Without idempotence a partition has one request
   in flight, with all ready batches. In both cases failed batches return to the head of the queue.
 * A batch is ready when it is full, when its first record has waited for `linger_s`, or when no batch may wait any
   longer, because a flush waits or the buffer is full.
-* One request carries batches of all partitions that a broker leads, up to `request_bytes`, because the cost is in
-  requests, not in bytes. With an idempotent producer, the broker responds to each batch of a partition separately.
-  Otherwise the batches travel as one part, and if the broker rejects that part with a fatal error, they are sent again
-  one by one, so that only the bad batch fails.
+* One request carries batches of all partitions that a broker leads, up to `request_bytes`. With an idempotent producer,
+  the broker responds to each batch of a partition separately. Otherwise the batches travel as one part, and if the
+  broker rejects that part with a fatal error, they are sent again one by one, so that only the bad batch fails.
 * A failed batch waits for its back-off, unless the partition gets another leader earlier. While a batch waits or a
   request is overdue, the metadata is requested repeatedly. An overdue request to a broker that no longer leads counts
   as failed, because that broker may hang for ever with its connection open.
-* A batch that was sent to a specific topic id fails if the topic has been recreated under its name.
-* A record is reported as failed at the latest `delivery_timeout_s` after its batch was opened.
+* A batch that was sent to a specific topic id fails if the topic has been recreated under its name (I40).
+* A record is reported as failed at the latest `delivery_timeout_s` after its batch was opened (I30).
 
 Not thread-safe: the producer holds one lock over it.
 """
@@ -37,7 +42,10 @@ from ottla_core.model import PartitionId, TopicPartition
 from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.records.builder import RecordBatchBuilder
 
+# The broker misses an earlier batch, or has forgotten the producer. `Sequences` finds out which, and the batch leaves
+# again.
 _UNKNOWN_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+# The batch is in the log, too, if it is an older duplicate than the broker remembers (rule 25: the last five batches).
 _NO_FAILURE: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
@@ -65,14 +73,18 @@ class Accumulator(RecordBuffer):
         """
         drained = Drained()
         requests: dict[str, OutgoingRequest] = {}
+        # Overdue requests come first: batches that they held may leave again in this very round.
         self._look_after(now, routes, drained)
         for queue in list(self._waiting):
+            # Expiry comes before everything that holds a queue back, or a batch that is held for ever would never be
+            # reported (I30).
             self._expire(queue, now, drained)
             head = queue.head()
             if head is None:
                 del self._waiting[queue]
                 continue
             drained.wake_at = min(drained.wake_at, head.deadline_at)
+            # Without a `wake_at`: what holds the queue is a response, which wakes the sender itself.
             if self._is_held(queue, head, now, drained):
                 continue
             route = routes.get(queue.partition)
@@ -83,6 +95,8 @@ class Accumulator(RecordBuffer):
                 self._reject_misdirected(queue, route, drained)
                 continue
             ready_at = self._ready_at(queue, head)
+            # The back-off spares a leader in trouble. Another leader has no trouble yet, so the batch goes there at
+            # once.
             if queue.retry_at > now and route == queue.route:
                 ready_at = max(ready_at, queue.retry_at)
                 self._request_refresh(now, FAILING_PACE_S, drained)
@@ -105,6 +119,8 @@ class Accumulator(RecordBuffer):
                 continue
             for part in request.parts:
                 route = routes.get(part.queue.partition, part.route)
+                # A broker that still leads may only be slow, and a second request would not be faster. One that does
+                # not can't respond.
                 if route.leader_epoch > part.route.leader_epoch or route.partition_id != part.route.partition_id:
                     response = BatchResponse(
                         code=ErrorCode.NETWORK_EXCEPTION, message=left_behind(request.address, OVERDUE_S)
@@ -116,7 +132,7 @@ class Accumulator(RecordBuffer):
                 self._in_flight.remove(request)
 
     def _request_refresh(self, now: float, pace_s: float, drained: Drained) -> None:
-        """Request new metadata, because the known metadata may be wrong."""
+        """Request new metadata, at a bounded pace, because the known metadata may be wrong."""
         due, again_at = self._pace.due(now, pace_s)
         drained.reported.refresh = due or drained.reported.refresh
         drained.wake_at = min(drained.wake_at, again_at)
@@ -124,11 +140,14 @@ class Accumulator(RecordBuffer):
     def _is_held(self, queue: PartitionQueue, head: ProducerBatch, now: float, drained: Drained) -> bool:
         """Return whether batches in flight, or failed ones, keep the head of the queue from leaving."""
         sequences = queue.sequences
+        # After a failure no batch leaves until all in flight are back (machines/sequences.py). Only then is the order
+        # known in which they have to leave again.
         if sequences is not None and sequences.halted and not queue.in_flight:
             drained.wants_producer_id = not sequences.resume(self.producer_id) or drained.wants_producer_id
         return not queue.may_follow(head, 0, now)
 
     def _ready_at(self, queue: PartitionQueue, head: ProducerBatch) -> float:
+        # With a full buffer every batch leaves, full or not: `send` waits for room, which only a response makes.
         if queue.closed or self.flushing or self.exhausted:
             return 0.0
         return head.opened_at + self.limits.linger_s
@@ -146,6 +165,7 @@ class Accumulator(RecordBuffer):
         batches: list[ProducerBatch] = []
         size_bytes = 0
         for batch in self._ready(queue, now):
+            # The first batch of a request may exceed the limit, or a single large record could never be sent.
             if size_bytes + batch.charged_bytes > room and (request.parts or batches):
                 break
             if not batch.is_for(route.partition_id.topic_id):
@@ -159,6 +179,8 @@ class Accumulator(RecordBuffer):
             return
         for _ in batches:
             queue.closed.popleft()
+        # Taken out and put in again, which moves the queue to the end: partitions that were served wait behind the
+        # others, so none starves.
         del self._waiting[queue]
         for part in queue.send(batches, route):
             request.add(part)
@@ -182,9 +204,11 @@ class Accumulator(RecordBuffer):
         while queue.closed and not queue.closed[0].is_for(route.partition_id.topic_id):
             batch = queue.closed.popleft()
             self._give_up(queue, batch, other_topic(batch), drained.reported)
-        drained.reported.refresh = True  # it may be the route that is old
+        # The batch may be right and the route old, so the metadata is looked at again.
+        drained.reported.refresh = True
 
     def _expire(self, queue: PartitionQueue, now: float, drained: Drained) -> None:
+        # Only batches that are not in flight expire here: one that was sent has an outcome that is still to come.
         while (head := queue.head()) is not None and head.deadline_at <= now:
             if head is queue.open:
                 self._close(queue)
@@ -243,7 +267,8 @@ class Accumulator(RecordBuffer):
     def abort(self, reason: OttlaError) -> list[ProducerBatch]:
         """Fail every batch that is not settled yet, and ignore later responses for these batches."""
         failed = [batch for batch in self.incomplete if not batch.settled]
-        for batch in failed:  # not released: one may just be being encoded
+        # They are not released, because another thread may be encoding one of them at this moment.
+        for batch in failed:
             batch.error = reason
             self._count_out(batch)
         for queue in self._queues.values():
@@ -260,14 +285,16 @@ class Accumulator(RecordBuffer):
 
     def _report(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
         queue, sequences = part.queue, part.queue.sequences
-        if part not in queue.in_flight:  # it has been reported, or everything was
+        # It was reported as overdue before, or everything was aborted. A late response must not settle a batch twice.
+        if part not in queue.in_flight:
             return
         queue.in_flight.remove(part)
         reported.refresh = reported.refresh or response.code in REFRESHING
         if not response.code:
             self._acknowledge(part, response.base_offset, response, now, reported)
         elif sequences is not None and response.code in _NO_FAILURE:
-            self._acknowledge(part, -1, response, now, reported)  # it is in the log, at an offset that is not known
+            # The batch is in the log, at an offset that the broker no longer remembers.
+            self._acknowledge(part, -1, response, now, reported)
         else:
             self._on_error(part, response, now, reported)
         if sequences is not None and sequences.surprised:
@@ -286,6 +313,8 @@ class Accumulator(RecordBuffer):
         elif retries and is_retriable(response.code):
             queue.send_again(part, response, now, self.limits)
         elif len(batches) > 1:
+            # One of the batches is bad, and the response does not say which. Each is sent alone, so that only the bad
+            # one fails.
             queue.one_by_one = True
             queue.put_back(batches)
         else:

@@ -1,4 +1,14 @@
-"""The outgoing batches of one partition, and the part of them that one request carries."""
+"""A partition's queue has its outgoing batches, in the order in which their records came.
+
+A batch passes from `open`, which takes records, to `closed`, which waits, to `in_flight`, which is sent. A failure
+takes it back. The order must survive that: records of one partition arrive in the order of their `send`, whatever is
+retried. So a failed batch returns to the head, before batches that were never sent, and among batches that came back
+earlier it takes the place of its age.
+
+Two kinds of producers differ in how they keep that. With idempotence, sequences let several batches be in flight and
+name their order. Without it, only one request of a partition is in flight, because a second one might overtake a failed
+first one. The queue hides the difference from the accumulator.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +24,8 @@ from ottla.machines.sequences import NO_STAMP, Sequences
 from ottla_core.model import TopicPartition
 
 _ENDING_S: Final = 0.02
-"""The wait while the producer's last transaction gets its markers, which takes milliseconds (as in Kafka's
-producer)."""
+"""The longest back-off after CONCURRENT_TRANSACTIONS: the last transaction gets its markers, which takes milliseconds
+(as in Kafka's producer)."""
 
 
 class PartitionQueue:
@@ -23,7 +33,8 @@ class PartitionQueue:
     one.
 
     `sequences` is set if the producer is idempotent. `route` is the destination of the last part, and `retry_at` the
-    earliest time of the next part to it, after `failures` in a row.
+    earliest time of the next part to it, after `failures` in a row. `one_by_one` is set after a request of several
+    batches was rejected as a whole.
     """
 
     __slots__ = ("closed", "failures", "in_flight", "one_by_one", "open", "partition", "retry_at", "route", "sequences")
@@ -61,8 +72,10 @@ class PartitionQueue:
         return self.sequences.may_leave(batch, len(self.in_flight) + before, now)
 
     def may_go_to(self, route: Route) -> bool:
-        """Return whether no batch is in flight to another topic of that name; the new topic's log knows no producer
-        yet."""
+        """Return whether no batch is in flight to another topic of that name.
+
+        The new topic's log knows no producer yet, so sequences of the old one would be out of order there.
+        """
         if self.route is None or self.route.partition_id == route.partition_id:
             return True
         if self.sequences is not None:
@@ -70,7 +83,7 @@ class PartitionQueue:
         return not self.in_flight
 
     def take(self, batch: ProducerBatch) -> None:
-        """Take `batch` from the queue, to leave with the next `send`."""
+        """Count the attempt of `batch`, and stamp it, before it leaves with the next `send`."""
         batch.attempts += 1
         if self.sequences is not None:
             self.sequences.stamp(batch)
@@ -79,6 +92,7 @@ class PartitionQueue:
         """Send the batches that were taken, after those in flight."""
         parts = [PartitionBatches(self, route, batches)]
         if self.sequences is not None:
+            # The broker responds to each batch of an idempotent producer, so each is a part with an outcome of its own.
             parts = [PartitionBatches(self, route, [batch]) for batch in batches]
         self.in_flight += parts
         self.route = route
@@ -86,7 +100,9 @@ class PartitionQueue:
 
     def send_again(self, part: PartitionBatches, response: BatchResponse, now: float, limits: ProducerLimits) -> None:
         """Send the batches of a failed part again after a back-off."""
-        if self.sequences is None or not self.sequences.halted:  # of several that fail together, the first counts
+        # Five batches that fail together are one failure. Counted one by one, they would double the back-off five
+        # times.
+        if self.sequences is None or not self.sequences.halted:
             pause = min(limits.backoff_most_s, limits.backoff_s * 2.0 ** min(self.failures, 30))
             if response.code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 pause = min(pause, _ENDING_S)
@@ -95,6 +111,7 @@ class PartitionQueue:
         if self.sequences is not None:
             self.sequences.halted = True
         for batch in part.batches:
+            # It is kept for the report, in case the batch expires before it succeeds: it says what the trouble was.
             batch.error = broker_error(batch, response)
         self.put_back(part.batches)
 
@@ -114,14 +131,16 @@ class PartitionQueue:
     def give_up(self, batch: ProducerBatch, error: OttlaError) -> None:
         """Give up a batch that is no longer in this queue."""
         batch.error = error
+        # A batch that was never stamped never left, so no broker has it. One that was may be in the log.
         if self.sequences is not None and batch.stamp is not NO_STAMP:
             self.sequences.on_failed_for_good(batch)
 
     def put_back(self, batches: list[ProducerBatch]) -> None:
-        """Put batches of a request back, before unsent batches and in order with batches put back earlier."""
+        """Put batches of a request back, before unsent batches and in order with batches that were put back earlier."""
         if self.sequences is None:
             self.closed.extendleft(reversed(batches))
             return
+        # Parts of several requests fail in any order, so each batch takes its place by the order of the stamps.
         age = self.sequences.outstanding.index
         for batch in batches:
             older = sum(1 for other in self.closed if other.stamp is not NO_STAMP and age(other) < age(batch))
@@ -130,7 +149,8 @@ class PartitionQueue:
 
 @dataclass(slots=True, eq=False)
 class PartitionBatches:
-    """The batches that get one response: one batch of an idempotent producer (as in Kafka), else all in a request."""
+    """The batches that get one response: one batch of an idempotent producer (as in Kafka), else all of them in a
+    request."""
 
     queue: PartitionQueue
     route: Route

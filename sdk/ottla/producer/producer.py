@@ -1,7 +1,13 @@
-"""Producer: values in, batches out.
+"""The producer takes values and puts out batches.
 
-`send` serializes the record, chooses a partition and appends to that partition's open batch; everything else happens on
-the sender's thread. While the buffer has room, `send` returns at once; while it is full, it waits up to `max_block`.
+This module is the public class and the path of one record. `send` serializes the record, chooses a partition and
+appends to that partition's open batch, in a few microseconds. Everything else happens on the sender's thread
+(`producer/sender.py`), by the rules of `machines/accumulator.py`. While the buffer has room, `send` returns at once.
+While it is full, it waits up to `max_block`: that is how a slow cluster slows the program down, instead of filling its
+memory (I13).
+
+Every record that `send` accepts has an outcome that reaches the program (I30). If `send` raises, the record was not
+accepted.
 """
 
 from __future__ import annotations
@@ -157,6 +163,7 @@ class Producer(Generic[K, V]):
         _transport: Transport | None = None,
         **unknown: Never,
     ) -> None:
+        # First, and before anything is started: a misspelled setting that is ignored costs days.
         reject_unknown("Producer", unknown, PRODUCER_NAMES)
         arguments = {name: value for name, value in locals().items() if name in _DEFAULTS}
         settings = merge_config(PRODUCER_NAMES, arguments, _DEFAULTS, config or {})
@@ -167,7 +174,7 @@ class Producer(Generic[K, V]):
         self._value_marks = self._marks.values if self._marks.any else None
         self._max_block, self._delivery_s = options.max_block_s, options.limits.delivery_timeout_s
         if hooks := hooks_of(settings["interceptors"], self.client_id):
-            # around `send`, so that a producer without hooks pays nothing for each record
+            # The hooks go around `send`, so that a producer without hooks pays nothing for each record.
             self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this instance only
 
         transport = _transport or grpc_transport(self.client_id)
@@ -180,12 +187,14 @@ class Producer(Generic[K, V]):
         self._manager = manager_of(options, self._cluster, self._sender, self._announcer, self._guard)
         self._lock = self._sender.lock
         self._interrupted = whether_owned(self._lock)
+        # Bound once: `send` is called for every record, and each attribute lookup counts there.
         self._acquire, self._release = self._lock.acquire, self._lock.release
         self._topics = Targets(options, self.client_id, self._cluster, self._accumulator, self._sender)
         self._targets = self._topics.by_topic
         self._guard.watch(self._lock, *self._topics.updater.locks, *self._cluster.locks)
         self._closing = Closing(self._cluster, self._sender, self._manager, self._announcer, self._targets)
         self._sender.start(self._topics.updater)
+        # A producer that is dropped without a close still sends what it has accepted.
         self._closing.watch(self)
 
     @classmethod
@@ -216,6 +225,7 @@ class Producer(Generic[K, V]):
         name = topic or self._topic
         target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]  # it raises for None
         try:
+            # Before the lock is taken: a serializer is the user's code, and may be slow or send records itself.
             key_bytes = None if key is None else self._key(key)
             value_bytes = None if value is None else self._value(value)
         except Exception as error:
@@ -235,10 +245,16 @@ class Producer(Generic[K, V]):
             pairs = self._value_marks[value.__class__]
             if key is not None:
                 pairs = self._marks.keys[key.__class__] + pairs
-        if self._interrupted():  # called by a signal handler during a `send`: half a record may be in there
+        # This thread holds the lock already, so a signal handler has interrupted a `send` of its own. Half a record may
+        # be in the batch, and waiting for the lock would be for ever.
+        if self._interrupted():
             raise self._guard.in_between()
         try:
-            self._acquire()  # `with` takes three times as long; in the block, for an exception may come right behind it
+            # `with` takes three times as long. The call is within the block, because a signal handler may raise right
+            # behind it, and the lock has to be released then.
+            self._acquire()
+            # The sticky partition is read with the lock held: another thread may just have filled its batch and moved
+            # on.
             chosen = queue or target.queues[target.sticky.current]
             batch = self._accumulator.append(chosen, timestamp, key_bytes, value_bytes, pairs)
             if batch is None:
@@ -284,6 +300,7 @@ class Producer(Generic[K, V]):
         deadline_at = self._clock.monotonic() + limit_s
         if not self._sender.flush(limit_s):
             raise not_flushed(len(self._accumulator.incomplete))
+        # Callbacks belong to the outcome. A flush that returned before them would let the program end before they run.
         if not self._announcer.flush(deadline_at - self._clock.monotonic()):
             raise callbacks_late(limit_s)
         self._sender.check()
@@ -301,6 +318,7 @@ class Producer(Generic[K, V]):
 
     def _close(self, limit_s: float, quiet_s: float = float("inf")) -> None:
         """Close, with a line in the log after `quiet_s` seconds of waiting."""
+        # In a forked child the records belong to the parent, which still sends them.
         if self._guard.foreign:
             return
         self._guard.check()
@@ -409,6 +427,7 @@ class Producer(Generic[K, V]):
         topic has been recreated, the delivery fails with UNKNOWN_TOPIC_ID. The method waits and raises like `send`.
         """
         target = self._targets.get(topic) or self._find_target(topic)
+        # The partition may have been added since the metadata was read.
         if partition >= len(target.queues):
             self._topics.refresh(topic)
             target = self._find_target(topic)
@@ -462,7 +481,8 @@ class Producer(Generic[K, V]):
         if error is None:
             self.close()
             return
-        with contextlib.suppress(OttlaError):  # the block's own error is raised; failures have been logged
+        # The block's own error is raised. Failures of records have been logged, and must not hide it.
+        with contextlib.suppress(OttlaError):
             self._close(self._delivery_s, _QUIET_S)
 
     def _seconds(self, timeout: Duration | None) -> float:
@@ -504,6 +524,7 @@ class Producer(Generic[K, V]):
             now = self._clock.monotonic()
             batch = append(now)
             target.used_at = now
+            # Before the wait as well: with a full buffer the sender sends batches that are not full.
             self._sender.wake()
             if batch is not None:
                 return batch

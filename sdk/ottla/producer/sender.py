@@ -1,10 +1,15 @@
-"""The producer's IO: a thread drains the accumulator into requests, and responses are entered as they come.
+"""The sender is the producer's IO: a thread drains the accumulator into requests, and responses are entered as they
+come.
 
-One lock guards the accumulator. It is held while `send` appends, while this thread drains, and while responses are
-entered; building batches, compressing, sending and announcing outcomes happen without it. The lock is re-entrant only
-so that guard.py can check which thread owns it: no thread takes it twice.
+The accumulator decides and is not thread-safe, so one lock guards it. The lock is held while `send` appends, while this
+thread drains, and while responses are entered. It must never be held over anything slow, because every `send` of the
+program waits for it: building batches, compressing, sending and announcing outcomes happen without it. A second lock,
+`_sending`, keeps requests in the order in which they were drained.
 
-An unforeseen error here ends the sending, and every caller gets it: `failed` says why.
+The lock is re-entrant only so that guard.py can check which thread owns it: no thread takes it twice.
+
+A producer that has stopped sending must not go on accepting records (I30). So an unforeseen error here ends the
+sending, `failed` says why, and every caller gets it.
 """
 
 from __future__ import annotations
@@ -110,6 +115,8 @@ class Sender:
         """Wait until everything sent so far is settled and announced; return False after `timeout` seconds."""
         deadline_at = self._clock.monotonic() + timeout
         with self.lock:
+            # Only what was sent before the flush is waited for. In a program that sends without a pause, a flush would
+            # otherwise never return. The list is reversed so that taking the oldest is cheap.
             waited_for = list(reversed(self.accumulator.incomplete))
             self.accumulator.flushing += 1
             self.wake()
@@ -141,7 +148,9 @@ class Sender:
             logger.error("the producer's sender failed", exc_info=bug)
             self.failed = bug
         self._fail_all(sender_failed(bug))
-        with self.lock:  # batches that were being announced when it failed
+        # Batches that were being announced when it failed are in no queue any more. Without this a flush would wait for
+        # them for ever.
+        with self.lock:
             self.accumulator.incomplete.clear()
             self.room.notify_all()
 
@@ -162,9 +171,11 @@ class Sender:
         while not self._closed and self.failed is None:
             due_at = self._streams.break_overdue()
             with self.lock:
+                # Reset before the drain: what wakes the thread during the drain makes it drain again instead of wait.
                 self._woken = False
             with self._sending:
                 drained = self._send_round()
+            # More may have become ready meanwhile, such as the next batches of partitions that a full request left out.
             if drained.requests or drained.reported.settled:
                 continue
             with self.lock:
@@ -201,9 +212,11 @@ class Sender:
         for part in request.parts:
             self._add_records(body, part)
         self._count(request)
+        # No request is waited for beyond the time at which its batches are reported as failed.
         timeout = min(self._request_timeout, max(0.001, request.deadline_at - self._clock.monotonic()))
         answered = self._acks != 0
         sent = self._streams.send(request.address, body, request, timeout=timeout, answered=answered)
+        # acks=0: the write to the connection is all that will ever be known (rule 66).
         if sent and not answered:
             with self.lock:
                 reported = self.accumulator.on_sent_unanswered(request)
@@ -230,6 +243,7 @@ class Sender:
 
     def _add_records(self, body: pb.ProduceRequest, part: PartitionBatches) -> None:
         codec = self.accumulator.limits.codec
+        # Compression happens here, without the lock: it takes longer than everything else in a send.
         encoded = [batch.encode(codec, self._attributes) for batch in part.batches]
         body.partitions.add(  # built in place: a message that is put into another one is copied
             topic_id=part.route.partition_id.topic_id,
@@ -258,12 +272,15 @@ class Sender:
             self.produced.on_response(now - request.sent_at)
             reported = self.accumulator.on_response(request, responses, now)
             self.wake()
+        # A response that names another leader saves a request for metadata.
         self._updater.learn(response.partitions)
         self._after(reported)
 
     def _on_failed(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
         assert self._updater is not None
-        self._updater.refresh()  # a broker rejects acks=0 by ending the stream, without a response (rule 66)
+        # Any failure may mean that the leader has moved. With acks=0 the broker can say so only by ending the stream,
+        # without a response (rule 66).
+        self._updater.refresh()
         for request in requests:
             with self.lock:
                 reported = self.accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
@@ -280,6 +297,7 @@ class Sender:
         reported = Reported()
         with self.lock:
             self.accumulator.no_producer_id_error = reason
+            # While it may still succeed, batches wait for the id until they expire.
             if not reason.retriable:
                 reported = self.accumulator.on_no_producer_id(reason)
         self.announce(reported.settled)
@@ -295,6 +313,8 @@ class Sender:
 
     def announce(self, settled: list[ProducerBatch]) -> None:
         """Announce that these batches are settled, and wake waiting threads. Call it without the lock."""
+        # Callbacks and waiting threads first, then `on_announced`: a flush returns only after the outcome is known to
+        # all.
         self._announcer.announce(settled)
         with self.lock:
             self.produced.on_settled(settled)

@@ -1,13 +1,18 @@
-"""How a decision becomes durable: the one way in which this process writes cluster state.
+"""The journal makes decisions durable: it is the one way in which this process writes cluster state.
 
-A `Journal` belongs to one term. Each of its transactions compares the fence (rule C1), what the decision relied on
-(C2), and `seq`, which it bumps: so at most one transaction follows another, whatever was delayed on the way. That makes
-an unknown result simple (C4). The same transaction is sent again, and either it is rejected because its first sending
-had succeeded, which reading back shows, or it is carried out now. Where that can't be settled in time the term ends,
-and the fence with it.
+Two things may go wrong when an elected controller writes. It may have been replaced without knowing it, and a call to
+the store may fail after the store has carried it out. A journal belongs to one term and rules out both.
 
-Decisions are made one after another, each from an image that holds all before it; the caller is answered when the own
-image holds its change too, so who was answered can read what was written.
+*The fence.* Each transaction compares the controller's own key (I7). Once another controller is elected, no write of
+this term succeeds, however late it arrives.
+
+*One at a time.* Each transaction also compares `seq`, and bumps it. So at most one transaction follows another,
+whatever was delayed on the way. That makes an unknown result simple. The same transaction is sent again. Either it is
+rejected, because its first sending had succeeded, which reading back shows, or it is carried out now. If that can't be
+settled in time the term ends, and the fence with it.
+
+Each decision is made from an image that holds all decisions before it, and the transaction compares what it relied on.
+The caller gets its response when this process's image holds the change too, so it can read what was written.
 """
 
 from __future__ import annotations
@@ -30,11 +35,16 @@ from ottla_core.cluster.store import Compare, Delete, KeyValue, LeaseLostError, 
 from ottla_core.errors import ErrorCode, OttlaError
 
 STORE_TIMEOUT_S: Final = 2.0
-UNKNOWN_LIMIT_S: Final = 3.0  # how long an unknown result is looked after before the term ends
+# The term ends if an unknown result can't be settled for this long. Nothing is decided meanwhile, and another
+# controller may reach a store that this one does not.
+UNKNOWN_LIMIT_S: Final = 3.0
 IMAGE_TIMEOUT_S: Final = 2.0
-SILENCE_LIMIT_S: Final = 5.0  # of a store that is well the follower hears every two seconds
+# The follower hears of a healthy store every two seconds. After a longer silence requests fail at once, because
+# waiting for the store would use up their time.
+SILENCE_LIMIT_S: Final = 5.0
+# A decision that has lost this many races is given up, so that a restless cluster can't keep a request for ever (I12).
 MAX_RACES: Final = 5
-MAX_WAITING: Final = 1_000  # requests; each holds its message in memory
+MAX_WAITING: Final = 1_000  # requests; each holds its message in memory (I13)
 _RETRY_S: Final = 0.1
 
 Response = TypeVar("Response")
@@ -43,11 +53,12 @@ _log = logging.getLogger(__name__)
 
 
 class _LostRaceError(Exception):
-    """Something that the decision relied on has changed; nothing was written."""
+    """Something that the decision relied on has changed. Nothing was written."""
 
 
 class Journal:
-    """Writes for the term whose controller key was created at revision `epoch`. `end_term` gets the reason."""
+    """Writes for the term whose controller key was created at revision `epoch`. `end_term` is called when the term is
+    over."""
 
     def __init__(
         self,
@@ -67,19 +78,22 @@ class Journal:
         self._clock = clock or SystemClock()
         self._seq = 0
         self._seq_revision = 0
-        self._untidy = True  # whether a controller, this term included, may have left a decision half-written
+        # Whether a controller, this term included, may have left a decision half-written.
+        self._untidy = True
         self._over: str | None = None
         self._turns = Turns(MAX_WAITING)
         self._running: set[asyncio.Task[object]] = set()
 
     async def open(self) -> None:
-        """Begin the term (rule C5): everything before it is in the image, and nothing half-done is left of it.
+        """Begin the term: everything before it is in the image, and nothing half-done is left of it.
 
         Raises StoreUnavailableError, TimeoutError and OttlaError: then the term can't be served.
         """
         entry = await self._read(keys.SEQ)
         if entry is not None:
             self._seq, self._seq_revision = decode(keys.SEQ, entry), entry.mod_revision
+        # The own key was created after every write of earlier terms, and their fences fail since. So an image at this
+        # revision has all that they ever wrote.
         await self._follower.wait_for(self.epoch, timeout=IMAGE_TIMEOUT_S)
         await self._tidy()
 
@@ -90,18 +104,20 @@ class Journal:
             await asyncio.wait(self._running, timeout=timeout)
 
     async def commit(self, decide: Callable[[ClusterImage], Decision[Response]], *, urgent: bool = False) -> Response:
-        """Decide from the current image, write, and return the response once the own image holds it.
+        """Decide from the current image, write, and return the response once this process's image holds it.
 
-        Urgent is what clients wait for without a request: elections. Raises what `decide` raises; NOT_CONTROLLER
-        where the term is over; REQUEST_TIMED_OUT where the store is away, at once, where it is not known what became
-        of the write, or where too many wait. A caller that is cancelled before its turn has changed nothing; later, it
-        leaves the write running.
+        Urgent decisions are elections, which clients wait for without a request. Raises what `decide` raises, and
+        NOT_CONTROLLER if the term is over. Raises REQUEST_TIMED_OUT if the store is away (at once), if it is not known
+        what became of the write, or if too many requests wait. A caller that is cancelled before its turn has changed
+        nothing; later, it leaves the write running.
         """
         self._check_open()
         await self._turns.take(urgent=urgent)
         task = asyncio.create_task(self._commit(decide))
         self._running.add(task)
         task.add_done_callback(self._on_done)
+        # A client that goes must not cancel a transaction half-way: its outcome would be unknown, and the term would
+        # end.
         return await asyncio.shield(task)
 
     def _on_done(self, task: asyncio.Task[object]) -> None:
@@ -117,6 +133,7 @@ class Journal:
     async def _decide_and_write(self, decide: Callable[[ClusterImage], Decision[Response]]) -> Response:
         for _ in range(MAX_RACES):
             self._check_open()
+            # Leftovers of a half-written decision go before the next decision is made from an image that has them.
             if self._untidy:
                 await self._tidy()
             image = await self._current_image()
@@ -124,6 +141,8 @@ class Journal:
             try:
                 await self._write(decision)
             except _LostRaceError:
+                # The change that won the race is in the store, so a newer image will come. Without the wait the
+                # decision would be made from the same image again, and lose again.
                 await self._wait(partial(_is_newer, image))
                 continue
             if decision.writes:
@@ -150,6 +169,8 @@ class Journal:
                 await self._transact(batch)
             except (StoreUnavailableError, OttlaError, _LostRaceError) as error:
                 self._untidy = self._untidy or written > 0
+                # A deletion commits with its first transaction: the topic is gone, and the rest is cleaning up, which
+                # the next decision does. A creation commits with its last, so it has failed.
                 if written == 0 or not decision.commits_first:
                     raise
                 _log.warning(
@@ -158,7 +179,7 @@ class Journal:
                 return
 
     async def _transact(self, batch: DecisionBatch) -> None:
-        """One transaction, settled: it was carried out, or this raises and it never will be (rule C4)."""
+        """Carry out one transaction and settle it: it was carried out, or this raises and it never will be."""
         compares = [
             Compare(self._text(keys.CONTROLLER), create_revision=self.epoch),
             Compare(self._text(keys.SEQ), mod_revision=self._seq_revision),
@@ -174,10 +195,13 @@ class Journal:
             except LeaseLostError:
                 raise _LostRaceError from None  # a broker whose registration was to be put again is gone
             except StoreUnavailableError as error:
+                # Once a sending may have been carried out, later definite failures do not settle it.
                 unknown = unknown or error.indefinite
                 if not unknown:
                     raise
                 if self._clock.monotonic() >= give_up_at:
+                    # The next controller's fence makes the outcome final: a sending that is still under way can't
+                    # succeed after its election.
                     self._end("the outcome of a write is unknown")
                     raise _away(f"{error}; the change may have been made") from None
                 await asyncio.sleep(_RETRY_S)
@@ -186,9 +210,10 @@ class Journal:
             return
 
     async def _written_before(self, *, unknown: bool) -> int:
-        """Why a transaction was rejected: the revision at which its own first sending was carried out, or it raises.
+        """Find out why a transaction was rejected. Return the revision at which its own first sending was carried out,
+        or raise.
 
-        `seq` is read before the fence: where the fence still holds after it, no other has bumped `seq`.
+        `seq` is read before the fence. If the fence still holds after it, no other process has bumped `seq`.
         """
         seq = await self._read(keys.SEQ)
         controller = await self._read(keys.CONTROLLER)
@@ -196,6 +221,8 @@ class Journal:
             self._end("another controller was elected")
             self._check_open()
         seq_revision = seq.mod_revision if seq is not None else 0
+        # `seq` has not moved, so no sending of this transaction was carried out. Something that it relied on has
+        # changed.
         if seq_revision == self._seq_revision:
             raise _LostRaceError
         if not unknown:
@@ -204,7 +231,7 @@ class Journal:
         return seq_revision
 
     async def _current_image(self) -> ClusterImage:
-        """An image that holds every write of this journal and of the terms before it."""
+        """Return an image that holds every write of this journal and of the terms before it."""
         if self._follower.staleness_s > SILENCE_LIMIT_S:
             raise _away(f"the metadata store was last heard of {self._follower.staleness_s:.0f} s ago")
         return await self._wait(lambda image: image.seq >= self._seq)
@@ -216,7 +243,8 @@ class Journal:
             raise _away(str(error)) from None
 
     async def _wait_for_own_writes(self) -> None:
-        """The write is durable whatever the follower does, so a slow one changes no response."""
+        """Wait until this process's image holds the write. It is durable whatever the follower does, so a slow one
+        changes no response."""
         try:
             await self._follower.wait_for(self._seq_revision, timeout=IMAGE_TIMEOUT_S)
         except (TimeoutError, StoreUnavailableError, OttlaError) as error:
@@ -240,6 +268,7 @@ class Journal:
         text = self._text(change.key)
         if change.value is None:
             return Delete(text)
+        # A put without a lease would take the key out of its lease, and the registration would outlive its process.
         lease = change.value.lease if isinstance(change.value, Broker) else 0
         return Put(text, encode(change.key, change.value), lease)
 

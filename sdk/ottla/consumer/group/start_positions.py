@@ -1,11 +1,13 @@
-"""Where a member begins in its assigned partitions: at the committed offset, else by `auto_offset_reset`.
+"""A member begins in its assigned partitions at the committed offset, or else by `auto_offset_reset`.
 
-With "latest" a group starts at the end of a topic in all its partitions at once: the first member that finds no commit
-in the topic commits the ends. So if a partition has no commit later, it was added after the group started, and is read
-from its first record: records written before a member found the partition are not skipped.
+"latest" has a trap. A partition that is added to the topic later has no commit either. If its reader began at its end,
+records written before the member found the partition would be skipped. So with "latest" a group starts at the end of a
+topic in all its partitions at once: the first member that finds no commit in the topic commits the ends. If a partition
+has no commit later, it was added after the group started, and is read from its first record.
 
-`StartPositionFinder` looks the offsets up on a thread of its own; `PositionInitializer` sets the positions when they
-are known. Meanwhile the other partitions are read.
+The lookups wait for the coordinator and for leaders. A member that waited for them in its reading thread would be
+evicted, and the other partitions would stand still. So `StartPositionFinder` looks the offsets up on a thread of its
+own, and `PositionInitializer` sets the positions when they are known. Meanwhile the other partitions are read.
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ from ottla_core.plural import counted
 
 logger = logging.getLogger("ottla.group")
 
+# The pause before another lookup, and how long a member waits for commits of another one that has just begun.
 _RETRY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where one partition begins, the leader epoch of the record before it, and where it stops, in which topic.
+    """Where one partition begins, the leader epoch of the record before it, where it stops, and in which topic.
 
     `topic_id` is the id of the topic in which the offset was committed, if the coordinator knows it. If nothing is
     committed and auto_offset_reset is "none", there is only an `error`.
@@ -76,6 +79,7 @@ class StartPositionFinder:
         if uncommitted and self._options.reset == "latest":
             committed |= self._begin(uncommitted, topic_ids)
             uncommitted = [partition for partition in uncommitted if partition not in committed]
+        # With "latest", what is still uncommitted now was added after the group began.
         reset = self._reset_offsets(uncommitted, topic_ids)
         stops = stop_offsets(
             self._options.stop,
@@ -107,9 +111,14 @@ class StartPositionFinder:
         names = {partition.topic for partition in uncommitted}
         views = self._cluster.fetch_metadata(sorted(names), timeout=self._timeout).topics
         ids = {name: views[name].id for name in names if name in views and not views[name].error}
+        # A partition without a leader has no end that could be looked up now. Later it is read from its first record,
+        # like one that was added.
         led = [TopicPartition(t, n) for t in ids for n, each in enumerate(views[t].partitions) if each.leader >= 0]
         committed_in: dict[TopicPartition, TopicId] = {}
+        # All partitions of the topic count, not only this member's: one commit shows that the group has begun in the
+        # topic.
         committed = self._commits.fetch(led, self._timeout, committed_in)
+        # A commit in a former topic of this name does not count (I29).
         begun = {p.topic for p in committed if committed_in.get(p, ids[p.topic]) == ids[p.topic]}
         new = [partition for partition in led if partition.topic not in begun]
         ends = list_offsets_or_end(
@@ -120,10 +129,12 @@ class StartPositionFinder:
         )
         first = {p: offset_and_epoch(at, NO_EPOCH, ids[p.topic]) for p, at in ends.items()}
         if first:
+            # Only where nothing is committed: another member may have begun, or read on, since the fetch.
             self._commits.commit_first(first)
         if any(partition.topic in begun for partition in uncommitted):
             self._cluster.wait(_RETRY_S)
         own = {partition: first[partition] for partition in uncommitted if partition in first}
+        # What is committed now wins over the ends that this member found, whoever committed it.
         return own | self._commits.fetch(uncommitted, self._timeout, topic_ids)
 
     def _reset_offsets(
@@ -221,6 +232,7 @@ class PositionInitializer:
     def _set(self, position: Position, version: int, found: StartPositions) -> OttlaError | None:
         start = found[position.partition]
         with self._fetcher.lock:
+            # The user has sought meanwhile, or the partition was given away: what was looked up no longer counts.
             if position.version != version or start.error is not None:
                 return None if position.version != version else start.error
             position.stop, position.topic_id = start.stop, start.topic_id

@@ -1,4 +1,11 @@
-"""Which brokers an election may count on."""
+"""Which brokers an election may count on, as one value that is read from the image once.
+
+An election looks at thousands of partitions and asks the same questions of each: who is live, who only lost its
+session, who may have lost records. Answered from one `Availability`, all of them are decided by the same facts, and
+cheaply.
+
+It only says how brokers are. `machines.standing` says what follows.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +17,17 @@ from ottla_core.cluster.image import ClusterImage, Partition
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Brokers as elections see them. `within_grace` are away or fenced and kept for the moment (rule C6)."""
+    """Brokers as elections see them.
+
+    Those `within_grace` are away or fenced, and count as present for the moment: they may have lost only their session.
+    """
 
     willing: frozenset[int]  # live, and not shutting down: may be elected
     live: frozenset[int]
     within_grace: frozenset[int]
     fenced: frozenset[int]
     read_only: frozenset[int]  # their disks take no appends: they lead where no other can
-    tail_lost: frozenset[int]  # registered, fenced, and without proof that they have all they acknowledged (rule C15)
+    tail_lost: frozenset[int]  # registered, fenced, and without proof of all they acknowledged (rule 21)
     directories: Mapping[int, str]  # of the registered ones
     restored: int  # which restoration of the metadata this is; a partition of another one is in doubt
 
@@ -28,11 +38,12 @@ class Availability:
         )
 
     def has_moved(self, partition: Partition, broker_id: int) -> bool:
-        """Return whether the broker is back with another directory than the replica's.
+        """Return whether the broker is back with another directory than the replica's (I27).
 
-        Partitions of an older release note no directory.
+        Partitions of an older release note no directory, and are taken as they are.
         """
         noted = partition.directories.get(broker_id)
+        # A broker that is away has no directory, which is no move.
         return noted is not None and self.directories.get(broker_id, noted) != noted
 
 
@@ -44,8 +55,10 @@ def available(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -
         within_grace=within_grace,
         fenced=frozenset(b.id for b in brokers if b.fenced),
         read_only=frozenset(b.id for b in brokers if b.read_only),
+        # Only while it is fenced: it is unfenced once no partition relies on what it may have lost.
         tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
         directories={b.id: b.directory_id for b in brokers},
-        # No leader is elected by what is known to be older than the logs, also before the restoration is counted.
+        # Metadata that a broker is ahead of elects no leader, even before the restoration is counted. One more than the
+        # count puts every partition in doubt.
         restored=image.restored.count + image.is_behind,
     )

@@ -1,13 +1,14 @@
-"""Which brokers lead each partition and are in sync, given those that are available: the level-triggered reconcile
-(rule C3).
+"""Elections decide which brokers lead each partition and are in sync, given those that are available.
 
-`settled` says how one partition should be, given who is available; `decide_reconcile` writes the difference. Nothing
-is remembered from event to event: whatever was missed, half done or done by another controller, the next look finds it.
+A controller hears of deaths, returns and full disks as events. It may miss one, die after half of the writes, or be
+replaced. So nothing is decided by the event. `settled` says how one partition should be, given who is available, and
+`decide_reconcile` writes the difference (level-triggered). Whatever was missed, half done or done by another
+controller, the next look finds it, and a second look at a settled partition writes nothing.
 
-After the metadata was restored from a backup, nothing that it says of a partition counts (rule C18). Otherwise the
-table in `machines.standing` says who leads, and who is in sync. A broker that may have lost acknowledged records (rule
-C15), or that is back with another directory than the one that held its replica, is out of the ISR and of the ELR, and
-leads nothing.
+The table in `machines.standing` says who leads, and who is in sync. Two cases come before it. After the metadata was
+restored from a backup, nothing that it says of a partition counts, and the logs decide (`machines.recovery`). A broker
+that may have lost acknowledged records (rule 21), or that is back with another directory than the one that held its
+replica (I27), is out of the ISR and of the ELR, and leads nothing.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from ottla_core.model import NO_LEADER, PartitionId, TopicId
 
 
 class Rules(NamedTuple):
-    """What a topic's configs say of elections. `unclean` allows losing records."""
+    """What a topic's configs say of elections. `unclean` allows elections that may lose records."""
 
     min_isr: int
     unclean: bool
 
 
 def settled(partition: Partition, existing: Availability, rules: Rules) -> Partition:
-    """Return `partition` as it should be, or the same object where nothing is to be done."""
+    """Return `partition` as it should be, or the same object if nothing is to be done."""
     if partition.restored != existing.restored:
         return _in_doubt(partition)
     standing = Standing(partition, existing, rules.unclean)
@@ -50,16 +51,20 @@ def settled(partition: Partition, existing: Availability, rules: Rules) -> Parti
         return recovering_with(partition, standing.first)
     leader = {Leads.SAME: partition.leader, Leads.FIRST: standing.first, Leads.NOBODY: NO_LEADER}[outcome.leader]
     isr = standing.isr_of(outcome)
+    # The leader epoch goes up only with a leader. Each new epoch makes every client and follower start over.
     if outcome.leader is Leads.SAME or leader == partition.leader == NO_LEADER:
         return _with_isr(partition, isr, rules, standing.lost)
     return with_leader(partition, leader, isr, rules.min_isr, standing.lost)
 
 
 def _in_doubt(partition: Partition) -> Partition:
-    """Without a leader, and no replica is known to have anything: the logs themselves will show
-    (`machines.recovery`)."""
+    """Return the partition without a leader, and without replicas that are known to have anything.
+
+    The logs themselves will show who leads (`machines.recovery`).
+    """
     if partition.leader == NO_LEADER and not (partition.isr or partition.elr or partition.last_known_elr):
         return partition
+    # The backup's leader is deposed once. Its epoch goes up, so that it hears of it.
     epoch = partition.leader_epoch + (partition.leader != NO_LEADER)
     return replace(without_elr(partition), leader=NO_LEADER, leader_epoch=epoch, isr=())
 
@@ -95,10 +100,12 @@ class Settled:
 def needs_election(
     image: ClusterImage, within_grace: frozenset[int] = frozenset(), among: Iterable[PartitionId] | None = None
 ) -> list[PartitionId]:
-    """The partitions, `among` these or all, that are not as they should be: those that need a leader first, then
+    """Return the partitions, `among` these or all, that are not as they should be: those that need a leader first, then
     ISRs."""
     existing = available(image, within_grace)
     moved = list(_settled(image, existing, image.partitions if among is None else among))
+    # Partitions without a leader serve no client, while a smaller ISR can wait. In the other order the last leadership
+    # of a broker that shuts down moved three times as late.
     moved.sort(key=lambda s: s.before.leader_epoch == s.after.leader_epoch)
     return [s.id for s in moved]
 
@@ -106,25 +113,26 @@ def needs_election(
 def decide_reconcile(
     image: ClusterImage, partitions: Iterable[PartitionId], within_grace: frozenset[int] = frozenset()
 ) -> Decision[tuple[Settled, ...]]:
-    """Settle `partitions`, at most MAX_WRITES of them, as far as they still need it."""
+    """Settle `partitions`, as far as they still need it when the decision is made."""
     moved = tuple(_settled(image, available(image, within_grace), partitions))
     return Decision(moved, tuple(chain.from_iterable(writes_of(image, s) for s in moved)))
 
 
 def writes_of(image: ClusterImage, moved: Settled) -> tuple[Write, ...]:
-    """The partition as it is settled; before it, what has to be known of records that may be lost."""
+    """Return the partition as it is settled, and before it what has to be known of records that may be lost."""
     fences = fence_after_loss(image, moved.id) if moved.unclean else ()
+    # The shard's epoch comes first: a new leader must not serve an owner whose fence its log may have lost.
     return (*fences, write_of(image, moved.id, moved.after))
 
 
 def to_hand_over(image: ClusterImage, broker_id: int, replicas: Iterable[PartitionId]) -> Iterator[PartitionId]:
-    """Those of the broker's `replicas` that it leads or is in sync with, though others could take over (rule C8)."""
+    """Yield those of the broker's `replicas` that it leads or is in sync with, though others could take over."""
     moved = _settled(image, available(image), replicas)
     return (s.id for s in moved if broker_id in (s.before.leader, *s.before.isr))
 
 
 def _settled(image: ClusterImage, existing: Availability, partitions: Iterable[PartitionId]) -> Iterator[Settled]:
-    """Those of `partitions` that are not as they should be. Most are, and are passed over quickly."""
+    """Yield those of `partitions` that are not as they should be. Most of them are, and are passed over quickly."""
     configs = TopicConfigs(image)
     rules: dict[TopicId, Rules] = {}
     for id_ in partitions:
@@ -139,7 +147,11 @@ def _settled(image: ClusterImage, existing: Availability, partitions: Iterable[P
 
 
 def _is_well(partition: Partition, existing: Availability) -> bool:
-    """Whether nothing is to be done for sure. Who is back with another directory is fenced until it is out (C15)."""
+    """Return whether surely nothing is to be done.
+
+    Ten thousand partitions are looked at when a broker dies, and this spares most of them the table. A broker that is
+    back with another directory is fenced until it is out of ISR and ELR, so it need not be looked for here.
+    """
     willing = existing.willing
     return (
         partition.restored == existing.restored

@@ -1,11 +1,15 @@
-"""Which coordinator owns each shard, given those that are registered: the level-triggered reconcile (rule C3).
+"""The controller assigns each shard to one of the coordinators that are registered, as a level-triggered reconcile.
 
-1. Shards are there for every kind whose topic is: one for each of its partitions.
+It looks at how the shards are and writes what is missing. It remembers nothing from event to event, so whatever was
+missed, half done, or done by another controller is found by the next look. The rules:
+
+1. Shards exist for every kind whose topic exists: one for each of its partitions.
 2. A shard stays with its owner as long as that is registered in the incarnation that was given the shard. A coordinator
-   that has started again is another: what its former incarnation has sent may still be on its way.
-3. The live coordinators of a kind own as many shards each, give or take one. As few as possible move for that.
-4. Every change of an owner, or of its incarnation, gives the shard a higher epoch. Owners never make one up: it is what
-   shuts out every earlier owner, and two that have the same would not shut out each other.
+   that has started again is another one: what its former incarnation has sent may still be on its way.
+3. The live coordinators of a kind own as many shards each, give or take one. As few as possible move for that, because
+   each move costs a load.
+4. Every change of an owner, or of its incarnation, gives the shard a higher epoch (I20). Owners never make one up. The
+   epoch is what shuts out every earlier owner, and two owners with one epoch would not shut out each other.
 """
 
 from __future__ import annotations
@@ -34,12 +38,13 @@ class ShardAssignment:
 
 
 def unassigned_kinds(image: ClusterImage) -> list[str]:
-    """The kinds whose shards are not owned as they should be."""
+    """Return the kinds whose shards are not owned as they should be."""
     return [kind for kind in SHARD_TOPICS if _plan(image, kind)]
 
 
 def decide_shards(image: ClusterImage, kind: str) -> Decision[tuple[ShardAssignment, ...]]:
-    """Give the shards of one kind to who should own them; at most MAX_WRITES at once, the next look finds the rest."""
+    """Assign the shards of one kind to those that should own them. At most MAX_WRITES move at once; the next look finds
+    the rest."""
     planned = list(_plan(image, kind).items())[:MAX_WRITES]
     assignments = tuple(_assignment(image, kind, number, owner) for number, owner in planned)
     writes = (_write_of(image, g, owner) for g, (_, owner) in zip(assignments, planned, strict=True))
@@ -51,8 +56,9 @@ def decide_release_shard(
 ) -> Decision[Shard]:
     """Give a higher epoch to an owner that has dropped the shard's state and has to load it again.
 
-    If the caller no longer owns the shard in that epoch, it stays as it is: it was assigned again already. Raises
-    INVALID_REQUEST for a shard that does not exist, BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH for the caller.
+    If the caller no longer owns the shard in that epoch, it stays as it is: it was assigned again already, and this may
+    be a repeated call. Raises INVALID_REQUEST for a shard that does not exist, and BROKER_ID_NOT_REGISTERED and
+    STALE_BROKER_EPOCH for the caller.
     """
     owner = check_coordinator(image, kind, instance_id, instance_epoch)
     shard = image.shards.get((kind, number))
@@ -65,9 +71,10 @@ def decide_release_shard(
 
 
 def fence_after_loss(image: ClusterImage, id_: PartitionId) -> tuple[Write, ...]:
-    """What an unclean election of the partition writes beside the partition: the shard's next epoch (rule 8).
+    """Return what an unclean election of the partition writes beside the partition: the shard's next epoch.
 
-    The log may have lost the newest fence, and with it the record of which owners were fenced.
+    The log may have lost the newest fence, and with it the record of which owners were fenced (rule 19: an unclean
+    election forces coordinators to reload).
     """
     topic = image.topic_by_id(id_.topic_id)
     kind = next((kind for kind, name in SHARD_TOPICS.items() if topic is not None and topic.name == name), "")
@@ -80,7 +87,7 @@ def fence_after_loss(image: ClusterImage, id_: PartitionId) -> tuple[Write, ...]
 
 
 def check_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: int) -> Coordinator:
-    """The registration of the incarnation that calls. Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    """Return the registration of the incarnation that calls. Raises BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH."""
     known = image.coordinators.get((kind, instance_id))
     if known is None:
         raise OttlaError(
@@ -98,12 +105,13 @@ def check_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: i
 
 
 def coordinator_seen(coordinator: Coordinator) -> ReliedOn:
-    """The condition that this incarnation is still registered (rule C2)."""
+    """Return the condition that this incarnation is still registered."""
     return ReliedOn(keys.coordinator(coordinator.kind, coordinator.id), create_revision=coordinator.epoch)
 
 
 def decide_remove_dead_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: int) -> Decision[bool]:
-    """Remove the registration of a process that is proven dead, before its lease does (rule C7). Was it there?"""
+    """Remove the registration of a process that is proven dead, before its lease does. The response says whether it was
+    there."""
     known = image.coordinators.get((kind, instance_id))
     if known is None or known.epoch != epoch:
         return Decision(False)
@@ -111,7 +119,7 @@ def decide_remove_dead_coordinator(image: ClusterImage, kind: str, instance_id: 
 
 
 def _plan(image: ClusterImage, kind: str) -> dict[int, Coordinator]:
-    """The shards that are to have another owner, by number, and whom."""
+    """Return the shards that are to have another owner, by number, and the new owner of each."""
     topic = image.topics.get(SHARD_TOPICS[kind])
     live = {c.id: c for (of_kind, _), c in image.coordinators.items() if of_kind == kind}
     if topic is None or not live:
@@ -122,6 +130,8 @@ def _plan(image: ClusterImage, kind: str) -> dict[int, Coordinator]:
         owner = image.owner_of(kind, number)
         (moving if owner is None else owned[owner.id]).append(number)
     for instance_id, quota in _quotas(owned, topic.partition_count).items():
+        # A coordinator gives up its highest numbers. The choice is the same in every look, so two looks never move
+        # different shards.
         moving += owned[instance_id][quota:]
         del owned[instance_id][quota:]
     plan = {}
@@ -133,7 +143,10 @@ def _plan(image: ClusterImage, kind: str) -> dict[int, Coordinator]:
 
 
 def _quotas(owned: Mapping[int, list[int]], count: int) -> dict[int, int]:
-    """The most that each may keep. Where they can't all have as many, those with the most keep one more."""
+    """Return the most shards that each coordinator may keep.
+
+    If they can't all have as many, those with the most keep one more: so no shard moves for the sake of the remainder.
+    """
     least, more = divmod(count, len(owned))
     by_size = sorted(owned, key=lambda instance_id: -len(owned[instance_id]))
     return {instance_id: least + (position < more) for position, instance_id in enumerate(by_size)}
@@ -146,5 +159,7 @@ def _assignment(image: ClusterImage, kind: str, number: int, owner: Coordinator)
 
 def _write_of(image: ClusterImage, assignment: ShardAssignment, owner: Coordinator) -> Write:
     key = keys.shard(assignment.kind, assignment.number)
+    # The shard must be as it was seen, or an epoch would be given twice (I20). The owner must be registered, or the
+    # shard would go to a process that is gone.
     seen = ReliedOn(key, mod_revision=assignment.before.mod_revision)
     return Write(Change(key, assignment.after), (seen, coordinator_seen(owner)))

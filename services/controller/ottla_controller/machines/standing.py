@@ -1,8 +1,15 @@
-"""How a partition stands when brokers come and go, and what follows: one cell of a table for each combination.
+"""A partition's standing among the brokers, and what follows from it, is one cell of a table for each combination.
 
-Two questions describe a partition: which replicas could lead it (`Pool`), and what has become of its leader (`Leader`).
-`OUTCOMES` answers each combination with a leader and an ISR. A combination that is not in the table can't occur: a
-leader that stays is in the pool of those that could lead. docs/design/replication.md shows the table.
+An election rule that is written as a chain of conditions hides its cases: a full disk, a broker that shuts down while
+another is away, a leader that may have lost records. So two questions describe a partition: which replicas could lead
+it (`Pool`), and what has become of its leader (`Leader`). `OUTCOMES` answers each combination with a leader and an ISR,
+and a test walks through all of them. A combination that is not in the table can't occur, because a leader that stays is
+in the pool of those that could lead.
+
+The order of the pools is the order of what they risk. A member of the ISR, and then of the ELR, has every acknowledged
+record (I18). Beyond these records may be lost, which only a topic's config allows (rule 19).
+
+docs/design/replication.md shows the table, which is drawn from here.
 """
 
 from __future__ import annotations
@@ -73,19 +80,21 @@ OUTCOMES: Final[Mapping[tuple[Pool, Leader], Outcome]] = MappingProxyType(
         (Pool.IN_SYNC, Leader.LEAVES): _ELECTED,
         (Pool.IN_SYNC, Leader.DISTRUSTED): _ELECTED,
         (Pool.IN_SYNC, Leader.GONE): _ELECTED,
-        # It is soon known whether they come back.
+        # A broker that has lost its session may be back within seconds. Until that is known nothing is elected, because
+        # only replicas outside the ISR are live, and they may lack records.
         (Pool.AWAY, Leader.STAYS): Outcome(Leads.SAME, InSync.PRESENT),
         (Pool.AWAY, Leader.LEAVES): _WAITS,
         (Pool.AWAY, Leader.DISTRUSTED): Outcome(Leads.NOBODY, InSync.TRUSTED),
         (Pool.AWAY, Leader.GONE): _WAITS,
-        # They serve until they are gone.
+        # Brokers that shut down serve until they are gone, so the partition is led for as long as that is possible.
         (Pool.LEAVING, Leader.LEAVES): Outcome(Leads.SAME, InSync.LEAVING),
         (Pool.LEAVING, Leader.DISTRUSTED): Outcome(Leads.FIRST, InSync.LEAVING),
         (Pool.LEAVING, Leader.GONE): Outcome(Leads.FIRST, InSync.LEAVING),
-        # Each eligible replica has every acknowledged record (KIP-966, machines.partition).
+        # Each eligible replica has every acknowledged record, because it left while nothing was committed (KIP-966,
+        # rule 8). It leads alone, since the others' logs are not known to be equal.
         (Pool.ELIGIBLE, Leader.DISTRUSTED): _ALONE,
         (Pool.ELIGIBLE, Leader.GONE): _ALONE,
-        # Records may be lost (rule 19).
+        # Records may be lost. The partition is marked as recovering, and coordinators reload (rule 19).
         (Pool.UNCLEAN, Leader.DISTRUSTED): _RECOVERS,
         (Pool.UNCLEAN, Leader.GONE): _RECOVERS,
         # The partition waits for an eligible replica, or for what machines.recovery does.
@@ -97,7 +106,7 @@ OUTCOMES: Final[Mapping[tuple[Pool, Leader], Outcome]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Standing:
-    """One partition among brokers. `unclean`: the topic allows unclean elections."""
+    """One partition among brokers. `unclean` says that the topic allows unclean elections."""
 
     partition: Partition
     existing: Availability
@@ -160,6 +169,7 @@ class Standing:
     @cached_property
     def _candidates(self) -> tuple[Pool, int]:
         """The pool and its first."""
+        # From here on the pools come in the order of what they risk.
         if (first := self._first(self._present)) is not None:
             return Pool.IN_SYNC, first
         if self._present:
@@ -180,7 +190,10 @@ class Standing:
         return self.partition.leader in full and self.first != NO_LEADER and self.first not in full
 
     def _first(self, among: tuple[int, ...]) -> int | None:
-        """Return the first that may lead, in the order of the replicas; if possible one whose disk takes appends."""
+        """Return the first that may lead, in the order of the replicas, and if possible one whose disk takes appends.
+
+        The order of the replicas makes the first of them the preferred leader.
+        """
         existing = self.existing
         may = [b for b in self.partition.replicas if b in among and b in existing.willing]
         return next((b for b in may if b not in existing.read_only), may[0] if may else None)
@@ -188,7 +201,7 @@ class Standing:
     def _outsider(self) -> int | None:
         """Return the leader of an unclean election: a former member of the ISR, else any replica.
 
-        Replicas whose directories have moved come last.
+        Replicas whose directories have moved come last, because an empty disk would lose everything.
         """
         partition = self.partition
         known, rest = partition.last_known_elr, partition.replicas

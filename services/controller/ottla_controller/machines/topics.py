@@ -1,6 +1,13 @@
-"""Creating, growing and deleting topics.
+"""Topics are created, grown and deleted by decisions, each of which is made from one image.
 
-Every function decides one topic from one image, or raises the OttlaError that the client gets for this topic.
+A topic may have ten thousand partitions, and a transaction of etcd takes a hundred writes. So a topic can't appear in
+one step, and a controller may die between two. The order of the writes makes that harmless: the topic key is the commit
+point (I8). Creation writes all partition keys first and the topic key last. Deletion removes the topic key first. So
+whatever a crash leaves is partition keys that no topic has, and `decide_remove_orphans` removes those.
+
+Every function decides one topic, or raises the OttlaError that the client gets for this topic. Nothing is written here:
+a decision names what it relied on, and the journal writes it only if that still holds. The topic id comes from outside,
+because a decision may be made again after a lost race.
 """
 
 from __future__ import annotations
@@ -20,15 +27,17 @@ from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicId, check_topic_
 from ottla_core.plural import counted
 
 MAX_PARTITIONS: Final = 10_000
-"""For one topic, as Kafka bounds one request: each is a key in the metadata store and files on a broker."""
+"""The most partitions of one topic. Each is a key in the metadata store and files on a broker. Kafka bounds a request
+likewise."""
 
 DEFAULT: Final = -1
-"""A count that the cluster's configs decide."""
+"""This count stands for what the cluster's configs say."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """`assignments` (partition, replicas) stand instead of the two counts, which are then -1 or 0."""
+    """A topic as it is requested. `assignments` (partition, replicas) replace the two counts, which are then -1 or
+    0."""
 
     name: str
     partitions: int = DEFAULT
@@ -39,7 +48,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
-    """`warnings` are of configs without effect."""
+    """A topic that was created. `warnings` name configs without an effect."""
 
     name: str
     topic_id: TopicId
@@ -56,14 +65,14 @@ class TopicDeleted:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsCreated:
-    """`warning` is what a user of keys must know (feature 165)."""
+    """Partitions that were added. `warning` is what a user of keys must know (feature 165)."""
 
     name: str
     warning: str
 
 
 def decide_create_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId) -> Decision[TopicCreated]:
-    """Partition keys first, the topic key last: it is the commit point."""
+    """Create a topic. Its partition keys come first, and the topic key last, because it is the commit point (I8)."""
     _check_client_may_change(new.name)
     _check_absent(image, new.name)
     _check_no_collision(image, new.name)
@@ -79,6 +88,7 @@ def decide_create_internal_topic(image: ClusterImage, new: NewTopic, *, topic_id
     topic = Topic(name=new.name, id=topic_id, partition_count=len(placement), configs=configs)
     commit = Write(
         Change(keys.topic(new.name), topic),
+        # The name must still be free, and the configs that gave the counts must be those that were read.
         (ReliedOn(keys.topic(new.name), mod_revision=0), cluster_configs_seen(image)),
     )
     return Decision(
@@ -90,7 +100,8 @@ def decide_create_internal_topic(image: ClusterImage, new: NewTopic, *, topic_id
 def decide_create_partitions(
     image: ClusterImage, name: str, total_count: int, assignments: Sequence[Replicas] = ()
 ) -> Decision[PartitionsCreated]:
-    """New partition keys first, then the topic key with the new count. `assignments`: of the new ones, in order."""
+    """Add partitions. Their keys come first, then the topic key with the new count. `assignments` are of the new ones,
+    in order."""
     _check_client_may_change(name)
     topic = _known(image, name)
     if total_count <= topic.partition_count:
@@ -123,7 +134,8 @@ def decide_create_partitions(
 
 
 def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted]:
-    """The topic key first: from there on the topic is gone, whatever happens to its partition keys."""
+    """Delete a topic. Its topic key goes first: from there on the topic is gone, whatever happens to its partition
+    keys."""
     _check_client_may_change(name)
     topic = _known(image, name)
     if not cluster_values(image).boolean("delete.topic.enable"):
@@ -139,7 +151,7 @@ def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted
 
 
 def decide_delete_topic_by_id(image: ClusterImage, topic_id: TopicId) -> Decision[TopicDeleted]:
-    """Delete the topic with this id, and never one that has its name by now. Raises UNKNOWN_TOPIC_ID."""
+    """Delete the topic with this id, and never one that has its name by now (rule 23). Raises UNKNOWN_TOPIC_ID."""
     topic = image.topic_by_id(topic_id)
     if topic is None:
         raise OttlaError(
@@ -151,13 +163,14 @@ def decide_delete_topic_by_id(image: ClusterImage, topic_id: TopicId) -> Decisio
 
 
 def decide_remove_orphans(image: ClusterImage) -> Decision[int]:
-    """Partition keys that no topic has, which a controller left that died half-way; the response is their number."""
+    """Remove partition keys that no topic has, which a controller left that died half-way. The response is their
+    number."""
     orphans = [p for p in image.partitions if not _has(image.topic_by_id(p.topic_id), p)]
     return Decision(len(orphans), _removed(orphans))
 
 
 def check_no_duplicates(names: Iterable[str]) -> None:
-    """Raise INVALID_REQUEST for a request that names a topic twice: which of the two should hold?"""
+    """Raise INVALID_REQUEST for a request that names a topic twice: it is not clear which of the two should hold."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -200,7 +213,7 @@ def _check_absent(image: ClusterImage, name: str) -> None:
 
 
 def _check_no_collision(image: ClusterImage, name: str) -> None:
-    """`a.b` and `a_b` would share the names of their metrics (Kafka's rule)."""
+    """Raise if another topic's metrics would have the same names: `.` becomes `_` in them (Kafka's rule)."""
     if "." not in name and "_" not in name:
         return
     flat = name.replace(".", "_")
@@ -214,7 +227,7 @@ def _check_no_collision(image: ClusterImage, name: str) -> None:
 
 
 def _replicas_of(image: ClusterImage, new: NewTopic) -> list[Replicas]:
-    """The replicas of every partition, as requested or as the cluster's configs and placement have it."""
+    """Return the replicas of every partition, as requested, or as the cluster's configs and the placement have it."""
     defaults = cluster_values(image)
     if new.assignments:
         partitions, factor = len(new.assignments), max(len(replicas) for _, replicas in new.assignments)
@@ -263,7 +276,7 @@ def _check_count(partitions: int) -> None:
 
 
 def _registered(image: ClusterImage) -> dict[int, bool]:
-    """For every registered broker, whether it is live."""
+    """Say for every registered broker whether it is live."""
     return {n: not b.fenced for n, b in image.brokers.items()}
 
 
@@ -272,7 +285,8 @@ def _live_racks(image: ClusterImage) -> dict[int, str]:
 
 
 def _partition_writes(image: ClusterImage, topic_id: TopicId, first: int, placement: Sequence[Replicas]) -> list[Write]:
-    """New partitions, led by the first live replica, with all live ones in sync: they are equal, being empty."""
+    """Write new partitions, led by the first live replica, with all live ones in sync: their logs are equal, being
+    empty."""
     live = image.live_brokers()
     writes = []
     for number, replicas in enumerate(placement, first):
@@ -281,6 +295,8 @@ def _partition_writes(image: ClusterImage, topic_id: TopicId, first: int, placem
         partition = Partition(
             replicas=replicas, leader=isr[0], isr=isr, directories=directories, restored=image.restored.count
         )
+        # Each member must still be the incarnation that was seen (rule 11). A broker that died in between would be in
+        # sync without ever having made its log.
         relied_on = tuple(ReliedOn(keys.broker(b), create_revision=live[b].epoch) for b in isr)
         writes.append(Write(Change(keys.partition(PartitionId(topic_id, number)), partition), relied_on))
     return writes

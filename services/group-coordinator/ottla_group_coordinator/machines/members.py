@@ -1,7 +1,9 @@
-"""The members of a group, and what they have in common.
+"""The members of a group, and what they have in common, are kept up to date with each change.
 
-What they have in common is kept up to date with each change. So a request of one member never looks at all others: a
-group of 5,000 members takes 5,000 joins in each rebalance.
+A group of 5,000 members takes 5,000 joins in each rebalance. If each of them looked at all others (have all joined?
+which protocol do all know? who is slowest?), a rebalance would cost 25 million looks, in one turn of the loop after
+another, and stop every other group. So the answers are counters that each change adjusts, and a request costs the same
+in a large group and in a small one.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Member(NamedTuple):
-    """`protocols`: the member's metadata by the name of each assignor that it can use, best first.
+    """One member. `protocols` has its metadata by the name of each assignor that it can use, best first.
 
     `joining` and `syncing` are the keys of its requests that wait for the others.
     """
@@ -35,7 +37,7 @@ class Member(NamedTuple):
 
 
 class Members:
-    """Members by their ids, in the order in which they came."""
+    """Members by their ids, in the order in which they came. The first of them may lead."""
 
     __slots__ = ("_by_id", "_id_of_instance", "_joining", "_offers", "_rebalance_timeouts")
 
@@ -43,7 +45,9 @@ class Members:
         self._by_id: dict[str, Member] = {}
         self._id_of_instance: dict[str, str] = {}
         self._joining = 0
-        self._offers: Counter[tuple[str, ...]] = Counter()  # how many members offer each list of protocols
+        # How many members offer each list of protocols. Most groups have one list, whatever their size.
+        self._offers: Counter[tuple[str, ...]] = Counter()
+        # A counter and not a maximum: the slowest member may leave.
         self._rebalance_timeouts: Counter[int] = Counter()
 
     def copy(self) -> Members:
@@ -85,7 +89,7 @@ class Members:
     # ---- changes -------------------------------------------------------------------------------------------------
 
     def put(self, member: Member) -> None:
-        """Add the member, or put it in its own former place."""
+        """Add the member, or replace it in its own place."""
         former = self._by_id.get(member.member_id)
         if former is not None:
             self._uncount(former)
@@ -99,6 +103,7 @@ class Members:
         """Put a member, under a new id, in another one's place."""
         self._uncount(self._by_id[old.member_id])
         self._count(new)
+        # The order stays: the first member that has joined may become the leader.
         members = (new if member.member_id == old.member_id else member for member in self._by_id.values())
         self._by_id = {member.member_id: member for member in members}
 
@@ -132,7 +137,7 @@ class Members:
         return max(self._rebalance_timeouts, default=0)
 
     def support(self, protocols: Collection[str], but: str = "") -> bool:
-        """Tell whether all members, apart from the one with the id `but`, offer one of these protocols."""
+        """Tell whether all members, except the one with the id `but`, offer one of these protocols."""
         offers, left_out = self._offers, self._by_id.get(but)
         if left_out is not None:
             offers = offers.copy()
@@ -140,7 +145,7 @@ class Members:
         return not offers or not _common(offers).isdisjoint(protocols)
 
     def vote(self) -> str:
-        """The protocol that all know and most like best; of equal ones the one that came first."""
+        """Return the protocol that all know and most like best. Of equal ones, the one that came first wins."""
         known = _common(self._offers)
         votes = Counter[str]()
         for names, count in self._offers.items():

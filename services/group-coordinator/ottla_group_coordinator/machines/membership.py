@@ -1,7 +1,14 @@
-"""The requests of members: join, sync, heartbeat, leave.
+"""The requests of members are decided here: join, sync, heartbeat and leave.
 
-Kafka's classic protocol: KIP-62 (rebalance timeout), KIP-345 and KIP-814 (static members), KIP-394 (member ids before
-members), KIP-800 (reasons).
+This is Kafka's classic protocol. All members join, one of them assigns, and all get their assignment by a sync. Members
+are processes that die, restart, pause and repeat their requests, and the coordinator can't tell a slow one from a dead
+one. Four rules keep the group moving all the same. Each member has a session, which ends if nothing is heard of it
+(KIP-62). A request that waits for others suspends the session, because its client is waiting for us. A new member gets
+its id before it counts, so that a client that never saw the response leaves no member behind (KIP-394, rule 44). And a
+static member that comes back takes its old place without a rebalance (KIP-345 and KIP-814, rule 45).
+
+A request decides by the group as it is, and changes a copy (`transition`). The moves of the group are in `rebalance`.
+Responses leave once the log has proved the state that they come from (`coordination.owner`).
 """
 
 from __future__ import annotations
@@ -49,10 +56,12 @@ from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transition import SessionTimer, Transition, session_ends_at
 
 _MOST_PENDING: Final = 1_000
-"""Member ids of a group that were given out and did not come back yet (KIP-394)."""
+"""The most member ids of a group that were given out and did not come back yet (KIP-394). A client that joins again and
+again without its id would otherwise make the coordinator remember all of them."""
 
 _NEW_MEMBER_JOIN_MS: Final = 300_000
-"""How long a member that is new may wait in a join whose client may be gone (Kafka's NewMemberJoinTimeoutMs)."""
+"""How long a new member may wait in its join. Nothing shows meanwhile that its client is gone (Kafka's
+NewMemberJoinTimeoutMs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +89,7 @@ class CallerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`fresh_id` is what the member is called if it is new. `key`: of the request, while it waits."""
+    """A request to join. `fresh_id` is the member's id if it is new. `key` stands for the request while it waits."""
 
     identity: CallerIdentity
     fresh_id: str
@@ -110,7 +119,8 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """`protocol_type` and `protocol` are compared unless empty. `assignments` are the leader's, by member id."""
+    """A request to synchronize. `protocol_type` and `protocol` are compared unless empty. `assignments` are the
+    leader's, by member id."""
 
     identity: CallerIdentity
     generation: int
@@ -124,7 +134,10 @@ class Sync:
 
 
 def decide_join(group: Group, request: Join, settings: GroupSettings, now: Moment) -> ShardDecision[Any]:
-    """Joined, now or when the rebalance is complete. Raises what Kafka answers, MemberIdRequiredError among it."""
+    """Join the group, now or when the rebalance is complete. Raises what Kafka responds, among it
+    MemberIdRequiredError."""
+    # Everything that may refuse the member is checked before the copy is changed, so a refusal leaves the group as it
+    # was.
     _check_join(group, request, settings)
     _check_names(group, request)
     step = Transition(group, now)
@@ -149,6 +162,8 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
         )
     if not request.protocol_type or not request.protocols:
         raise inconsistent(group.group_id, "it names no protocol type or no protocols")
+    # A static member that comes back is compared with the others only. Its former process might be the only one with
+    # the old assignor, and would keep it out.
     replaced = group.members.by_instance(request.identity.instance_id)
     own_id = request.identity.member_id or (replaced.member_id if replaced is not None else "")
     if not group.supports(request.protocol_type, request.protocols, but=own_id):
@@ -166,7 +181,7 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
 
 
 def _check_names(group: Group, request: Join) -> None:
-    """One name that no record can hold would keep the whole group from its next generation."""
+    """Raise for a name that no record can hold. It would keep the whole group from its next generation."""
     names = (
         group.group_id,
         request.fresh_id,
@@ -181,7 +196,10 @@ def _check_names(group: Group, request: Join) -> None:
 
 
 def _require_member_id(step: Transition, request: Join) -> ShardDecision[Any]:
-    """A response, not an exception: that the id was given out has to be remembered."""
+    """Respond with the member's id.
+
+    It is a response and not an exception, because the decision has to remember that the id was given out (rule 44).
+    """
     if len(step.group.pending) >= _MOST_PENDING:
         raise OttlaError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -195,6 +213,7 @@ def _require_member_id(step: Transition, request: Join) -> ShardDecision[Any]:
 
 def _join_new(step: Transition, member: Member, request: Join, settings: GroupSettings) -> ShardDecision[Any]:
     group = step.group
+    # It is one of the members now. As a pending one it would still be waited for (`Group.all_have_joined`).
     group.pending -= {member.member_id}
     if not group.members:
         group.protocol_type = request.protocol_type
@@ -206,14 +225,14 @@ def _join_new(step: Transition, member: Member, request: Join, settings: GroupSe
 
 
 def _limit_wait(step: Transition, member: Member) -> None:
-    """No heartbeat shows that the client of a new member is gone while it waits: so its wait has an end."""
+    """Bound the wait of a new member: no heartbeat shows meanwhile that its client is gone."""
     still = step.group.members.get(member.member_id)
     if still is not None and still.joining is not None:
         step.await_response(member.member_id, _NEW_MEMBER_JOIN_MS)
 
 
 def _continue_rebalance(step: Transition, cause: str, settings: GroupSettings) -> None:
-    """A member joins: begin to rebalance, or check whether all have joined."""
+    """Begin to rebalance because a member joins, or check whether all have joined."""
     group = step.group
     if group.state is not GroupState.PREPARING_REBALANCE:
         begin(step, cause, settings.initial_rebalance_delay_ms)
@@ -228,10 +247,12 @@ def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDe
     if identity.member_id in group.pending and identity.instance_id is None:
         return _join_new(step, request.member(identity.member_id), request, settings)
     member = check_member(group, identity)
+    # As lists, because the order of the protocols is the member's preference and counts in the vote.
     changed = list(member.protocols.items()) != list(request.protocols.items())
     if group.state is GroupState.EMPTY:
         raise unknown_member(group.group_id, identity.member_id)
-    if group.state is GroupState.COMPLETING_REBALANCE and not changed:  # its answer was lost
+    # The response to its join was lost. It gets the same one again, and no member has to join a second time.
+    if group.state is GroupState.COMPLETING_REBALANCE and not changed:
         _reject_former(step, member)
         step.start_session(step.change(member, syncing=None))
         return step.decision(joined(step, member))
@@ -240,6 +261,7 @@ def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDe
         step.start_session(member)
         return step.decision(joined(step, member))
     _reject_former(step, member)
+    # The assignment of before stays, because the next one is compared with it (`assign`).
     again = request.member(identity.member_id)._replace(assignment=member.assignment)
     step.put(again)
     step.end_session(identity.member_id)
@@ -249,22 +271,23 @@ def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDe
 
 
 def _reject_former(step: Transition, member: Member) -> None:
-    """A request of the same member that still waits: its client has given it up."""
+    """Reject a request of the same member that still waits: its client has given it up."""
     for waiting in (member.joining, member.syncing):
         if waiting is not None:
             step.resolve(waiting, rebalance_in_progress(step.group.group_id))
 
 
 def _replace_static(step: Transition, old: Member, request: Join, settings: GroupSettings) -> ShardDecision[Any]:
-    """A static member after a restart: if it is what it was, the others need not know (rule 45).
+    """Replace a static member after a restart. If it is what it was, the others need not know (rule 45).
 
-    A member that ended before it gave a partition up has forgotten the partition, and does not ask for the rebalance
-    in which another member gets it. So the coordinator begins that rebalance. Kafka's does not: there the partition has
-    no reader until something else makes the group rebalance.
+    A member that ended before it gave a partition up has forgotten the partition, and does not ask for the rebalance in
+    which another member gets it. So the coordinator begins that rebalance. Kafka's does not: there the partition has no
+    reader until something else makes the group rebalance.
     """
     group = step.group
     new = request.member(request.fresh_id)._replace(assignment=old.assignment)
     replace_instance(step, old, new)
+    # The vote is compared too: the restarted process may no longer offer the assignor that the group uses.
     unchanged = _has_same_subscription(group, old, new) and group.members.vote() == group.protocol
     if group.state is GroupState.STABLE and unchanged and not _was_to_give_up(group, old):
         member = step.change(new, joining=None)
@@ -273,7 +296,8 @@ def _replace_static(step: Transition, old: Member, request: Join, settings: Grou
         is_leader = group.leader == member.member_id
         response = joined(step, member, skip_assignment=is_leader and request.skips_assignment)
         if is_leader and not request.skips_assignment:
-            # An older client would assign anew as leader: so it hears of another, and keeps what it had (KIP-814).
+            # An older client that hears that it leads would make another assignment, which a stable group does not ask
+            # for. So it hears of another leader and keeps what it had (KIP-814).
             response = replace(response, leader=old.member_id, members=())
         return step.decision(response)
     _continue_rebalance(
@@ -283,7 +307,11 @@ def _replace_static(step: Transition, old: Member, request: Join, settings: Grou
 
 
 def _has_same_subscription(group: Group, old: Member, new: Member) -> bool:
-    """For a consumer only topics count: the rest says what the member held, which its next process doesn't know."""
+    """Tell whether the member subscribes to what it did before.
+
+    For a consumer only its topics count. The rest of the metadata says what the member held, which its next process
+    does not know.
+    """
     was, now = old.metadata(group.protocol), new.metadata(group.protocol)
     if was == now or group.protocol_type != PROTOCOL_TYPE:
         return was == now
@@ -308,7 +336,7 @@ def _was_to_give_up(group: Group, member: Member) -> bool:
 
 
 def decide_sync(group: Group, request: Sync, settings: GroupSettings, now: Moment) -> ShardDecision[Any]:
-    """Synced, now or when the leader has assigned."""
+    """Synchronize the member, now or when the leader has assigned."""
     check_member(group, request.identity)
     check_generation(group, request.generation)
     _check_protocol(group, request)
@@ -316,6 +344,7 @@ def decide_sync(group: Group, request: Sync, settings: GroupSettings, now: Momen
         raise rebalance_in_progress(group.group_id)
     step = Transition(group, now)
     member = step.group.members[request.identity.member_id]
+    # The response to an earlier sync was lost, or the member comes after the leader has assigned.
     if group.state is GroupState.STABLE:
         synchronized(step, [member])
         return step.decision(synced(step, member))
@@ -324,6 +353,8 @@ def decide_sync(group: Group, request: Sync, settings: GroupSettings, now: Momen
     step.end_session(member.member_id)
     if member.member_id == group.leader:
         assign(step, request.assignments or {})
+        # The assignment is one record, and the log takes none that is larger. All members hear of it: they would wait
+        # for an assignment that can't come.
         if step.size_bytes > settings.max_record_bytes:
             error = too_large(group.group_id, step.size_bytes, settings.max_record_bytes)
             step = Transition(group, now)
@@ -342,7 +373,11 @@ def _check_protocol(group: Group, request: Sync) -> None:
 
 
 def decide_heartbeat(group: Group, identity: CallerIdentity, generation: int, now: Moment) -> ShardDecision[Any]:
-    """The session continues. REBALANCE_IN_PROGRESS, as a response, where the member is to join again (rule 48)."""
+    """Continue the member's session. The response is REBALANCE_IN_PROGRESS if the member is to join again.
+
+    Rule 48: a heartbeat during PreparingRebalance says so and still refreshes the session, or slow members would be
+    evicted while they finish their records. It writes nothing, so the owner may answer it from memory.
+    """
     member = check_member(group, identity)
     check_generation(group, generation)
     if member.joining is not None or member.syncing is not None:
@@ -358,7 +393,8 @@ def decide_heartbeat(group: Group, identity: CallerIdentity, generation: int, no
 def decide_leave(
     group: Group, leavers: Sequence[tuple[CallerIdentity, str]], settings: GroupSettings, now: Moment
 ) -> ShardDecision[list[OttlaError | None]]:
-    """Members leave, each with a reason; one outcome each. A static member may be named by its instance id alone."""
+    """Have members leave, each with a reason and an outcome of its own. A static member may be named by its instance id
+    alone."""
     step = Transition(group, now)
     outcomes: list[OttlaError | None] = []
     gone: list[str] = []
@@ -374,11 +410,13 @@ def decide_leave(
             outcomes.append(None)
         except OttlaError as error:
             outcomes.append(error)
+    # Nothing has changed, so the copy is dropped.
     if all(outcome is not None for outcome in outcomes):
         return ShardDecision(outcomes)
     if gone:
         rebalance_without(step, f"{', '.join(gone)} left", settings.initial_rebalance_delay_ms)
     else:
+        # Only ids that had not come back yet are gone. The others may have waited for exactly those.
         complete_if_all_joined(step)
     return step.decision(outcomes)
 
@@ -396,7 +434,7 @@ def check_leaver(group: Group, identity: CallerIdentity) -> Member:
 
 
 def decide_session_end(group: Group, member_id: str, settings: GroupSettings, now: Moment) -> ShardDecision[None]:
-    """A heartbeat is missed, or one that was given an id did not come back."""
+    """Evict a member that has missed its heartbeats, or forget an id that did not come back."""
     step = Transition(group, now)
     if member_id in group.pending:
         step.group.pending -= {member_id}
@@ -405,7 +443,8 @@ def decide_session_end(group: Group, member_id: str, settings: GroupSettings, no
     member = group.members.get(member_id)
     if member is not None:
         cause = f"sent no heartbeat for {member.session_timeout_ms} ms (session.timeout.ms)"
-        if member.joining is not None:  # while it waits it sends none, and its session has no end
+        # While a member waits in its join it sends no heartbeats, so this timer is the one of `_limit_wait`.
+        if member.joining is not None:
             cause = f"waited {_NEW_MEMBER_JOIN_MS / 1000:.0f} s for the others to join, and its client may be gone"
         drop(step, member, Kind.EVICTED, cause)
         rebalance_without(step, f"{member.client_id or member_id} {cause}", settings.initial_rebalance_delay_ms)
@@ -413,17 +452,18 @@ def decide_session_end(group: Group, member_id: str, settings: GroupSettings, no
 
 
 def decide_rebalance_end(group: Group, settings: GroupSettings, now: Moment) -> ShardDecision[None]:
-    """The time to join, or to synchronize, is over."""
+    """End the time to join, or the time to synchronize."""
     step = Transition(group, now)
     if group.state is GroupState.PREPARING_REBALANCE:
         complete(step)
+    # In a stable group, too: a member whose sync never comes holds partitions that it does not read.
     elif group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) and group.unsynced:
         evict_unsynchronized(step, settings.initial_rebalance_delay_ms)
     return step.decision(None)
 
 
 def decide_resume(group: Group, now: Moment) -> ShardDecision[None]:
-    """After a load every member has a full session to be heard of (rule 49)."""
+    """Give every member a full session after a load (rule 49). The last owner's timers are not in the log."""
     step = Transition(group, now)
     for member in step.group.members.values():
         step.start_session(member)
@@ -436,11 +476,13 @@ def decide_resume(group: Group, now: Moment) -> ShardDecision[None]:
 
 
 def check_member(group: Group, identity: CallerIdentity) -> Member:
-    """The member that speaks. Raises FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID."""
+    """Return the member that calls. Raises FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID."""
     if identity.instance_id is not None:
         static = group.members.by_instance(identity.instance_id)
         if static is None:
             raise unknown_member(group.group_id, identity.member_id)
+        # A newer process has this instance id. The older one must stop, not join again, or the two would fence each
+        # other.
         if static.member_id != identity.member_id:
             raise fenced_instance(identity.instance_id, identity.member_id)
     member = group.members.get(identity.member_id)

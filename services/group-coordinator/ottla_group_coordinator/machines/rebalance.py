@@ -1,8 +1,17 @@
 """The moves of a rebalance: it begins, all have joined or the time is over, all have synchronized or the time is over.
 
-Timers (rule 48): a group that was empty waits `initial_delay_ms` for more members, and again while new ones come, up to
-the slowest member's rebalance timeout; any other waits that long for its members to join again. While a member waits
-for us its session has no end; it begins anew with each answer.
+A rebalance waits for every member and must end although one of them is dead. So each wait has a timer (rule 48: an
+initial delay, then the rebalance timeout of the slowest member):
+
+* A group that was empty waits `initial_delay_ms` for more members, and again while new ones come, up to the slowest
+  member's rebalance timeout. Otherwise a deployment of fifty members would be fifty rebalances.
+* Any other group waits that long for its members to join again. They may be busy with the records of their last poll.
+* The members then have the same time to synchronize, or a dead leader would block the group.
+
+While a member waits for us its session has no end, and it begins anew with each response.
+
+The assignment is written before any member hears of it (rule 49), so a coordinator that takes over knows the generation
+in which members commit.
 """
 
 from __future__ import annotations
@@ -30,8 +39,9 @@ NOT_SYNCED: Final = "did not synchronize within the rebalance timeout"
 
 
 def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
-    """Ask all members to join again."""
+    """Have all members join again."""
     group, was = step.group, step.group.state
+    # Their syncs wait for an assignment that will not come.
     if was is GroupState.COMPLETING_REBALANCE:
         _reject_syncing(step, rebalance_in_progress(group.group_id))
     group.move(GroupStateEvent.REBALANCE)
@@ -48,7 +58,7 @@ def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
 
 
 def extend_initial_delay(step: Transition, initial_delay_ms: int) -> None:
-    """One more has come to a group that waits for its first members: wait for others again."""
+    """Wait for other members again, because one more has come to a group that waits for its first members."""
     until = step.group.initial_delay_until
     if until is not None:
         left_ms = max(0.0, (until - step.now.at) * 1000)
@@ -57,22 +67,28 @@ def extend_initial_delay(step: Transition, initial_delay_ms: int) -> None:
 
 def complete_if_all_joined(step: Transition) -> None:
     group = step.group
+    # During the initial delay all members have always joined, and the wait is for those that are yet to come.
     if group.state is GroupState.PREPARING_REBALANCE and group.initial_delay_until is None and group.all_have_joined:
         complete(step)
 
 
 def complete(step: Transition) -> None:
-    """All have joined, or the time is over: members that did not are out, but for static ones, which may be restarting
-    and have their session to come back in."""
+    """Complete the join phase, because all have joined or the time is over.
+
+    Members that did not join are out, except for static ones. These may be restarting, and have their session to come
+    back in.
+    """
     group = step.group
     for member in [m for m in group.members.values() if m.joining is None and m.instance_id is None]:
         drop(step, member, Kind.EVICTED, NOT_JOINED)
     group.initial_delay_until = None
+    # No member could lead: one that has not joined can't make an assignment.
     if group.members and group.members.none_has_joined:
         step.wait(group.members.rebalance_timeout_ms)  # static members alone, all of them away
         return
     step.wait(None)
-    # The generation without members counts too, as in Kafka: a member of the one before must not commit into it.
+    # A generation without members counts too, as in Kafka: a member of the one before must not commit into it (rule
+    # 46: a commit must name its generation).
     group.generation += 1
     group.state_since_ms = step.now.wall_ms
     if not group.members:
@@ -93,14 +109,16 @@ def complete(step: Transition) -> None:
     for member in list(group.members.values()):
         if member.joining is not None:
             step.resolve(member.joining, joined(step, member))
+            # It no longer waits for us, so its session begins again with this response.
             step.start_session(step.change(member, joining=None))
 
 
 def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -> Joined:
-    """The response to a member whose generation is complete."""
+    """Return the response to a member whose generation is complete."""
     group = step.group
     assert group.leader is not None
     subscribers: tuple[SubscribedMember, ...] = ()
+    # Only the leader needs the others' subscriptions. In a group of 4,000 they would be megabytes for each member.
     if member.member_id == group.leader:
         subscribers = tuple(
             SubscribedMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()
@@ -117,8 +135,9 @@ def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -
 
 
 def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
-    """The leader has assigned: it is written, and then every member that waits gets its response (rule 49)."""
+    """Take the leader's assignment. It is written, and then every member that waits gets its response (rule 49)."""
     group, members = step.group, list(step.group.members.values())
+    # A member that the leader left out gets an empty assignment, and not the one of its last generation.
     assigned = [step.change(m, assignment=assignments.get(m.member_id, b""), syncing=None) for m in members]
     changed = [(was, now) for was, now in zip(members, assigned, strict=True) if was.assignment != now.assignment]
     before = {**group.former_readers, **readers(was for was, _ in changed)}
@@ -140,7 +159,10 @@ def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
 
 
 def reject_assignment(step: Transition, error: OttlaError, initial_delay_ms: int) -> None:
-    """It can't be written: every member that waits for it gets the error, and may try in another generation."""
+    """Reject an assignment that can't be written.
+
+    Every member that waits for it gets the error, and may try in another generation.
+    """
     _reject_syncing(step, error)
     begin(step, error.message, initial_delay_ms)
 
@@ -150,8 +172,9 @@ def synced(step: Transition, member: Member) -> Synced:
 
 
 def synchronized(step: Transition, members: Collection[Member]) -> None:
-    """These members know what they are to do."""
+    """Note that these members have their assignment."""
     step.group.unsynced -= {member.member_id for member in members}
+    # The timer ends with the last member. In CompletingRebalance the leader's assignment is still missing.
     if not step.group.unsynced and step.group.state is GroupState.STABLE:
         step.wait(None)
     for member in members:
@@ -159,15 +182,16 @@ def synchronized(step: Transition, members: Collection[Member]) -> None:
 
 
 def evict_unsynchronized(step: Transition, initial_delay_ms: int) -> None:
-    """The time to synchronize is over."""
+    """Evict the members that did not synchronize in time."""
     for member_id in sorted(step.group.unsynced & set(step.group.members)):
+        # A member that waits has done its part: it is the leader that is missing.
         if step.group.members[member_id].syncing is None:
             drop(step, step.group.members[member_id], Kind.EVICTED, NOT_SYNCED)
     rebalance_without(step, NOT_SYNCED, initial_delay_ms)
 
 
 def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
-    """A member is out; its waiting requests are rejected."""
+    """Remove a member, and reject its requests that wait."""
     group = step.group
     group.members.remove(member.member_id)
     group.former_readers = {**group.former_readers, **readers([member])}
@@ -180,7 +204,7 @@ def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
 
 
 def rebalance_without(step: Transition, cause: str, initial_delay_ms: int) -> None:
-    """Members are gone: the others share what was theirs."""
+    """Have the other members share what was assigned to members that are gone."""
     group = step.group
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         begin(step, cause, initial_delay_ms)
@@ -189,7 +213,8 @@ def rebalance_without(step: Transition, cause: str, initial_delay_ms: int) -> No
 
 
 def replace_instance(step: Transition, old: Member, new: Member) -> None:
-    """A static member comes back under a new id: requests under the old one are fenced."""
+    """Give a static member's place to the process that came back under a new id. Requests under the old id are
+    fenced."""
     group = step.group
     for waiting in (old.joining, old.syncing):
         if waiting is not None:
@@ -200,6 +225,7 @@ def replace_instance(step: Transition, old: Member, new: Member) -> None:
         group.leader = new.member_id
     if old.member_id in group.unsynced:
         group.unsynced = group.unsynced - {old.member_id} | {new.member_id}
+    # The old id's timer would otherwise evict the member that has taken its place.
     step.end_session(old.member_id)
     step.note(Kind.REPLACED, f"came back in place of {old.member_id}", new)
 

@@ -1,7 +1,13 @@
 """The states of a group and every way from one to the next: one table, and nothing else changes a group's state.
 
-The names are Kafka's. PreparingRebalance waits for the members to join, CompletingRebalance for the assignment that the
-leader makes. The diagram in docs/design/groups.md is drawn from here (tools/state_diagrams.py).
+Requests of many members meet a group at any moment of a rebalance, and each state answers them differently. If every
+request changed the state by conditions of its own, some order of them would end in a state that nothing leaves. With
+one table, a pair that is missing is an error at once, and a test walks through all of them.
+
+The names are Kafka's. PreparingRebalance waits for the members to join. CompletingRebalance waits for the assignment
+that the leader makes. Each change of a member leads back to PreparingRebalance, so two rebalances never overlap.
+
+The diagram in docs/design/groups.md is drawn from here (tools/state_diagrams.py).
 """
 
 from __future__ import annotations
@@ -34,9 +40,11 @@ INITIAL: Final[Mapping[str, GroupState]] = {
 
 NEXT: Final[Mapping[tuple[GroupState, GroupStateEvent], GroupState]] = {
     (GroupState.EMPTY, GroupStateEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+    # Only an empty group is removed: members would commit into a group that is gone.
     (GroupState.EMPTY, GroupStateEvent.REMOVED): GroupState.DEAD,
     (GroupState.PREPARING_REBALANCE, GroupStateEvent.ALL_JOINED): GroupState.COMPLETING_REBALANCE,
     (GroupState.PREPARING_REBALANCE, GroupStateEvent.ALL_GONE): GroupState.EMPTY,
+    # A member that comes or goes before the leader has assigned makes that assignment obsolete, so all join again.
     (GroupState.COMPLETING_REBALANCE, GroupStateEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
     (GroupState.COMPLETING_REBALANCE, GroupStateEvent.ASSIGNED): GroupState.STABLE,
     (GroupState.STABLE, GroupStateEvent.REBALANCE): GroupState.PREPARING_REBALANCE,

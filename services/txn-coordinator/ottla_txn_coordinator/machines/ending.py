@@ -1,8 +1,15 @@
-"""What becomes of a request to end a transaction: one cell of a table for each way in which the two can meet.
+"""What becomes of a request to end a transaction is one cell of a table, for each way in which the two can meet.
 
-Version 2 of transactions raises the producer's epoch with each end (KIP-890). So a request in the epoch before is known
-to be a repeat, and an abort is of use even if no transaction is open: it fences batches that are still on their way.
-docs/design/transactions.md shows the table.
+A client that hears nothing of its commit sends it again, and can't know whether the first request was carried out. The
+coordinator must not end the next transaction by a repeat of the last end, and must not tell a client that something was
+committed that was aborted. So the response depends on how far the last transaction is, and on which request this is.
+
+Version 2 of transactions raises the producer's epoch with each end (KIP-890, rule 40: a delayed request can't touch the
+next transaction). So a request in the epoch before is known to be a repeat. An abort is of use even if no transaction
+is open: it raises the epoch, and so fences batches that are still on their way. In versions 0 and 1 a repeat and a new
+request look alike, so only the stage tells them apart.
+
+docs/design/transactions.md shows the table, which is drawn from here.
 """
 
 from __future__ import annotations
@@ -43,17 +50,23 @@ class EndAction(Enum):
 
 ENDS: Final[Mapping[tuple[Stage, Request], EndAction]] = MappingProxyType(
     {
+        # There is something to end. In version 2 a repeat can't meet this stage, because its epoch is over.
         (Stage.OPEN, Request.OLD): EndAction.END,
         (Stage.OPEN, Request.COMMIT): EndAction.END,
         (Stage.OPEN, Request.ABORT): EndAction.END,
+        # The decision is durable, and its markers are on their way. A repeat is answered, because nothing can revert
+        # PrepareCommit (rule 35). Any other request waits for the markers.
         (Stage.ENDING_SO, Request.OLD): EndAction.WAIT,
         (Stage.ENDING_SO, Request.COMMIT): EndAction.WAIT,
         (Stage.ENDING_SO, Request.ABORT): EndAction.WAIT,
         (Stage.ENDING_SO, Request.REPEAT): EndAction.ANSWER,
+        # The client wants the opposite of what was decided. Waiting helps only a request of the next epoch, which is
+        # about the transaction after this one.
         (Stage.ENDING_OTHERWISE, Request.OLD): EndAction.REFUSE,
         (Stage.ENDING_OTHERWISE, Request.COMMIT): EndAction.WAIT,
         (Stage.ENDING_OTHERWISE, Request.ABORT): EndAction.WAIT,
         (Stage.ENDING_OTHERWISE, Request.REPEAT): EndAction.REFUSE,
+        # In versions 0 and 1 this is taken for a repeat. In version 2 a commit in the new epoch has no transaction.
         (Stage.ENDED_SO, Request.OLD): EndAction.ANSWER,
         (Stage.ENDED_SO, Request.COMMIT): EndAction.REFUSE,
         (Stage.ENDED_SO, Request.ABORT): EndAction.RAISE,
@@ -67,11 +80,11 @@ ENDS: Final[Mapping[tuple[Stage, Request], EndAction]] = MappingProxyType(
         (Stage.NONE, Request.ABORT): EndAction.RAISE,
     }
 )
-"""A repeat of a transaction that is open, or of none, is missing: its producer is fenced."""
+"""A repeat does not meet an open transaction or none: the epoch check has fenced its producer before."""
 
 
 def stage_of(state: TransactionState, *, committed: bool) -> Stage:
-    """`committed`: the request is to commit."""
+    """Return how far the producer's last transaction is. `committed` says that the request is to commit."""
     if state is TransactionState.ONGOING:
         return Stage.OPEN
     if state not in (*COMMITTED, *ABORTED):
