@@ -1,6 +1,11 @@
-"""What a task does: read a range of offsets of one partition, and hand it to Spark as Arrow.
+"""A task reads a range of offsets of one partition, and hands it to Spark as Arrow.
 
-Brokers may be away for a while: reading waits for them, up to `kafkaConsumer.pollTimeoutMs` without a single record.
+A task may run late, on any executor, and more than once. So all that it knows is its range and the id of the topic: it
+reads exactly the records from start to end of that topic, or fails, or reports what is lost. It never commits anything.
+
+Brokers may be away for a while. Reading waits for them, up to `kafkaConsumer.pollTimeoutMs` without a single record,
+because a failed task costs a whole micro-batch. A consumer takes longer to start than a small range takes to read, so
+consumers are kept from task to task.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ _POLL_S: Final = 0.5
 BytesConsumer: TypeAlias = "ottla.Consumer[bytes, bytes]"
 
 IDLE_CONSUMERS: Final[IdleClients[BytesConsumer]] = IdleClients(lambda consumer: consumer.close())
-"""This process's. Where Spark only plans there is none, and nothing imported for it."""
+"""The idle consumers of this process. A process in which Spark only plans has none."""
 
 
 class RangeOfOffsets(InputPartition):
@@ -50,7 +55,7 @@ class RangeOfOffsets(InputPartition):
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema as Spark expects it of Arrow batches."""
+    """Return the schema as Spark expects it of Arrow batches."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
@@ -62,7 +67,7 @@ class RangeReader:
     schema: StructType
 
     def read(self, task: RangeOfOffsets) -> Iterator[pa.RecordBatch]:
-        """The task's records. Raises for lost ones and deleted topics unless failOnDataLoss is false."""
+        """Read the task's records. Raises for lost ones and deleted topics unless failOnDataLoss is false."""
         yield from self._until_end(task.range, task.topic_id)
         on_task_end()
 
@@ -72,13 +77,15 @@ class RangeReader:
             try:
                 for batch, following in self._read(range_._replace(start=at), topic_id):
                     yield batch
+                    # After the batch was handed over: a failure behind it goes on from here, and no row comes twice.
                     at, heard_at = following, time.monotonic()
             except OffsetOutOfRangeError:
                 at = self._after_loss(range_._replace(start=at))
             except UnknownTopicError:
                 raise_or_warn(partitions_gone([range_.partition]), self.options)
                 return
-            except RetriableError as error:  # a consumer gives up earlier where no broker answers when it begins
+            # A consumer that can't reach any broker at its start gives up earlier than this task does.
+            except RetriableError as error:
                 if time.monotonic() - heard_at > self.options.poll_timeout_s:
                     raise
                 logger.warning("reading %s again from offset %d: %s", range_, at, error)
@@ -87,7 +94,7 @@ class RangeReader:
                 return
 
     def _read(self, range_: Range, topic_id: str) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Batches, each with the offset after it."""
+        """Yield Arrow batches, each with the offset after it."""
         schema = arrow_schema(self.schema)
         with self._lent(range_, topic_id) as consumer:
             at, heard_at = range_.start, time.monotonic()
@@ -97,8 +104,10 @@ class RangeReader:
                     following = polled.offsets[range_.partition]
                     for batch in to_batches(polled.segments, schema):
                         yield batch, following
-                    heard_at = time.monotonic()  # now: the caller may take long over a batch
-                elif (position := consumer.position(range_.partition)) > at:  # past markers, or what was aborted
+                    # The time is taken now, because the caller may have taken long over the batches.
+                    heard_at = time.monotonic()
+                # A range may hold nothing but markers and aborted records. The position then advances without a record.
+                elif (position := consumer.position(range_.partition)) > at:
                     at, heard_at = position, time.monotonic()
                 elif time.monotonic() - heard_at > self.options.poll_timeout_s:
                     raise ottla.TimeoutError(
@@ -110,10 +119,11 @@ class RangeReader:
                     )
 
     def _lent(self, range_: Range, topic_id: str) -> AbstractContextManager[BytesConsumer]:
-        """One that was kept for the partition goes on at the range's start: in most micro-batches it is there.
+        """Lend the consumer that was kept for the partition, which goes on at the range's start: in most micro-batches
+        it is there.
 
-        That of a former topic of the same name is not this one's: all that it would find is that its topic is gone. And
-        a topic that was made anew since the batch was planned has none of its rows.
+        The consumer of a former topic of the same name is not lent, since all that it would find is that its topic is
+        gone. A topic that was recreated since the batch was planned has none of the batch's rows.
         """
         options, partition = self.options, range_.partition
         settings = options.bootstrap, options.client_id, frozenset(options.client.items()), partition, topic_id
@@ -130,13 +140,14 @@ class RangeReader:
             partitions=[(partition.topic, partition.partition)],
             key="bytes",
             value="bytes",
+            # A reset would read other records than those of the range, without an error.
             auto_offset_reset="none",
             client_id=self.options.client_id,
             config=self.options.client,
         )
 
     def _after_loss(self, range_: Range) -> int:
-        """Where to continue when the log no longer has the beginning of `range_`."""
+        """Return where to continue if the log no longer has the beginning of `range_`."""
         with ottla.Admin(self.options.bootstrap) as admin:
             first = admin.topics.offsets(range_.partition.topic, "earliest")[range_.partition.partition]
         assert first is not None

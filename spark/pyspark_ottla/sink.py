@@ -1,9 +1,14 @@
-"""Writing: what Spark's tasks do with their rows, and what the driver makes of it.
+"""The sink says what Spark's tasks do with their rows, and what the driver makes of it.
 
-A task ends well only when the brokers have acknowledged each of its rows. What fails or dies before is done again by
-Spark, from the first row of the task; none is left out. At least once, the default, that is all: rows may come twice,
-nothing has to be undone, and `commit` and `abort` only count. Exactly once each attempt of a task writes in a
-transaction of its own, and the driver decides which of them count (`query_transactions`).
+Spark repeats whatever fails: a task, from its first row, and a micro-batch, from its first task. So the sink has to
+make repeats harmless or say that they are not.
+
+*At least once*, the default. A task ends well only when the brokers have acknowledged each of its rows (I24), so none
+is left out. Rows of a repeated task come twice, nothing has to be undone, and `commit` and `abort` only count.
+
+*Exactly once.* A task can't know whether its batch will count: another attempt of it may win, or the driver may die. So
+each attempt writes in a transaction of its own, which it leaves prepared, and the driver decides which of them count
+(`query_transactions`). The decision is one record in the cluster, so a driver that starts again finds it.
 """
 
 from __future__ import annotations
@@ -38,9 +43,11 @@ logger = logging.getLogger("ottla.spark")
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has written: acknowledged rows by topic; exactly once, also its batch and prepared transaction.
+    """What one task has written: acknowledged rows by topic, and exactly once also its batch and its prepared
+    transaction.
 
-    `checksum` is the sum of the rows' checksums.
+    `checksum` is the sum of the rows' checksums, which does not depend on their order. By it a repeated batch is
+    recognized although its tasks divide the rows differently.
     """
 
     rows: Counter[str] = field(default_factory=Counter)
@@ -50,36 +57,39 @@ class Written(WriterCommitMessage):
 
 
 Messages = Sequence[WriterCommitMessage | None]
-"""One for each task, None for one that has failed."""
+"""The messages of all tasks, with None for each that has failed."""
 
 
 class RowWriter:
     """Writes a task's rows; pickled to the executors, and stateless."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        """Raises ConfigError for columns and settings that can't be, before anything runs."""
+        """Check columns and settings. Raises ConfigError for those that are invalid, before anything runs."""
         check_columns(schema, options.topic)
         check_settings(options)
         self.options: Final = options
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
-        """Returns once every row is acknowledged.
+        """Write the rows, and return once every row is acknowledged.
 
         Raises DeliveryError with the first failure of a row, ConfigError for a row without a topic, or with a partition
         that does not exist, and what `Producer.send` raises.
         """
         with lent_producer(self.options) as producer:
             written = self.send(producer, batches)
+            # Spark takes the task for done when this returns, and never repeats it then.
             producer.flush()
         on_task_end()
         return written
 
     def prepare(self, batches: Iterable[pa.RecordBatch], batch: Batch) -> Written:
-        """Returns once every row is acknowledged, in a transaction of this attempt's that waits for its decision.
+        """Write the rows in a transaction of this attempt, and return once every row is acknowledged. It waits for its
+        decision.
 
-        Raises as `write`, and TransactionAborted where the transaction took too long, or was ended by another client.
+        Raises like `write`, and TransactionAborted if the transaction took too long, or was ended by another client.
         """
         rows = (part for part in batches if part.num_rows)
+        # An attempt without rows needs no transaction, and a transaction costs several round trips.
         first = next(rows, None)
         if first is None:
             return Written(batch=batch)
@@ -92,14 +102,17 @@ class RowWriter:
                 prepared = producer.prepare_transaction()
             assert prepared is not None  # there was a row
             transaction = TaskTransaction(*prepared)
+            # Looked up after the transaction is prepared. Its batch may have been decided meanwhile, with another
+            # attempt of this task. Then nothing would ever end this one, and it would block readers of committed
+            # records.
             late = came_too_late(admin, batch, transaction, self.options)
         on_task_end()
         written.batch, written.transaction = batch, None if late else transaction
         return written
 
     def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
-        """Hand the rows to the producer, and count them: they are not acknowledged yet."""
-        # not where Spark only counts
+        """Hand the rows to the producer, and count them. They are not acknowledged yet."""
+        # Imported here, because Spark also loads this module where it only plans and counts.
         from pyspark_ottla.outgoing import check_partitions, checksum, row_slices, rows_by_topic
 
         written = Written()
@@ -112,7 +125,7 @@ class RowWriter:
         return written
 
     def transactions(self, batch: Batch) -> QueryTransactions:
-        """The driver's, of that batch."""
+        """Return the driver's view of that batch's transactions."""
         from pyspark_ottla.query_transactions import QueryTransactions  # in drivers alone
 
         return QueryTransactions(self.options, batch)
@@ -129,11 +142,11 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         self._batch: Final = batch if writer.options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """One task's rows, on an executor."""
+        """Write one task's rows, on an executor."""
         return self._writer.write(iterator) if self._batch is None else self._writer.prepare(iterator, self._batch)
 
     def commit(self, messages: Messages) -> None:
-        """All tasks have ended well."""
+        """Commit the write, because all tasks have ended well."""
         if self._batch is not None:
             transactions = self._writer.transactions(self._batch)
             decided = transactions.commit(transactions_of(messages), content_of(messages))
@@ -144,7 +157,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         logger.info("wrote %s", summary(messages))
 
     def abort(self, messages: Messages) -> None:
-        """Some task has failed."""
+        """Abort the write, because a task has failed."""
         if self._batch is None:
             logger.warning("the write failed; rows that other tasks wrote stay in the topic: %s", summary(messages))
             return
@@ -153,6 +166,8 @@ class OttlaBatchWriter(DataSourceArrowWriter):
             summary(messages),
         )
         transactions = self._writer.transactions(self._batch)
+        # With an app id the write may be repeated, and its decision may have been made. Without one it never comes
+        # again, so every attempt of it is aborted, reported or not.
         if self._writer.options.app_id:
             transactions.abort(transactions_of(messages))
         else:
@@ -160,7 +175,10 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         self._retire(transactions)
 
     def _retire(self, transactions: QueryTransactions) -> None:
-        """A write without txnAppId is never repeated; of others the decision stays, by which a repeat is known."""
+        """Forget a write without txnAppId, because it is never repeated.
+
+        Of other writes the decision stays, by which a repeat is recognized.
+        """
         if not self._writer.options.app_id:
             transactions.retire()
 
@@ -172,14 +190,14 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         self._writer: Final = writer
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """One task's rows, on an executor."""
+        """Write one task's rows, on an executor."""
         options = self._writer.options
         if not options.exactly_once:
             return self._writer.write(iterator)
         return self._writer.prepare(iterator, micro_batch())
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
-        """All tasks of the micro-batch have ended well."""
+        """Commit the micro-batch, because all of its tasks have ended well."""
         if (batch := batch_of(messages)) is not None:
             transactions = self._writer.transactions(batch)
             if not transactions.commit(transactions_of(messages), content_of(messages)):
@@ -188,7 +206,8 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         logger.info("micro-batch %d wrote %s", batchId, summary(messages))
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Some task has failed: Spark does the whole micro-batch again when the query is started again."""
+        """Abort the micro-batch, because a task has failed. Spark does all of it again when the query is started
+        again."""
         logger.warning(
             "micro-batch %d failed after writing %s; a restarted query writes the micro-batch again",
             batchId,
@@ -199,14 +218,15 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
 
 def micro_batch() -> Batch:
-    """The micro-batch that this task is of."""
+    """Return the micro-batch to which this task belongs."""
     context = _context()
     query, number, run = (context.getLocalProperty(name) or "" for name in _STREAM_PROPERTIES)
     return Batch(query, int(number), run)
 
 
 _STREAM_PROPERTIES: Final = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
-"""Properties of a streaming query's tasks; the group of its jobs is its run."""
+"""Properties of a streaming query's tasks. The group of its jobs is its run, which tells a restarted driver's attempts
+from those of the driver before."""
 
 
 def _context() -> TaskContext:
@@ -216,23 +236,23 @@ def _context() -> TaskContext:
 
 
 def batch_of(messages: Messages) -> Batch | None:
-    """The batch of a transactional write; None where there is none, or all tasks have failed."""
+    """Return the batch of a transactional write; None if there is none, or if all tasks have failed."""
     return next((message.batch for message in messages if isinstance(message, Written)), None)
 
 
 def transactions_of(messages: Messages) -> list[TaskTransaction]:
-    """The transactions that the tasks have prepared; none if there were no rows."""
+    """Return the transactions that the tasks have prepared; none if there were no rows."""
     return [m.transaction for m in messages if isinstance(m, Written) and m.transaction is not None]
 
 
 def content_of(messages: Messages) -> Content:
-    """The rows of all tasks in brief."""
+    """Return the rows of all tasks in brief: their number and checksum."""
     written = [message for message in messages if isinstance(message, Written)]
     return Content(sum(each.rows.total() for each in written), sum(each.checksum for each in written))
 
 
 def summary(messages: Iterable[WriterCommitMessage | None]) -> str:
-    """How many rows went where."""
+    """Say how many rows went to which topic."""
     rows: Counter[str] = Counter()
     for message in messages:
         if isinstance(message, Written):

@@ -1,9 +1,16 @@
-"""The supervisor of `ottla up`: etcd, controllers, brokers and coordinators as processes, kept running.
+"""The supervisor of `ottla up` keeps etcd, controllers, brokers and coordinators running as processes.
 
-It starts all but coordinators at once (a service that needs another waits for it), writes the running processes into
-`state.json` at every change, restarts what dies, keeps the logs small, and on SIGTERM or SIGINT stops coordinators,
-brokers, controllers and etcd in this order. Processes that an earlier supervisor left behind, because it was killed
-itself, are ended first.
+A laptop's cluster has to start with one command, survive the death of any process, and leave nothing behind when it
+ends, even if the supervisor itself is killed. So the supervisor depends on no order but one: a service that needs
+another waits for it by itself, and a process that dies is just started again. Only coordinators are started late,
+because before the brokers are ready they would only take CPU time from them.
+
+Everything that must outlive the supervisor is in `state.json`: it names the running processes, and is written at every
+change. The next supervisor first ends the processes that a killed one left behind, by pid and start time, because two
+processes must not share a data directory.
+
+Stopping goes by what needs what: mirrors and coordinators first, then brokers, which hand their leaderships over while
+controllers still run, then controllers, then etcd. It also keeps the logs small.
 """
 
 from __future__ import annotations
@@ -40,10 +47,10 @@ _MOST_STARTS: Final = 6
 """A service that has ended this often before it was ready is given up."""
 
 LEAST_FREE_BYTES: Final = 256 << 20
-"""What a new stack needs on its disk."""
+"""The free space that a new stack needs on its disk."""
 
 _AFTER_BROKERS: Final = ("mirror", "txn-coordinator", "group-coordinator")
-"""What they need is on brokers: started earlier, they would only take CPU time from them."""
+"""These services need running brokers. Started earlier, they would only take CPU time from them."""
 
 _KINDS_AS_STOPPED: Final = (*_AFTER_BROKERS, "broker", "controller", "etcd")
 
@@ -75,8 +82,10 @@ class Supervisor:
 
         Raises if a port is taken, if a new stack has too little disk, or if a later etcd wrote the data.
         """
+        # Before the ports are checked, because orphans hold them.
         end_orphans(self.plan.directory)
         check_ports(self.plan)
+        # A stack that exists already must start on a full disk, too: that is how its user can delete something.
         if not self._etcd.has_data:
             check_disk(self.plan.directory)
         self._etcd.prepare()
@@ -100,6 +109,7 @@ class Supervisor:
             tell_at = time.monotonic() + _TELL_S
             while (reason := await asyncio.to_thread(not_ready, service.admin_port)) is not None:
                 now = time.monotonic()
+                # Every service waits for etcd, so their own reasons would hide this one.
                 if etcd.restarts >= _MOST_STARTS:
                     raise OttlaError(
                         ErrorCode.BROKER_NOT_AVAILABLE,
@@ -132,6 +142,8 @@ class Supervisor:
         """Stop all within STACK_STOP_LIMIT_S, coordinators first; nothing of this stack runs afterwards."""
         for kind in _KINDS_AS_STOPPED:
             stopping = [c.stop(limit_s=_SERVICE_STOP_LIMIT_S) for c in self._children if c.name.startswith(kind)]
+            # Each kind has stopped before the next begins to: a broker hands its leaderships over with the help of a
+            # controller.
             await asyncio.gather(*stopping)
         await end_task(self._trimming)
         if self._again is not None:
@@ -149,9 +161,9 @@ class Supervisor:
     def _write_state(self) -> None:
         try:
             self.state().write(self.plan.directory)
-        except (
-            OSError
-        ) as error:  # a full disk must not end supervision; the next supervisor finds the processes by the file
+        # A full disk must not end supervision. But the next supervisor finds the processes by this file, so it is
+        # written again later.
+        except OSError as error:
             _log.error("state.json could not be written, retrying: %s", error)
             if self._again is not None:
                 self._again.cancel()
@@ -180,7 +192,7 @@ def not_ready(admin_port: int) -> str | None:
 
 
 def check_ports(plan: StackPlan) -> None:
-    """Raise, naming the port, if something else listens on one that this stack needs."""
+    """Raise, naming the port, if another process listens on one that this stack needs."""
     names = {port: s.name for s in plan.services() for port in (s.port, s.admin_port, s.kafka_port)}
     for port in plan.ports():
         if not is_free(port):
@@ -206,6 +218,7 @@ def end_orphans(directory: Path) -> int:
     """End the processes that the last supervisor of this directory left running, by pid and start; return how many."""
     state = StackState.read(directory)
     orphans = [p.identity for p in state.processes if p.identity.alive] if state else []
+    # SIGTERM first, so that brokers close their logs in order. A killed one would have to recover them.
     for number in (signal.SIGTERM, signal.SIGKILL):
         for orphan in orphans:
             orphan.send(number)

@@ -238,8 +238,8 @@ class Fetcher:
             min_bytes=self._options.min_bytes,
             max_bytes=self._options.max_bytes,
             read_committed=self.read_committed,
-            # The rack lets the leader refer this consumer to a closer replica (KIP-392), which it may not do again for
-            # a while.
+            # The rack lets the leader refer this consumer to a closer replica (KIP-392). It is left out for a while
+            # after such a replica was lost.
             rack=self._options.rack if fetch.target.from_follower or fetch.target.may_name else "",
             from_follower=fetch.target.from_follower,
             session=pb.FetchSession(id=fetch.session.id, begins=fetch.number == 1),

@@ -1,11 +1,15 @@
 """A flow copies on a thread of its own, as a member of the flow's group in the target.
 
-The members of that group share the partitions of the copies: the member that is assigned `east.orders-3` copies
-`orders-3` of east into it. The offset that the group commits for it is an offset of the source, where reading resumes.
-So a mirror that dies is replaced within the group's session timeout, and all state of a flow is in the target's topics.
+Several mirrors have to share the partitions of a flow, take over from one that dies, and never copy one partition twice
+at the same time. A consumer group does exactly that, so a flow is one, with a twist. Its members share the *copies*:
+the member that is assigned `east.orders-3` copies `orders-3` of east into it. The offset that the group commits for a
+copy is an offset of the *source*, where reading resumes. So a mirror that dies is replaced within the group's session
+timeout, and all state of a flow is in the target's topics. A mirror has no disk.
+
+The group is in the target, because its commits belong to what was written there: in one transaction, or right after it.
 
 The member that is assigned the only partition of the flow's checkpoints topic leads the flow: it creates topics and
-keeps configs in step.
+keeps configs in step. So there is one leader without an election of its own.
 """
 
 from __future__ import annotations
@@ -77,7 +81,8 @@ class Flow:
         self._target: Final = connect(to)
         self.state: Final = FlowState(flow.name, self._target, self.names.state)
         self.topics: Final = TopicSync(flow, self._source, self._target, self.names, self.state)
-        in_redis = bool(settings.redis) and flow.policy != "marked"  # no offset of a marked flow is to be translated
+        # No offset of a marked flow can be translated, because other records lie between the copied ones.
+        in_redis = bool(settings.redis) and flow.policy != "marked"
         self.syncs: Final = OffsetSyncs(flow.name, self._target, self.names.offset_syncs, notes_changes=in_redis)
         self.groups: Final = GroupSync(flow, self.group_offsets, self.syncs, self.state)
         retention = SyncRetention(flow.name, self._source, self._target, self.names, self.syncs, self.state)
@@ -95,7 +100,7 @@ class Flow:
         self._reader: Reader | None = None
         self._finder: StartFinder | None = None
         self._member: Member | None = None
-        """The last one, which may be closed."""
+        """The last member, which may be closed: a flow that stops tells the group by it that it won't come back."""
         self._id: Final = f"{flow.group}-{instance}"
         self._session_s: Final = session_timeout_s
         self._meter: Final = RateMeter()
@@ -117,6 +122,7 @@ class Flow:
         self._stopping.set()
         for chore in self._chores:
             chore.stopping.set()
+        # All threads were told before the first is waited for, so that they end together within one limit.
         end_at = self._clock.monotonic() + _END_S
         for thread in (self._thread, *(chore.thread for chore in self._chores)):
             thread.join(max(0.0, end_at - self._clock.monotonic()))
@@ -159,6 +165,8 @@ class Flow:
             while not self._stopping.is_set() and self._is_replaced():
                 self._stopping.wait(_BACKOFF_S)
         if self._member is not None:
+            # Only at the end: in an ottla cluster the static member keeps its partitions while it restarts after an
+            # error.
             self._member.leave()
 
     def _is_replaced(self) -> bool:
@@ -183,7 +191,9 @@ class Flow:
                 self._target.open_writer(self._id, transactional_id=self._id if exactly_once else None)
             )
             if exactly_once:
-                writer.init_transactions()  # now: a transaction that a killed mirror left open blocks readers
+                # At once, and not with the first record: a transaction that a killed mirror left open blocks readers of
+                # the copies until it is aborted.
+                writer.init_transactions()
             reader = self._reader = ended.enter_context(closing(self._source.open_reader(self._id)))
             target = ended.enter_context(self._target.open_admin(self._id))
             compares = self.settings.delivery == "same_offsets" or self.settings.policy == "marked"
@@ -193,7 +203,9 @@ class Flow:
                 self._copy(member, copier)
                 copier.give_up(list(copier.partitions))
             finally:
-                self.copier = None  # its clients close now, so it must not be called when the group revokes partitions
+                # The member is closed after the writer, and the group then revokes partitions. The copier must not be
+                # called by that, because its clients are closed.
+                self.copier = None
 
     def _new_copier(self, reader: Reader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
         common = (reader, writer, member, self.names.offset_syncs, self._clock, self._start)
@@ -208,8 +220,10 @@ class Flow:
 
     def _copy(self, member: Member, copier: Copier) -> None:
         while not self._stopping.is_set():
+            # It waits in one place only: for the group while there is nothing to copy, else for the source in `step`.
             member.poll(0.0 if copier.partitions else _STEP_S)
             self.error = "" if self.state.known else "what was ordered for it is not known yet"
+            # Until the orders of before are read, an order to pause may be among them.
             copier.hold(paused=self.state.paused or not self.state.known)
             copier.look_at(self._watch.ids)
             copier.step(_STEP_S if copier.partitions else 0.0)
@@ -229,6 +243,7 @@ class Flow:
 
     def _on_given(self, member: Member, copies: Sequence[TopicPartition]) -> None:
         assert self.copier is not None
+        # A cooperative group gives partitions bit by bit, and what was given before stays.
         self.state.leads = self.state.leads or any(copy.topic == self.names.checkpoints for copy in copies)
         now_ms = self._clock.wall_ms()
         partitions = [
@@ -236,6 +251,8 @@ class Flow:
             for copy in copies
             if (name := self._source_of(copy))
         ]
+        # All at once, because each lookup of a start is a round trip, and a mirror may be given thousands of
+        # partitions.
         obstacles = self._start(partitions)
         for partition in partitions:
             self.copier.take(partition, obstacles.get(partition))

@@ -1,5 +1,10 @@
 """These protocols say what a mirror needs of a cluster of either kind, as source or as target.
 
+A mirror copies between ottla clusters, and between ottla and another Kafka. All of its rules would have to be written
+twice if they knew the difference. So they know these protocols only, and each kind of cluster has one implementation.
+The protocols are small on purpose: what only ottla can do (a write that names a topic id, static membership by name) is
+an argument that another Kafka's client ignores, and the difference is said where it matters.
+
 Methods raise `ottla.OttlaError` with Kafka's error code: ConnectError or TimeoutError when the cluster is away. An
 offset is that of the next record, unless stated otherwise.
 """
@@ -21,7 +26,7 @@ CALL_S: Final = 10.0
 """A cluster counts as away if it does not answer for this long."""
 
 DELIVERY_S: Final = 24 * 3600.0
-"""A writer waits this long for a target that is away."""
+"""A writer waits this long for a target that is away. Giving up earlier would copy the batches in flight twice."""
 
 TRANSACTION_S: Final = 15.0
 """If a mirror dies, its open transaction blocks readers of the copies, and its successor, for this long."""
@@ -157,8 +162,10 @@ class Admin(Protocol):
     def alter_configs(self, topic: str, altered: Mapping[str, str], gone: Iterable[str]) -> None: ...
 
     def end(self, topic: str, timeout: float) -> int:
-        """The end of its only partition, open transactions included: a reader of committed records gets there once
-        they are decided."""
+        """Return the end of the topic's only partition, open transactions included.
+
+        A reader of committed records gets there once they are decided.
+        """
 
     def topic_ids(self, names: Collection[str]) -> Mapping[str, TopicId]:
         """Return the ids of the topics that exist. A topic that was created again has a new id (KIP-516)."""
@@ -175,7 +182,7 @@ class Admin(Protocol):
         """Return the group's committed offsets: none if the group does not exist."""
 
     def commit(self, group: str, offsets: Committed) -> None:
-        """Raises NON_EMPTY_GROUP while it has members."""
+        """Commit for a group. Raises NON_EMPTY_GROUP while it has members."""
 
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...

@@ -1,11 +1,14 @@
 """The copier copies its partitions at least once, one fetched block after the other.
 
-A batch is read, sent and acknowledged. Then the flow's offset syncs say where it lies, and only then does the group
-commit the position after it. The producer keeps the order and retries what was not acknowledged. If a batch fails for
-good, its partition's position stays before it, and the batch is read again.
+The order of the steps is the guarantee (I31). A batch is read, sent and acknowledged. Then the flow's offset syncs say
+where it lies, and only then does the group commit the position after it. A mirror that dies between two steps leaves a
+position that is too old, so its successor copies some records again, and none is left out. If the commit came before
+the syncs, a group could be moved to a copy whose offsets nobody can translate.
 
-Each partition is in one stage (`machines/stages.py`). The copier also keeps lists of partitions that need work, so a
-step costs nothing for the idle ones.
+The producer keeps the order of a partition's batches and retries what was not acknowledged. If a batch fails for good,
+its partition's position stays before it, and the batch is read again. One partition's failure stops no other: each is
+in one stage (`machines/stages.py`). The copier also keeps lists of partitions that need work, so a step costs nothing
+for the idle ones.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ _SYNC_S: Final = 0.1
 """Copied records can be translated after this time."""
 
 _COMMIT_S: Final = 1.0
+"""A successor copies again what was copied since the last commit, which is about this long ago."""
 SETTLE_S: Final = 30.0
 """Batches in flight may take this long before partitions are given up."""
 
@@ -60,7 +64,8 @@ class Copier:
         start: Starting,
         marks: LoopMarks | None = None,
     ) -> None:
-        self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
+        # By the source's partition. The mapping is replaced and never changed, because other threads read it.
+        self.partitions: Mapping[TopicPartition, CopiedPartition] = {}
         self.paused = True
         """While this is true, nothing is in flight."""
         self._reader: Final = reader
@@ -73,7 +78,8 @@ class Copier:
         self._under_way: Final[dict[CopiedPartition, None]] = {}  # has sent what the target has not acknowledged
         self._aside: Final[dict[CopiedPartition, None]] = {}
         self._moved: Final[dict[CopiedPartition, None]] = {}  # since the last commit
-        self._synced: Final[list[Sent]] = []  # syncs that are not known to be there
+        # Syncs that are not known to be written. A commit waits for them.
+        self._synced: Final[list[Sent]] = []
         self._sync_at = self._commit_at = clock.monotonic()
         self._copy_ids: Mapping[str, TopicId] = {}
 
@@ -92,6 +98,8 @@ class Copier:
         going = [self.partitions[source] for source in sources if source in self.partitions]
         for partition in going:
             self._on(Event.GIVEN_UP, partition)
+        # A lost partition is another member's already: a commit would move its offset, and waiting would delay the
+        # group.
         if going and not lost:
             self._finish()
         for partition in going:
@@ -111,7 +119,8 @@ class Copier:
                 self._resume(partition)
         if paused:
             self._finish()
-            for partition in self._under_way:  # what could not be finished is read again
+            # What could not be finished is read again, from the position, when the flow is resumed.
+            for partition in self._under_way:
                 partition.start_over()
             self._under_way.clear()
         self.paused = paused
@@ -134,6 +143,7 @@ class Copier:
 
         Raises if no partition can be copied.
         """
+        # A writer that can't write any more fails the whole step, so that the flow makes a new one.
         self._writer.check()
         self._try_again()
         fetched = self._fetch(timeout)
@@ -166,11 +176,13 @@ class Copier:
                 self._read(partition)
             case Stage.ASIDE:
                 again_s = min(_AGAIN_MOST_S, _AGAIN_S * 2.0**partition.failures)
+                # Bounded, because 2.0 to the power of thousands of failures is no float.
                 partition.failures = min(partition.failures + 1, 10)
                 partition.again_at = self._clock.monotonic() + again_s
                 self._aside[partition] = None
 
     def _resume(self, partition: CopiedPartition) -> None:
+        # A partition that could not be copied keeps its pause: pausing and resuming a flow must not retry it sooner.
         self._on(Event.RESUMED_FAILED if partition.error else Event.RESUMED, partition)
 
     def _try_again(self) -> None:
@@ -224,11 +236,13 @@ class Copier:
                 continue
             if not partition.sent:
                 del self._under_way[partition]
+                # All that was sent is acknowledged, so whatever kept it back is over.
                 partition.error, partition.failures = "", 0
 
     def _finish(self) -> None:
         """Wait for what is under way, and commit."""
         try:
+            # First the batches, then what they mean: the position moves only over what the target has.
             self._await_target()
             self._settle()
             self._commit()
@@ -269,7 +283,10 @@ class Copier:
 
 
 def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
-    """Note why the partition can't be copied. A topic may take small batches but not the joined one."""
+    """Note why the partition can't be copied.
+
+    A topic may take small batches but not the joined one, so after MESSAGE_TOO_LARGE they are no longer joined.
+    """
     if partition.error != str(error):
         logger.warning("%s is currently not being copied: %s", partition.source, error)
     partition.error = str(error)
@@ -286,5 +303,5 @@ def _copy_replaced(partition: CopiedPartition) -> ottla.OttlaError:
 
 
 def to_commit(position: Position) -> ottla.OffsetAndMetadata:
-    """A position as the group gets it."""
+    """Return a position as the group gets it."""
     return ottla.OffsetAndMetadata(position.offset, note_of(position))

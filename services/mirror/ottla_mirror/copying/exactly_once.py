@@ -1,10 +1,13 @@
 """This copier writes records to the target in transactions, together with their positions in the source.
 
-A round is what was fetched within moments, of any partitions. Its length follows the backlog: it lasts as long as the
-last round's end took, so that half of the time goes into copying, and up to half a second while the reader has more in
-hand. If its transaction commits, so do the group's positions and the offset syncs. If not, none of that counts, and the
-records are read again. If another mirror has been assigned a partition meanwhile, the group has a later generation, so
-a late commit fails (KIP-447).
+Records and their position must become visible together, or a mirror that dies in between copies records twice. A
+transaction of the target does that: it covers the copied records, the offset syncs and the group's positions. If it
+commits, all of them count. If not, none does, and the records are read again. If another mirror has been assigned a
+partition meanwhile, the group has a later generation, so a late commit fails (KIP-447).
+
+Transactions cost a fixed time each, so a round is what was fetched within moments, of any partitions. Its length
+follows the backlog: it lasts as long as the last round's end took, so that half of the time goes into copying, and up
+to half a second while the reader has more in hand.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ logger = logging.getLogger("ottla.mirror")
 
 _ROUND_S: Final = 0.5
 _ROUND_BYTES: Final = 16 * 1024 * 1024
+# Less than TRANSACTION_S, so that a slow flush ends before the target aborts the transaction.
 _FLUSH_S: Final = 10.0
 
 
 class ExactlyOnceCopier(Copier):
-    """Like Copier; its writer has a transactional id."""
+    """Like Copier, but its writer has a transactional id."""
 
     _reading_failed = False
     _end_s = 0.0
@@ -39,6 +43,7 @@ class ExactlyOnceCopier(Copier):
         whether the round was committed."""
         self._try_again()
         fetched = self._reader.poll(timeout)
+        # The transaction begins with the first block, so that an idle flow has none open that blocks readers.
         if fetched is None:
             return
         copied: dict[CopiedPartition, None] = {}
@@ -47,6 +52,8 @@ class ExactlyOnceCopier(Copier):
             with transaction:
                 self._copy(fetched, copied)
         except ottla.OttlaError as error:
+            # Without an abort it is not known whether the round counts, and after a failed reader it is not known which
+            # blocks were lost. In both cases the flow starts over from the committed positions.
             if not transaction.aborted or self._reading_failed:
                 raise
             logger.warning("the transaction was aborted; copying its records again: %s", error)
@@ -78,6 +85,7 @@ class ExactlyOnceCopier(Copier):
             is_full = past_s >= _ROUND_S or size_bytes >= _ROUND_BYTES
             fetched = None if is_full else self._read_on(max(0.0, min(self._end_s, _ROUND_S) - past_s))
         self._end_began_at = self._clock.monotonic()
+        # The positions are computed from acknowledged batches only, so everything is flushed before.
         self._writer.flush(_FLUSH_S)
         _prepare(copied)
         self._send_syncs(copied)
@@ -103,7 +111,7 @@ class ExactlyOnceCopier(Copier):
                 self._read(partition)
 
     def _commit(self) -> None:
-        """Do nothing: each round's transaction has committed the positions."""
+        """Do nothing, because each round's transaction has committed the positions."""
 
 
 def _prepare(copied: Iterable[CopiedPartition]) -> None:

@@ -1,8 +1,12 @@
 """This copier keeps the source's offsets, so a group resumes in the copy at its own offset, without translation.
 
-A block is imported (ADR 0018): the target's leader appends it only if the copy ends where the block begins, or has it
-already. So a repeat changes nothing, and each record is there once, without a transaction. A copy can have only one
-source. Markers and aborted records leave gaps.
+A producer can't choose offsets, so a block is imported (ADR 0018): the target's leader appends it only if the copy ends
+where the block begins, or has it already. That comparison makes a repeat harmless, so each record is in the copy once,
+without a transaction: by compare and append, as with a shard's log. Markers and aborted records are not copied and
+leave gaps.
+
+It assumes that nothing else writes to the copy. A copy can have only one source, and a topic that is recreated in the
+source can't go on in the same copy, because its offsets begin again.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from ottla_mirror.machines.progress import CopiedPartition
 
 
 class SameOffsetsCopier(Copier):
-    """Like Copier; `target` imports into the copies, and `writer` writes the flow's offset syncs alone."""
+    """Like Copier, but `target` imports into the copies, and `writer` writes the flow's offset syncs alone."""
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class SameOffsetsCopier(Copier):
         self._importers: Final[dict[CopiedPartition, Importer]] = {}
 
     def close(self) -> None:
-        """End its threads."""
+        """End the importers' threads."""
         for partition in list(self._importers):
             self._forget(partition)
         self._imports.close()
@@ -50,11 +54,13 @@ class SameOffsetsCopier(Copier):
             self._forget(partition)
 
     def _fetch(self, timeout: float) -> FetchedBlock | None:
+        # What waits to be imported is bounded in bytes, so reading waits for the target (I13).
         return super()._fetch(timeout) if self._imports.wait_for_room(timeout) else None
 
     def _read(self, partition: CopiedPartition) -> None:
         importer = self._importers.get(partition)
-        if importer is not None and importer.generation != partition.generation:  # the copy was created again
+        # The copy was created again. Blocks that wait are about offsets of the former one.
+        if importer is not None and importer.generation != partition.generation:
             self._forget(partition)
         super()._read(partition)
 
@@ -65,11 +71,13 @@ class SameOffsetsCopier(Copier):
         batches = tuple(kept(fetched))
         self._under_way[partition] = None
         if batches:
-            begins_within = former is None and fetched.offset > batches[0].base_offset  # so does the source's log
+            # The source's log begins within its first batch. The copy gets the whole batch, and the same log start.
+            begins_within = former is None and fetched.offset > batches[0].base_offset
             waiting = Import(KeptBlock(batches), fetched.offset if begins_within else None)
             self._importer(partition).add(waiting)
             partition.send(fetched, waiting.block, waiting)
-        if batches or former is not None:  # before the first record the copy has no end to resume from
+        # Before the first record the copy has no end, so a position behind markers alone could not be resumed from.
+        if batches or former is not None:
             partition.end(fetched)
 
     def _await_target(self) -> None:

@@ -1,16 +1,22 @@
 """These functions turn a fetched block into batches for the target, which keep their bytes wherever that is correct.
 
-* A batch's records travel as bytes. Its offsets, leader epoch, producer id, epoch, sequence and transaction belong to
-  the source's log, and are replaced (`SealedBatch`). The CRC over the old header is checked first.
+Decoding every record would make a mirror many times slower than a broker. But a batch also says things about its log,
+and those are not true in another log. So the rule is: records travel as bytes, and whatever belongs to the source's log
+is replaced or makes the batch be encoded again.
+
+* A batch's offsets, leader epoch, producer id, epoch, sequence and transaction are replaced (`SealedBatch`). The CRC
+  over the old header is checked first, or damage would get a right CRC in the copy.
 * A batch is encoded again if not all its records are wanted, if compaction left gaps, or if it has a delete horizon or
-  the broker's timestamps. Such a batch says something about the source's log that is not true elsewhere.
+  the broker's timestamps.
 * Every batch of a marked flow (`LoopMarks`) is encoded again. Records that would return to where they came from are
   left out.
 * Small adjacent batches are encoded together. A target takes only five batches of a partition at a time, so without
   this a producer that sends record by record would be faster than its mirror.
-* Markers, and batches of aborted transactions, are not copied: what is fetched is decided (rule 38).
+* Markers, and batches of aborted transactions, are not copied: what is fetched is decided (rule 38: the reader drops
+  aborted records).
 
-Where copies keep the source's offsets, batches stay as they are, gaps and all, but for their producer and transaction.
+Where copies keep the source's offsets, batches stay as they are, gaps and all, except for their producer and
+transaction.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ from ottla_mirror.machines.loop_marks import LoopMarks
 _ENCODED_BYTES: Final = 1024 * 1024
 """A batch that is encoded again has at most this size."""
 
+# A batch is small, and worth decoding, if it is below both limits: above them the cost of a batch is in its records.
 _SMALL_BYTES: Final = 4 * 1024
 _SMALL_RECORDS: Final = 32
 _JOINED_BYTES: Final = 64 * 1024
@@ -116,7 +123,8 @@ class KeptBlock:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Gaps within batches are where they were; those between batches end a run."""
+        """The runs of adjacent offsets. Gaps within batches are where they were in the source; those between batches
+        end a run."""
         runs: list[Run] = []
         for batch in self.batches:
             if runs and runs[-1].next == batch.base_offset:
@@ -139,12 +147,14 @@ class KeptBlock:
 
 
 def outgoing(fetched: Fetched, marks: LoopMarks | None = None, *, joins: bool = True) -> Iterator[OutgoingBatch]:
-    """The batches to be written, in their order; with `joins` small ones that are neighbours become one.
+    """Yield the batches to be written, in their order. With `joins`, small neighbours become one batch.
 
-    Raises CORRUPT_MESSAGE before one that can't be read.
+    Raises CORRUPT_MESSAGE before a batch that can't be read.
     """
     for batches in _groups(_committed(fetched), joins):
         header, batch = batches[0]
+        # A block begins with the whole batch that holds the requested offset. Records before that offset were copied
+        # already.
         is_whole = marks is None and is_sendable(header) and header.base_offset >= fetched.offset
         if is_whole and len(batches) == 1:
             run = Run(header.base_offset, header.record_count)
@@ -172,19 +182,22 @@ def _groups(batches: Iterable[_Checked], joins: bool) -> Iterator[list[_Checked]
 
 
 def kept(fetched: Fetched) -> Iterator[KeptBatch]:
-    """The batches to be written at their own offsets. Raises CORRUPT_MESSAGE before one that can't be read."""
+    """Yield the batches to be written at their own offsets. Raises CORRUPT_MESSAGE before one that can't be read."""
     return (KeptBatch(header, of_no_producer(header, batch)) for header, batch in _committed(fetched))
 
 
 def _committed(fetched: Fetched) -> Iterator[_Checked]:
-    """The batches that have records for readers of committed ones, checked."""
+    """Yield the batches that have records for readers of committed ones, checked."""
     data = memoryview(fetched.records)
     aborted = AbortedTransactions(fetched.aborted) if fetched.aborted else None
     for at, header in iter_headers(data):
+        # Every header is shown to it, also those that are skipped: a marker ends a transaction for the batches behind
+        # it.
         left_out = aborted is not None and aborted.leaves_out(header)
         if left_out or header.is_control or not header.record_count or header.next_offset <= fetched.offset:
             continue
         batch = data[at : at + header.size_bytes]
+        # After the cheap tests: the CRC is computed only over batches that are copied.
         check_stored(batch)
         yield header, batch
 
@@ -198,12 +211,14 @@ def _encoded_anew(batches: Sequence[_Checked], first_offset: int, marks: LoopMar
             if offset < first_offset or headers is None:
                 continue
             if not encoded.append(offset, timestamp_ms, key, value, headers):
+                # Reading resumes at this record, which had no room in the batch.
                 yield _sealed(encoded, codec, offset, epoch)
                 encoded = EncodedBatch(most_bytes)
                 encoded.append(offset, timestamp_ms, key, value, headers)
             epoch = header.leader_epoch
     if encoded.runs:
         last, _ = batches[-1]
+        # Behind the last batch, and not behind its last record: what was left out must not be read again.
         yield _sealed(encoded, codec, last.next_offset, last.leader_epoch)
 
 

@@ -1,4 +1,9 @@
-"""These settings say what a mirror does: its clusters, and the flows between them (MirrorMaker 2's `A->B`)."""
+"""These settings say what a mirror does: its clusters, and the flows between them (MirrorMaker 2's `A->B`).
+
+A wrong setting is dangerous only later: a circle of flows copies each record for ever, and a copy that others write to
+can't have the source's offsets. So everything that can be known from the settings alone is checked before anything
+runs. The rules are a table of conditions with their messages, and `check` reports the first one that a flow breaks.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +18,16 @@ Policy = Literal["prefix", "identity", "marked"]
 Delivery = Literal["at_least_once", "exactly_once", "same_offsets"]
 
 POLICIES: Final = ("prefix", "identity", "marked")
-"""The marked policy keeps topics' names too, and its records have a header that says which way they have come."""
+"""The names of copies. "prefix" puts the source's alias before the name, and "identity" keeps the name. "marked" keeps
+it too, and gives each record a header that says which way it has come."""
 
 _OWN_GROUPS: Final = "ottla-mirror."
 _REDIS: Final = r"rediss?://([^/@\s]*@)?([\w.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[0-9]+)?"
 """The URL may have TLS, a user and password, a port and a database."""
 
 DELIVERIES: Final = ("at_least_once", "exactly_once", "same_offsets")
-"""With same_offsets too each record is there once, at the offset that it has in the source."""
+"""How often a record is copied. With exactly_once and same_offsets it is copied once. With same_offsets the copy also
+has each record at its offset in the source."""
 
 KAFKA: Final = "kafka://"
 """This prefix of an address says that the cluster is no ottla cluster."""
@@ -35,7 +42,7 @@ EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
 class ClusterSettings:
     """A cluster has an alias and its brokers' addresses, which are gRPC addresses or another Kafka's own.
 
-    `kafka`: the settings of that Kafka's clients, by librdkafka's names; None for an ottla cluster.
+    `kafka` has the settings of that Kafka's clients, by librdkafka's names; it is None for an ottla cluster.
     """
 
     alias: str
@@ -44,7 +51,7 @@ class ClusterSettings:
 
     @property
     def addresses(self) -> list[str]:
-        """As they are written in the file."""
+        """The addresses as they are written in the file."""
         return list(self.bootstrap) if self.kafka is None else [f"{KAFKA}{address}" for address in self.bootstrap]
 
 
@@ -82,7 +89,8 @@ class FlowSettings:
 
     @property
     def group(self) -> str:
-        """The group in the target whose members are the mirrors of this flow; its offsets are the source's."""
+        """The group in the target whose members are the mirrors of this flow. Its committed offsets are the
+        source's."""
         return f"{_OWN_GROUPS}{self.source}.{self.target}"
 
     def takes_group(self, group: str) -> bool:
@@ -90,6 +98,7 @@ class FlowSettings:
         the copied ones, so a place in one log is no single place in the other."""
         return (
             self.policy != "marked"
+            # The mirrors' own groups commit offsets of their source. Translated, these would mean nothing.
             and not group.startswith(_OWN_GROUPS)
             and any(re.fullmatch(pattern, group) for pattern in self.groups)
             and not any(re.fullmatch(pattern, group) for pattern in self.exclude_groups)
@@ -106,7 +115,7 @@ class MirrorSettings:
     redis: str = ""
 
     def cluster(self, alias: str) -> ClusterSettings:
-        """The cluster of that alias, which exists."""
+        """Return the cluster of that alias, which exists."""
         return next(cluster for cluster in self.clusters if cluster.alias == alias)
 
     def has_cluster(self, alias: str) -> bool:
@@ -204,6 +213,8 @@ def _check_circles(settings: MirrorSettings) -> None:
         if flow.keeps_names:
             following.setdefault(flow.source, []).append(flow.target)
     for flow in settings.flows:
+        # A marked flow may be part of a circle, because its records know where they have been. One identity flow in the
+        # circle does not look, so that one is refused.
         if flow.policy == "identity" and flow.source in _reached(flow.target, following):
             raise invalid(
                 f"with the identity policy, what leaves {flow.source} would come back to it, and leave again",

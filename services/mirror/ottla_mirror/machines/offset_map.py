@@ -1,14 +1,15 @@
 """An offset map translates a partition's offsets to its copy: exactly where both are known, else late, never ahead.
 
-Gaps come from markers, aborted batches, compaction and the mirror's own markers. Between two gaps, source and target
-advance in step, so a stretch without a gap takes three numbers, however long it is:
+A consumer group that moves to the copy must not skip a record, and should not read many again. The copy's offsets
+differ from the source's by gaps, which come from markers, aborted batches, compaction and the mirror's own markers.
+Between two gaps, source and target advance in step, so a stretch without a gap takes three numbers, however long it is:
 
     source   0 … 99   marker   101 … 140           (0 → 0, 100) (101 → 100, 40)
     target   0 … 99            100 … 139
 
 An offset inside a stretch, or at its end, translates exactly. A reader whose offset is in the gap after a stretch has
 read everything before the gap, so it continues at the stretch's end in the target. So a translation never skips a
-record that the reader has not read.
+record that the reader has not read (I32).
 
 If a mirror resumes where its predecessor had committed, it may copy records twice, and they have two places. The first
 place counts until copying has passed all that was copied before, because what follows is only there. Then the later
@@ -32,14 +33,15 @@ from typing import Final, NamedTuple
 from ottla_core.model import TopicPartition
 
 _MOST_STRETCHES: Final = 64 * 1024
-"""1.5 MB a partition: days of transactions."""
+"""The most stretches of one partition: 1.5 MB, which are days of transactions."""
 
 _MOST_OF_ALL: Final = 2 * 1024 * 1024
-"""48 MB a flow."""
+"""The most stretches of a flow: 48 MB."""
 
 _FORMER: Final = 8
+"""How many former topic ids of a partition are remembered. A late sync is about one of the last few."""
 _UNCHANGED: Final = 2**63 - 1
-"""Behind every offset."""
+"""An offset behind every other one."""
 
 
 class Stretch(NamedTuple):
@@ -51,7 +53,7 @@ class Stretch(NamedTuple):
 
 
 GONE: Final = 2**63 - 1
-"""Every record of a partition is before that offset."""
+"""An offset that every record of a partition is before."""
 
 
 class SyncedStretch(NamedTuple):
@@ -65,7 +67,7 @@ class SyncedStretch(NamedTuple):
 
 
 class ChangedStretches(NamedTuple):
-    """From the offset `first` on the map of the partition `source` consists of these."""
+    """Changes of a map: from the offset `first` on, the map of the partition `source` consists of these stretches."""
 
     source: TopicPartition
     first: int
@@ -73,12 +75,14 @@ class ChangedStretches(NamedTuple):
 
 
 class OffsetMap:
-    """One partition's."""
+    """The offset map of one partition."""
 
     __slots__ = ("_again", "_changed_from", "_lengths", "_most", "_sources", "_targets")
 
     def __init__(self, most: int = _MOST_STRETCHES) -> None:
-        self._again: list[Stretch] = []  # copied once more, and not yet as far as before
+        # Records that were copied once more, while that has not come as far as before.
+        self._again: list[Stretch] = []
+        # Arrays of integers take 24 bytes a stretch. A tuple of integers would take several times as much.
         self._sources = array("q")
         self._targets = array("q")
         self._lengths = array("q")
@@ -101,23 +105,29 @@ class OffsetMap:
         if source >= self.end:
             self._append(Stretch(source, target, length))
             return
+        # A third copying of these records replaces the second one.
         self._again = [before for before in self._again if before.source < source]
         self._again.append(Stretch(source, target, length))
         if source + length >= self.end:
+            # The second copying has everything now, and what follows is only behind it. So readers are led there from
+            # now on.
             self._forget_from(self._again[0].source)
             for stretch in self._again:
                 self._append(stretch)
             self._again = []
 
     def translate(self, offset: int) -> int | None:
-        """The position in the copy of a reader that is at `offset` in the source; None where nothing is known of it."""
+        """Return the position in the copy of a reader that is at `offset` in the source, or None if nothing is known of
+        it."""
         at = bisect_right(self._sources, offset) - 1
         if at < 0:
             return None
+        # The minimum leads an offset in the gap to the end of the stretch before it: late, and never ahead.
         return self._targets[at] + min(offset - self._sources[at], self._lengths[at])
 
     def translate_back(self, offset: int) -> int | None:
-        """The position in the source of a reader that is at `offset` in the copy; None where nothing is known of it."""
+        """Return the position in the source of a reader that is at `offset` in the copy, or None if nothing is known of
+        it."""
         at = bisect_right(self._targets, offset) - 1
         if at < 0:
             return None
@@ -132,20 +142,23 @@ class OffsetMap:
         return first, list(map(Stretch, self._sources[at:], self._targets[at:], self._lengths[at:]))
 
     def change_all(self) -> None:
-        """Have the next call take everything."""
+        """Have the next call of `take_changed` take everything."""
         self._changed_from = 0
 
     def thin(self, most: int) -> None:
-        """Keep at most that many stretches, but three at least: of fewer than four, the older half is a single one."""
+        """Keep at most that many stretches, but at least three: of fewer than four, the older half is a single one."""
         while len(self._sources) > max(most, 3):
             self.change_all()
             half = len(self._sources) // 2
             for numbers in (self._sources, self._targets, self._lengths):
+                # The oldest half, because groups are rarely there. Each time it is thinned again, so precision falls
+                # with age.
                 numbers[:half] = numbers[:half:2]
 
     def retire(self, before: int) -> None:
-        """Forget the stretches that end at or before that offset of the source, but for the newest one."""
-        count = bisect_right(self._sources, before)  # of those that begin there or before
+        """Forget the stretches that end at or before that offset of the source, except for the newest one."""
+        # This counts the stretches that begin there or before. The last of them may reach beyond it, and stays then.
+        count = bisect_right(self._sources, before)
         if count and self._sources[count - 1] + self._lengths[count - 1] > before:
             count -= 1
         count = min(count, len(self._sources) - 1)
@@ -156,7 +169,7 @@ class OffsetMap:
 
     @property
     def end(self) -> int:
-        """After the last offset of the source that was copied."""
+        """The offset after the last one of the source that was copied."""
         return self._sources[-1] + self._lengths[-1] if self._sources else 0
 
     def _append(self, stretch: Stretch) -> None:
@@ -211,6 +224,7 @@ class OffsetMaps:
         self._count += len(known) - before
         if self._count > self._most:
             for each in self._maps.values():
+                # Each partition may keep an equal share, so those with few stretches lose none.
                 each.thin(self._most // len(self._maps))
             self._count = sum(map(len, self._maps.values()))
             self._note_changed(*self._maps)
@@ -244,7 +258,8 @@ class OffsetMaps:
         return list(self._maps)
 
     def of(self, source: TopicPartition) -> tuple[int, bytes] | None:
-        """The generation of the copy that has the newest stretches of a partition, and the source's topic id then."""
+        """Return the generation of the copy that has the newest stretches of a partition, and the source's topic id at
+        that time."""
         return self._of.get(source)
 
     def change_all(self) -> None:
@@ -258,7 +273,7 @@ class OffsetMaps:
             self._changed.update(sources)
 
     def get(self, source: TopicPartition) -> OffsetMap | None:
-        """None where nothing of the partition was copied."""
+        """Return the partition's map, or None if nothing of the partition was copied."""
         return self._maps.get(source)
 
     def generation(self, source: TopicPartition) -> int:
@@ -267,6 +282,6 @@ class OffsetMaps:
         return 0 if of is None else of[0]
 
     def end(self, source: TopicPartition, generation: int) -> tuple[int, bytes] | None:
-        """The offset after the last one that was copied in that generation, and the source's topic id."""
+        """Return the offset after the last one that was copied in that generation, and the source's topic id."""
         known, of = self._maps.get(source), self._of.get(source)
         return (known.end, of[1]) if known and of is not None and of[0] == generation else None

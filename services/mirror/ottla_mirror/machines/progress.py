@@ -1,7 +1,12 @@
 """Progress says how far a partition is copied: what was sent, what the target has, and where a successor would resume.
 
-The position is before the first batch, in the order of the source, that the target has not acknowledged. The mirror's
-group commits it. So however a mirror ends, nothing before the committed offset is missing in the target.
+Batches are in flight, and may be acknowledged late, fail, or be sent again. A successor must resume where nothing is
+missing. So the position is before the first batch, in the order of the source, that the target has not acknowledged,
+and the mirror's group commits it (I31). However a mirror ends, nothing before the committed offset is missing in the
+target.
+
+The same pass notes *stretches*, which say where the copied records lie in the copy. Consumer groups are translated by
+them, so a stretch is noted only once the target has told where its records are.
 """
 
 from __future__ import annotations
@@ -112,13 +117,13 @@ class Lag(NamedTuple):
 
 
 class CopiedPartition:
-    """A partition of the source, and the one of the target that is its copy.
+    """A partition of the source, and the partition of the target that is its copy.
 
     `prepared` is its progress once the current transaction commits. `error` says why nothing is copied at the moment,
-    `failures` how often in a row that was so, and `again_at` when it is tried again, in monotonic seconds. `joins`:
-    whether the target takes several small batches as one. `copy_id` is the topic id of the copy that it fills, None
-    while that is not known, and `generation` counts the copies of that name. `writer` tells this mirror's offset syncs
-    from those of others that had the partition.
+    `failures` how often in a row that was the case, and `again_at` when it is tried again, in monotonic seconds.
+    `joins` says whether the target takes several small batches as one. `copy_id` is the topic id of the copy that it
+    fills, None while that is not known, and `generation` counts the copies of that name. `writer` tells this mirror's
+    offset syncs from those of others that had the partition.
     """
 
     __slots__ = (
@@ -150,7 +155,7 @@ class CopiedPartition:
         generation: int = 0,
         copy_id: TopicId | None = None,
     ) -> None:
-        """`position`: where a predecessor was, in the copy of that generation."""
+        """Begin at `position`, where a predecessor was in the copy of that generation."""
         self.source = source
         self.copy = copy
         self.writer = writer
@@ -165,7 +170,8 @@ class CopiedPartition:
         self.failures = 0
         self.again_at = 0.0
         self._stretches: list[SyncedStretch] = []
-        self._taken: SyncedStretch | None = None  # the newest that was; it may grow
+        # The newest stretch that was taken. It stays in the list, because adjacent records make it grow.
+        self._taken: SyncedStretch | None = None
 
     @property
     def position(self) -> Position | None:
@@ -174,6 +180,7 @@ class CopiedPartition:
     @property
     def trouble(self) -> str:
         """This says why it is not copied, or why the target refuses what was sent, or is "". For any thread."""
+        # A copy, because any thread may ask while the flow's thread adds and removes.
         oldest = next(iter(self.sent.copy()), None)
         return self.error or ("" if oldest is None or oldest.outcome is None else oldest.outcome.refusal())
 
@@ -191,7 +198,7 @@ class CopiedPartition:
         return self.progress.bytes
 
     def lag(self, read: Reading | None, now_ms: int) -> Lag:
-        """Behind the source, as far as that was read."""
+        """Return how far the copy is behind the source, as far as the source was read."""
         position = None if self.position is None else self.position.offset
         if position is None and read is not None and not self.sent:
             position = read.offset  # nothing was in it yet
@@ -203,12 +210,16 @@ class CopiedPartition:
         return Lag(position, left, None if newest_ms < 0 else max(0, now_ms - newest_ms))
 
     def send(self, fetched: Fetched, outgoing: Written, outcome: Outcome) -> None:
-        """`outgoing`, a batch of `fetched`, is on its way."""
+        """Note that `outgoing`, a batch of `fetched`, is on its way."""
         position = Position(outgoing.next_offset, fetched.topic_id, outgoing.leader_epoch)
         self.sent.append(Sent(outcome, outgoing, position))
 
     def end(self, fetched: Fetched) -> None:
-        """All of `fetched` is on its way."""
+        """Note that all of `fetched` is on its way.
+
+        The end of a block may lie behind its last batch, as after aborted records. Without an entry for it, the
+        position would stay before them, and each successor would read them again.
+        """
         position = Position(fetched.next_offset, fetched.topic_id, fetched.leader_epoch)
         self.sent.append(Sent(None, None, position))
 
@@ -217,16 +228,19 @@ class CopiedPartition:
         try:
             self.prepare()
         finally:
+            # In `finally`, so that batches before the failed one count.
             self.complete()
 
     def prepare(self) -> None:
         """Count what the target has acknowledged within a transaction. `complete` makes it final, and `go_back` undoes
         it."""
+        # In order, and up to the first that is not done: later batches that are acknowledged do not move the position.
         while self.sent and (self.sent[0].outcome is None or self.sent[0].outcome.done()):
             outcome, outgoing, position = self.sent[0]
             if outcome is not None and outgoing is not None:
                 self._on_written(outgoing, outcome.runs(), position.topic_id)
             self.prepared = self.prepared._replace(position=position)
+            # Removed after `runs` has not raised: a failed batch stays, and the position before it.
             self.sent.popleft()
 
     def complete(self) -> None:
@@ -247,6 +261,7 @@ class CopiedPartition:
         """Start at `position` if the copy is of another generation. In the copy that it has been filling, it stays
         where it was."""
         self.copy_id = copy_id
+        # In the copy that it has been filling, this mirror knows its position better than the group does.
         if generation != self.generation or self.position is None:
             self.generation = generation
             self.committed = position
@@ -274,6 +289,8 @@ class CopiedPartition:
     def _note(self, topic_id: TopicId, new: Stretch) -> None:
         if self._stretches:
             of, last = self._stretches[-1].topic_id, self._stretches[-1].stretch
+            # Records that are adjacent on both sides lengthen the stretch, so that a partition without gaps needs a
+            # single one.
             if (of, last.source + last.length, last.target + last.length) == (topic_id, new.source, new.target):
                 new = Stretch(last.source, last.target, last.length + new.length)
                 self._stretches.pop()
@@ -281,7 +298,7 @@ class CopiedPartition:
 
 
 def _in_step(sources: Iterable[Run], targets: Iterable[Run]) -> Iterator[Stretch]:
-    """Records that are adjacent on both sides; they are the same ones, in the same order."""
+    """Yield the stretches of records that are adjacent on both sides. The records are the same, in the same order."""
     left = iter(targets)
     target = next(left, None)
     for source in sources:
