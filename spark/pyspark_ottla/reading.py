@@ -138,6 +138,7 @@ class RangeReader:
             partition.topic,
             bootstrap=self.options.bootstrap,
             partitions=[(partition.topic, partition.partition)],
+            # Spark gets bytes, and a deserializer could fail on records that the query never looks at.
             key="bytes",
             value="bytes",
             # A reset would read other records than those of the range, without an error.

@@ -138,6 +138,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
     def __init__(self, writer: RowWriter) -> None:
         self._writer: Final = writer
         app, version = writer.options.app_id, writer.options.app_version
+        # Without an app id the write gets one that never comes again. The token distinguishes two runs of one write.
         batch = Batch(app or str(uuid4()), version or SINGLE, secrets.token_hex(4), is_micro_batch=False)
         self._batch: Final = batch if writer.options.exactly_once else None
 
@@ -225,8 +226,8 @@ def micro_batch() -> Batch:
 
 
 _STREAM_PROPERTIES: Final = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
-"""Properties of a streaming query's tasks. The group of its jobs is its run, which tells a restarted driver's attempts
-from those of the driver before."""
+"""Properties of a streaming query's tasks. The group of its jobs is its run, which distinguishes a restarted driver's
+attempts from those of the driver before."""
 
 
 def _context() -> TaskContext:

@@ -116,6 +116,7 @@ class Supervisor:
                         f"etcd is not ready and has exited {etcd.restarts} times",
                         hint=f"see its log, {self._log_of('etcd')}",
                     )
+                # A service that dies at once will not be ready in ten minutes either, so it is given up earlier.
                 if now > give_up_at or child.restarts >= _MOST_STARTS:
                     since = f"after {limit_s:g} s" if now > give_up_at else f"and has exited {child.restarts} times"
                     raise OttlaError(

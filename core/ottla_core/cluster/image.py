@@ -322,6 +322,7 @@ def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
 def _apply_topic(image: ClusterImage, draft: dict[str, Any], name: str, topic: Topic | None) -> None:
     """Keep `topic_names` the inverse of `topics`, also when one name goes from one id to another."""
     topics: Mapping[str, Topic] = draft.get("topics", image.topics)
+    # The name may pass from one id to another in one change. The old id must not lead to the new topic (I6).
     if name in topics:
         _set(image, draft, "topic_names", topics[name].id, None)
     _set(image, draft, "topics", name, topic)
@@ -331,6 +332,7 @@ def _apply_topic(image: ClusterImage, draft: dict[str, Any], name: str, topic: T
 
 def _set(image: ClusterImage, draft: dict[str, Any], name: str, key: Any, value: Any) -> None:
     """Set or delete one entry of the mapping `name`, copying it once per `with_changes`."""
+    # Copied once for all changes of the batch: the image before must not see them.
     if name not in draft:
         draft[name] = copy_of(getattr(image, name))
     if value is None:

@@ -47,8 +47,8 @@ class Snapshot:
 class Compare:
     """A condition: the key's revision is exactly this one. 0 means that the key does not exist.
 
-    The create_revision changes when a key is deleted and created again: it tells incarnations apart. The mod_revision
-    changes with every write: it tells whether anything happened since the caller looked.
+    The create_revision changes when a key is deleted and created again: it distinguishes incarnations. The mod_revision
+    changes with every write: it shows whether anything happened since the caller looked.
     """
 
     key: str

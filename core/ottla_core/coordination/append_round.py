@@ -75,7 +75,7 @@ class AppendRound(Generic[S]):
         """
         while waiting and self._decided < MAX_DECISIONS:
             request = waiting[0]
-            # It is not decided at all: its client has gone, and a decision would take effect without anyone to hear of
+            # It is not decided at all: its client has gone, and a decision would take effect that no client hears of
             # it.
             if request.give_up_at <= now.at:
                 self._reject(request.token, _too_late())
@@ -103,6 +103,7 @@ class AppendRound(Generic[S]):
         The other effects of their decisions still come: they are in the log, or will be.
         """
         tokens = [outcome.token for outcome in self.outcomes if outcome.token is not None]
+        # Errors wait for no proof once their callers are gone. Decisions stay, because their effects are still to come.
         self.outcomes[:] = [outcome._replace(token=None) for outcome in self.outcomes if outcome.decision is not None]
         return tokens
 
@@ -123,6 +124,7 @@ class AppendRound(Generic[S]):
         apply_decision(decision, self._shard, self._timers)
         self.records.add(decision.records)
         self._room_bytes -= added_bytes
+        # A timer without effects has no outcome: nothing of it waits for the log.
         if token is not None or decision.effects:
             self.outcomes.append(RoundOutcome(token, decision))
         return _Verdict.TAKEN

@@ -5,22 +5,22 @@
                                     ▼                 ▼                                                   ▼
                                   LEFT ◄────────────── fenced, out of step, unassigned, stopped
 
-A coordinator answers from memory, and its state is a log that another process leads. Two things must never happen: a
-response from a state that the log does not have, and two owners who both answer. The rules by number are in
+A coordinator responds from memory, and its state is a log that another process leads. Two things must never happen: a
+response from a state that the log does not have, and two owners who both respond. The rules by number are in
 docs/design/coordination.md.
 
 Serving goes by *rounds* (module `append_round`), one at a time. Each round is one call to the log: an append, or a
 check if no request writes. Requests that come meanwhile wait, undecided. So whenever nothing is under way the state is
 exactly the log up to `next_offset`, and while a round is under way it is ahead by that round's batches (I21). No
-request is answered from it before they are committed (rules 6 and 7 there; Kafka's rule 52: group responses wait for
-the high watermark). Kafka decides on arrival, against a state that runs ahead of several appends, and takes it back
+request gets a response from it before they are committed (rules 6 and 7 there; Kafka's rule 52: group responses wait
+for the high watermark). Kafka decides on arrival, against a state that runs ahead of several appends, and takes it back
 from snapshots when one fails. Here the next round begins when the last one is known. That costs no time, because its
 records would have gone into the next batch anyway. And there is nothing to take back: a state whose batch is rejected
 is dropped.
 
 An append is sent again, the same bytes at the same offset, until its result is known (rule 5). A log that is late takes
-no shard away: a client that has waited for `append_s` is told to try again, the state stays, and the batch is sent for
-as long as the fence is the own one (docs/adr/0012). No client is told that it failed, for it may come into the log yet
+no shard away: a client that has waited for `append_s` has to try again, the state stays, and the batch is sent for
+as long as the fence is the own one (docs/adr/0012). No client hears that it failed, for it may come into the log yet
 (I22). Only what the log will never take has surely failed. Then clients get the reason, and the owner leaves.
 
 Pure: events, the time and chance go in, effects come out. A seeded simulation drives this very class.
@@ -97,6 +97,8 @@ class Owner(Generic[S]):
         self.next_offset = 0
         self._timers = Timers()
         self._waiting: deque[ShardRequest[S]] = deque()
+        # Requests whose responses wait for other members, such as joins, by the key under which an effect resolves
+        # them.
         self._later: dict[Hashable, Any] = {}
         self._chance: Final = chance
         self._call: Call | None = None
@@ -127,7 +129,7 @@ class Owner(Generic[S]):
         if self.phase is not Phase.SERVING:
             error = not_coordinator() if self.phase is Phase.LEFT else loading()
             self._out.append(RespondError(request.token, error))
-        # A heartbeat changes timers only, so it may be answered while the last proof counts. That is a third of a
+        # A heartbeat changes timers only, so it may get its response while the last proof counts. That is a third of a
         # session at most: a deposed owner keeps no session alive of a member that is missed elsewhere (rule 7).
         elif request.without_confirmation and now.at < self._proved_until:
             self._respond_without_confirmation(request, now)
@@ -293,6 +295,7 @@ class Owner(Generic[S]):
     def _report(self, failure: str, reason: str) -> None:
         if (tries := self._failures) >= _REPORT_AFTER:
             self._stalled = f"{failure}, tried {tries} times: {reason}"
+            # A power of two: a log that is down for an hour is a few lines.
             if tries & (tries - 1) == 0:
                 self._out.append(ReportTrouble(self._stalled))
 
@@ -307,6 +310,8 @@ class Owner(Generic[S]):
         self._leisure_until = NEVER
         if append_round.records:
             self._begin(Append(self.next_offset, seal_records(tuple(append_round.records), now.wall_ms)), now)
+        # Requests that are left had no room in this round. They are decided with the next one, which this check brings
+        # about.
         elif ask or self._waiting or append_round.needs_check(is_proved=now.at < self._proved_until):
             self._begin(Check(self.next_offset), now)
         else:
@@ -330,20 +335,22 @@ class Owner(Generic[S]):
                 elif self._is_committed(high_watermark, end):
                     self._on_proved(self._round, end, now)
                 else:
+                    # The leader has appended the batch, and may be deposed before it is committed. The same bytes are
+                    # sent again.
                     self._retry(now, doubtful=True)
             case Confirmed():
                 self._on_proved(self._round, end, now)
-            # An earlier sending of this very batch would have been answered as a repeat. So another batch is there.
+            # An earlier sending of this very batch would have been taken for a repeat. So another batch is there.
             case Mismatch():
                 self._leave(OwnerEvent.DIVERGED, "the log holds records that do not belong to this state")
             case Fenced():
                 self._leave(OwnerEvent.DEPOSED, "another owner has a higher fence")
-            # This was the only sending, and the log has refused it for good. So clients may be told the log's own
+            # This was the only sending, and the log has refused it for good. So clients may hear the log's own
             # error.
             case Rejected(error) if not self._doubtful and not error.retriable:
                 self._leave(OwnerEvent.DIVERGED, _rejected_batch(error), failed=error)
             case Rejected(error) | Unknown(error) if not error.retriable and is_late:
-                # An earlier sending may have been taken, so no client is told that it failed. But the log will never
+                # An earlier sending may have been taken, so no client hears that it failed. But the log will never
                 # confirm the batch, and a state that is ahead of its log is of no use.
                 self._leave(OwnerEvent.DIVERGED, _rejected_batch(error))
             case Rejected() | Unknown():
@@ -361,7 +368,7 @@ class Owner(Generic[S]):
         self._ask_later(now)
 
     def _on_proved(self, append_round: AppendRound[S], end: int, now: Moment) -> None:
-        """Answer every request of the round: the log has its batch, and this was the owner after the call was sent.
+        """Respond to every request of the round: the log has its batch, and this was the owner after the call was sent.
 
         Heartbeats may have been rejected while the log was late. So that time counts for no session, and the timers
         move.
@@ -435,6 +442,7 @@ class Owner(Generic[S]):
         log, and never will be."""
         self._move(event)
         append_round, self._round = self._round, None
+        # In the order of their decisions, so that of two requests of one client the first hears first.
         for token, decision, _ in append_round.outcomes if append_round is not None else ():
             if token is not None:
                 # A request that only read did not fail with the batch. Its client asks the next owner.

@@ -1,6 +1,6 @@
 """The phases of an owner and every way from one to the next: one table, and nothing else changes an owner's phase.
 
-An owner that went back to loading, or served after it was fenced, would answer from a state that no log proves. So
+An owner that went back to loading, or served after it was fenced, would respond from a state that no log proves. So
 there is no way back in this table: LEFT has no successor, and a shard that is to be served again gets a new owner. A
 pair that is missing can't occur, and raises KeyError if it does. A test drives an owner through every result of its
 calls and compares.

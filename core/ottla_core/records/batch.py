@@ -12,7 +12,7 @@ The CRC-32C covers everything from the attributes on. What only the leader knows
 lies before that and can be set without touching the CRC (rule 1). So the CRC that the producer computed protects the
 records until the consumer has them. Whatever changes behind byte 21 (LogAppendTime, compaction) computes it again.
 
-A header's numbers are claims of whoever sent them. `check_batch` compares them with each other and with the bytes
+A header's numbers are claims of its sender. `check_batch` compares them with each other and with the bytes
 before an offset is given. Functions that say that they check nothing are for bytes that were checked before.
 
 Source: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.

@@ -142,7 +142,7 @@ class RpcServer:
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Reject new calls, let open frames and calls end for `grace_s`, then abort them."""
         # The order matters. First no stream takes another frame. Then delayed fetches respond, which completes the
-        # produces that wait for them. Then load balancers are told, and only then does gRPC wait for calls that are
+        # produces that wait for them. Then load balancers hear of it, and only then does gRPC wait for calls that are
         # still open.
         self._draining.set()
         self._on_drain()
@@ -158,6 +158,7 @@ class RpcServer:
             raise ContractError(
                 f"{contract.__name__}: contracts.py and the proto differ in {methods.keys() ^ described}"
             )
+        # The endpoint awaits what a method returns, so each method must be a coroutine function.
         missing = [n for n in methods if not asyncio.iscoroutinefunction(getattr(service, snake_case(n), None))]
         if missing:
             raise ContractError(f"{type(service).__name__} lacks async methods for {', '.join(missing)}")

@@ -113,8 +113,8 @@ class _ServedStream:
             # frame that is no message; otherwise the client has closed its side, and still waits for the responses.
             if not reading.cancel():
                 reading.result()
-            # Frames that were accepted are answered before the stream ends. If it ended at once, a produce that was
-            # appended would look like one whose outcome is unknown.
+            # Frames that were accepted get their responses before the stream ends. If it ended at once, a produce that
+            # was appended would look like one whose outcome is unknown.
             await self._until_responded()
             if self._ended.done():
                 await self._abort(grpc.StatusCode.ABORTED, str(self._ended.result()))
@@ -123,7 +123,7 @@ class _ServedStream:
         except DecodeError:
             await self._abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is not a {self._endpoint.method.name} frame")
         finally:
-            # The client has gone, or everything is answered. Requests that still wait, such as a parked fetch, end
+            # The client has gone, or has every response. Requests that still wait, such as a parked fetch, end
             # here, or each client that left would keep its tasks until they time out.
             reading.cancel()
             drained.cancel()

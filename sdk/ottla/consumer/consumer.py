@@ -585,9 +585,11 @@ _DEFAULTS: Final = {
 def _leave_at_exit() -> None:
     """Close consumers that no `with` block closes: after Ctrl-C in a loop, or if the main thread ends beside one."""
     for consumer in list(_members):
+        # The process ends. An error of one consumer must not keep the others from leaving.
         with contextlib.suppress(Exception):
             consumer._leave_at_exit()
     for leaving in list(_leaving):
+        # Daemon threads die with the process, so it waits for their last commit, and not for long.
         leaving.join(2 * _LEAVE_AT_EXIT_S)
 
 

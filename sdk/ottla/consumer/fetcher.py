@@ -74,6 +74,7 @@ class Fetcher:
         self.clock: Final = cluster.clock
         self._options: Final = options
         self.read_committed: Final = options.read_committed
+        # A broker may hold a fetch for max_wait_s on purpose. A shorter timeout would end every fetch of an idle topic.
         self._timeout: Final = max(request_timeout, options.max_wait_s + _RESPONSE_S)
         self._streams: Final = BrokerStreams(
             Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed, self.fail

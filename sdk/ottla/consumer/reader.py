@@ -247,6 +247,7 @@ class RecordReader(Generic[K, V]):
             if fetched is not None:
                 self._consumed.bytes += len(fetched.records)
                 self._run = CompletedFetch(fetched, self._consumed)
+            # With records in hand it never waits: the caller gets what is there, and partitions can be given up.
             elif left <= 0 or holding or self._fetcher.hurried:
                 return None
         return None
@@ -329,6 +330,8 @@ class RecordReader(Generic[K, V]):
 
     def _end(self, run: CompletedFetch) -> None:
         """Note that `run` was read to its end, which may lie behind its last record."""
+        # A run may end behind its last record, with markers or aborted records. The position passes them, or lag would
+        # never be 0.
         if not run.stale and self._left != self._gathered:
             run.position.offset = max(run.next_offset, run.position.offset or 0)
         self._forget(run)

@@ -62,6 +62,7 @@ class Accumulator(RecordBuffer):
         self.flushing = 0
         self.producer_id = NO_PRODUCER_ID
         self.no_producer_id_error: OttlaError | None = None
+        # Every queue in trouble wants new metadata. One pace for all keeps them from flooding the brokers.
         self._pace = LookupPace()
 
     # ---- out ---------------------------------------------------------------------------------------------------
@@ -195,6 +196,7 @@ class Accumulator(RecordBuffer):
         if queue.open is not None and (
             self.flushing or self.exhausted or queue.open.opened_at + self.limits.linger_s <= now
         ):
+            # Closed now and not when it leaves: from here on it takes no more records, and its size is known.
             batch = queue.open
             self._close(queue)
             yield batch

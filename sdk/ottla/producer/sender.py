@@ -237,6 +237,7 @@ class Sender:
                         murmur2(hot),
                         batch.partition,
                     )
+        # Again, because encoding took time. The latency that is measured is the broker's.
         request.sent_at = self._clock.monotonic()
         with self.lock:
             self.produced.on_sent(request, sizes_bytes, request.sent_at)
@@ -255,6 +256,7 @@ class Sender:
     # ---- back --------------------------------------------------------------------------------------------------
 
     def _on_response(self, request: OutgoingRequest, response: pb.ProduceResponse) -> None:
+        # The request as a whole was rejected, so every part of it has failed.
         if response.error.code:
             self._on_failed([request], OttlaError(response.error.code, response.error.message))
         else:

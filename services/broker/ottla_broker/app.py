@@ -105,9 +105,11 @@ class _Parts:
         self.directory = DataDirectory(
             config, metadata, self.controller, clock, lambda: self.replicas.table.high_watermarks()
         )
+        # A disk that fails ends the broker (rule 20: a failed fsync takes the directory offline, and the process
+        # exits).
         self.replicas = Replicas(metadata, self.log_dir, clock, self.threads, self.fail, self._is_registered)
-        # It tells this process from every other one that has had this data directory, also from one on a copy of the
-        # volume.
+        # It distinguishes this process from every other one that has had this data directory, also from one on a copy
+        # of the volume.
         incarnation = uuid.uuid4().hex
         # The secret is this process's own. It proves to leaders and controllers that a call in this broker's name is
         # the broker's.
@@ -181,6 +183,7 @@ class _Parts:
         """Return the components in the order in which they start. They stop in the reverse order."""
         config, replicas, threads = self.config, self.replicas, self.threads
         return [
+            # First, so that a start that recovers logs for minutes can be inspected.
             AdminHttp(config.host, config.admin_port, self.metrics, self.ready),
             Following(self.metadata, owned_store),
             self.controller,

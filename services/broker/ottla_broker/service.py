@@ -249,6 +249,7 @@ class BrokerService:
         topic_ids = [TopicId(each) for each in request.topic_ids]
         table = self._replicas.table
         replicas = table.of_topics(topic_ids) if topic_ids else list(table.all())
+        # In slices: a broker has thousands of replicas.
         log_dir.partitions.extend(await sliced(_log_dir_partition, replicas))
         return pb.DescribeLogDirsResponse(log_dirs=[log_dir])
 
@@ -316,6 +317,8 @@ class BrokerService:
         for requested in request.partitions:
             end = await self._replicas.log_end(_id_of(requested))
             if end is not None:
+                # A log that began anew on an empty disk is no witness of what was committed, however it compares (rule
+                # 21).
                 sound = self._log_dir().has_all_of(_id_of(requested))
                 response.partitions.add(
                     topic_id=requested.topic_id,
@@ -400,6 +403,7 @@ class BrokerService:
         self, request: pb.DescribeProducersRequest, context: RequestContext
     ) -> pb.DescribeProducersResponse:
         check_no_repeats((partition.topic_id, partition.partition) for partition in request.partitions)
+        # One after the other: each goes through all producers of its partition.
         described = [await self._producers_of(each, open_only=request.open_only) for each in request.partitions]
         return pb.DescribeProducersResponse(partitions=described)
 
@@ -588,6 +592,7 @@ def _partition_metadata(image: ClusterImage, topic_id: TopicId, number: int) -> 
         last_known_elr=partition.last_known_elr,
         offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
     )
+    # A leader whose registration has expired keeps its place for a while. Clients could not find its address.
     if partition.leader == NO_LEADER or partition.leader not in image.brokers:
         described.error.code = ErrorCode.LEADER_NOT_AVAILABLE
         described.error.message = f"the leader, broker {partition.leader}, is not registered now"

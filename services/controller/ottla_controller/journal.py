@@ -89,6 +89,7 @@ class Journal:
 
         Raises StoreUnavailableError, TimeoutError and OttlaError: then the term can't be served.
         """
+        # Read after the own key was created: no earlier term can write any more, so the count is final.
         entry = await self._read(keys.SEQ)
         if entry is not None:
             self._seq, self._seq_revision = decode(keys.SEQ, entry), entry.mod_revision
@@ -206,6 +207,8 @@ class Journal:
                     raise _away(f"{error}; the change may have been made") from None
                 await asyncio.sleep(_RETRY_S)
                 continue
+            # Noted from the transaction itself and not from the watch, so the next decision waits for exactly this
+            # change.
             self._seq, self._seq_revision = self._seq + 1, revision
             return
 

@@ -100,7 +100,7 @@ class Flow:
         self._reader: Reader | None = None
         self._finder: StartFinder | None = None
         self._member: Member | None = None
-        """The last member, which may be closed: a flow that stops tells the group by it that it won't come back."""
+        """The last member, which may be closed. By it a flow that stops lets the group know that it won't come back."""
         self._id: Final = f"{flow.group}-{instance}"
         self._session_s: Final = session_timeout_s
         self._meter: Final = RateMeter()
@@ -122,7 +122,7 @@ class Flow:
         self._stopping.set()
         for chore in self._chores:
             chore.stopping.set()
-        # All threads were told before the first is waited for, so that they end together within one limit.
+        # All threads are notified before the first is waited for, so that they end together within one limit.
         end_at = self._clock.monotonic() + _END_S
         for thread in (self._thread, *(chore.thread for chore in self._chores)):
             thread.join(max(0.0, end_at - self._clock.monotonic()))
@@ -236,6 +236,7 @@ class Flow:
         self._look_at = now + self._meter_s
         self._meter.observe(now, {p.copy: p.bytes for p in copier.partitions.values()})
         self._looks += 1
+        # The leader alone asks for a rebalance. If every member did, they would interrupt each other's copying.
         if self._looks % _LOOKS == 0 and self.state.leads:
             member.rebalance()
 

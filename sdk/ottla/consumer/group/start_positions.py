@@ -134,7 +134,7 @@ class StartPositionFinder:
         if any(partition.topic in begun for partition in uncommitted):
             self._cluster.wait(_RETRY_S)
         own = {partition: first[partition] for partition in uncommitted if partition in first}
-        # What is committed now wins over the ends that this member found, whoever committed it.
+        # What is committed now wins over the ends that this member found, whichever member committed it.
         return own | self._commits.fetch(uncommitted, self._timeout, topic_ids)
 
     def _reset_offsets(
@@ -213,6 +213,7 @@ class PositionInitializer:
             return [p for p in self._subscription.unlocated if p.start is None]
 
     def _on_done(self) -> None:
+        # The lookup ends on its own thread, and only the reader's thread may set positions.
         self._fetcher.call_attention()
         self.wake()
 
@@ -226,6 +227,7 @@ class PositionInitializer:
             logger.warning("the start positions of %s are not known yet: %s", self._name, error)
             return
         errors = [self._set(position, version, found) for position, version in self._requested.items()]
+        # Raised after all positions were set: one partition without a start must not keep the others from being read.
         for no_offset in filter(None, errors):
             raise no_offset
 

@@ -149,6 +149,7 @@ class LogCleaner:
             candidate = await self._candidate(replica, now_ms)
             if candidate is None:
                 continue
+            # Also of logs that are not due or can't be cleaned now: the metric shows the dirtiest of all.
             ratios.append(candidate.part.dirty_ratio)
             if self._may_be_cleaned(replica.id) and candidate.part.is_due(replica.log.config.least_dirty_ratio):
                 found.append((replica, candidate))
@@ -157,6 +158,8 @@ class LogCleaner:
             del self._failures[id_]
             if (former := self._replicas.get(id_)) is not None:  # its cleanup.policy is another
                 former.log.compaction.failure = ""
+        # max.compaction.lag.ms promises when old values are deleted (KIP-354), so it goes before the ratio, which is
+        # about space.
         return max(found, key=lambda each: (each[1].part.is_overdue, each[1].part.dirty_ratio), default=None)
 
     async def _candidate(self, replica: Replica, now_ms: int) -> Candidate | None:
@@ -207,6 +210,8 @@ class LogCleaner:
 
     def _begin(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
         def on_done(_: asyncio.Task[None]) -> None:
+            # In a callback, so that retention gets its segments back however the cleaning ends, also cancelled before
+            # it began.
             candidate.release()
             del self._running[replica.id]
             self._look.set()
@@ -226,6 +231,7 @@ class LogCleaner:
             job = await self._threads.keep(candidate.job, settings, self._clock.wall_ms())
             saved_before = self.totals.bytes_saved
             result = await run_worker(job, partial(self._take, candidate))
+            # A clean that came no further would be due again at once, for ever.
             candidate.check_progress(result, settings)
         except Exception as error:
             await self._on_failure(replica, candidate, error)

@@ -77,7 +77,7 @@ class Leader:
     """One leader epoch of one partition on its leader. `live` brokers and limits are set from outside, at any time.
 
     Every `on_` method says whether the high watermark moved. `proposal` is what the controller is to decide. There is
-    one at a time (rule 12), or two answers could not be told apart. It goes when a newer partition epoch is seen, or
+    one at a time (rule 12), or two results could not be distinguished. It goes when a newer partition epoch is seen, or
     when it is rejected for good.
     """
 
@@ -174,8 +174,11 @@ class Leader:
         """
         if self.proposal is None:
             lagging = self.lagging(now)
+            # One proposal at a time: removing who lags goes before ending the recovery, because acks=all waits for it.
             if lagging:
                 self._propose(tuple(r for r in self.isr if r not in lagging))
+            # An unclean election has marked the partition. This leader serves it now, and the proposal takes the mark
+            # away (KIP-704).
             elif self._recovering:
                 self._propose(self.isr)
         for follower_id, follower in self._followers.items():  # what kept it out may be over, and it has nothing to say
@@ -235,6 +238,7 @@ class Leader:
         """
         members = (*self.isr, *self.elr)
         local = {r for r, f in self._followers.items() if f.seen_confirmation >= number and r in members}
+        # The replicas that a later leader could have had for its ISR, itself included.
         left = len(self.replicas) - 1 - len(local)
         no_other = self._electable() <= {self._broker_id, *local}
         return bool(local) and (no_other or left < self.effective_min_isr)

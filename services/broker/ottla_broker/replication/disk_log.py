@@ -133,6 +133,7 @@ class DiskLog:
         due."""
         error = None if done.cancelled() else done.exception()
         known = isinstance(error, OttlaError)
+        # A partition that was deleted during its flush is no failure.
         closed = isinstance(error, OttlaError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not None and not closed and str(error) != self._flush_failure:
             _log.error("%s can't be flushed, retrying: %s", self, error, exc_info=None if known else error)

@@ -223,6 +223,7 @@ class Leading:
         # A repeat has written nothing. Its bytes were counted when they came first.
         if not done.duplicate:
             self._on_appended(done, now_ms)
+            # With LogAppendTime no record is older than now.
             if self.log.config.retention_ms >= 0 and done.log_append_time_ms < 0:
                 self._count_past_retention(records, now_ms - self.log.config.retention_ms, now_ms)
         return done
@@ -407,6 +408,8 @@ class Leading:
     def begin_confirmation(self) -> int:
         """Return the number of a check that is made now. The followers' delayed fetches complete for it."""
         self.newest_confirmation = self.confirmations.begin()
+        # A follower on an idle partition has its fetch parked for half a second. It is completed now, so that the next
+        # one, which proves something, comes at once.
         self._context.followers.confirm(self.id)
         return self.newest_confirmation
 

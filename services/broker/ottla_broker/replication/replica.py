@@ -7,7 +7,7 @@ it was replaced, a follower that truncates by the word of a former leader. So ea
 
 The image may skip epochs and states, because only the newest one is looked at. So the next role follows from the state
 that the image shows and from the role of the moment, and never from what happened in between: `machines.replica_role`
-has the table. Between two roles nobody may write. That is the role LEADERLESS, and also the moment in which a thread
+has the table. Between two roles nothing may write. That is the role LEADERLESS, and also the moment in which a thread
 still truncates the log that this broker is to lead.
 """
 
@@ -73,7 +73,7 @@ class Replica:
         self._on_role_change: Final = on_role_change
         self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
         self._announced = (NO_LEADER, -1)
-        """The leader and its epoch as `on_role_change` was last told."""
+        """The leader and its epoch as `on_role_change` was last called with them."""
         self._led_before: Leading | None = None
         """The Leading of the last epoch, while this broker is about to begin the next one."""
         self._lag_max_s = 30.0

@@ -128,6 +128,7 @@ class Replication:
         for leader_id, fetcher in list(self._fetchers.items()):
             leader = new.brokers.get(leader_id)
             if leader is not None and leader.address != fetcher.address:
+                # The old stream may never fail: its address may belong to another process, or to none that responds.
                 self._unplaced |= {replica.id: replica for replica in fetcher.followed}
                 self._end(leader_id)
         unplaced, self._unplaced = self._unplaced, {}
@@ -137,6 +138,7 @@ class Replication:
 
     def _end(self, leader_id: int) -> None:
         ending = asyncio.create_task(self._fetchers.pop(leader_id).stop())
+        # The set keeps the task alive: asyncio itself holds tasks weakly.
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
@@ -200,6 +202,7 @@ class ReplicaFetcher:
 
     async def stop(self) -> None:
         await end_task(self._task)
+        # Only the waiting ends. The thread that truncates finishes its work (`DiskLog.truncate`).
         for task in self._truncations:
             task.cancel()
         await asyncio.gather(*self._truncations, return_exceptions=True)
@@ -215,6 +218,7 @@ class ReplicaFetcher:
                     await self.round(stream)
                     backoff.reset()
             except OttlaError as error:
+                # Logged once for each outage: a broker that is down for an hour would fill the log.
                 if not backoff.attempts:
                     _log.warning("can't fetch from broker %d, retrying: %s", self.leader_id, error)
             except Exception:

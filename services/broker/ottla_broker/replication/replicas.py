@@ -459,8 +459,8 @@ class Replicas:
         """Whether this broker is to lead the partition now.
 
         A log that may be short leads nothing before the controller has decided anew (rule 21: it may have lost
-        acknowledged records). It would give offsets again that followers have from it in the same epoch, and nobody
-        could tell the two apart.
+        acknowledged records). It would give offsets again that followers have from it in the same epoch, and the
+        two could not be distinguished.
         """
         if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):
             return False
@@ -514,6 +514,7 @@ def _assigned(image: ClusterImage, broker_id: int, among: Iterable[PartitionId])
     assigned = []
     for partition_id in among:
         partition, topic = image.partitions.get(partition_id), image.topic_by_id(partition_id.topic_id)
+        # The count is the topic's own: a partition that is being added has its key before the topic counts it.
         if partition is None or topic is None or partition_id.partition >= topic.partition_count:
             continue
         if broker_id in partition.replicas:

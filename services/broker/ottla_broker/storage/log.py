@@ -272,6 +272,7 @@ class Log:
         """
         with self._flusher.lock:
             self._segments.check_open()
+            # Nothing is to be cut, but the epochs may know more than the batches: a leader's epoch that never got one.
             if offset >= self.log_end_offset:
                 self._forget_epochs(offset)
             elif offset > self.log_start_offset:
@@ -471,7 +472,8 @@ class Log:
 
         `Disk.unlink_discarded` frees the space later, because deleting large files takes long.
 
-        The last sealed segment stays until `secure_emptied` has been called. Until then nothing else on disk tells how
+        The last sealed segment stays until `secure_emptied` has been called. Until then nothing else on disk shows how
+
         far the log has come, and in which epoch. So no call of the writer waits for the disk.
         """
         # A cleaning reads the segments from there on in another process. It is not disturbed: retention has its turn
@@ -500,7 +502,7 @@ class Log:
         return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
 
     def secure_emptied(self) -> None:
-        """Write down what only the last sealed segment tells, so that retention may delete this segment, too.
+        """Write down what only the last sealed segment shows, so that retention may delete this segment, too.
 
         These are the last epoch and the name of the active segment, whose base offset is the log's end. A log that lost
         both would start again at an offset that it has given before, in no epoch (I3, I18). For a thread. Raises

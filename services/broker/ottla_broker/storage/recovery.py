@@ -81,7 +81,7 @@ def open_segments(
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]
     sealed_count = max(0, len(segments) - 1) if clean else _count_below(bases, recovery_point)
     for segment in segments[:sealed_count]:
-        # A broker has thousands of sealed segments, most of which nobody reads soon. Their indexes are opened when they
+        # A broker has thousands of sealed segments, most of which are not read soon. Their indexes are opened when they
         # are used.
         segment.load_when_used()
     log_end_offset = -1
@@ -165,6 +165,7 @@ def _settled_names(directory: Path) -> set[str]:
         # Swaps come before everything else: they decide which segments the log has.
         swap.finish_all(directory, names)
         names = set(os.listdir(directory))
+    # Orphans are indexes of segments whose log is gone: a crash came between the deletions of one segment's files.
     left = {name for name in names if name.endswith(_HALF_DONE) or _is_orphan(name, names)}
     for name in left:
         (directory / name).unlink()

@@ -1,7 +1,7 @@
 """Which brokers an election may count on, as one value that is read from the image once.
 
 An election looks at thousands of partitions and asks the same questions of each: who is live, who only lost its
-session, who may have lost records. Answered from one `Availability`, all of them are decided by the same facts, and
+session, who may have lost records. By one `Availability`, all of them are decided by the same facts, and
 cheaply.
 
 It only says how brokers are. `machines.standing` says what follows.

@@ -84,6 +84,7 @@ def decide_create_internal_topic(image: ClusterImage, new: NewTopic, *, topic_id
     _check_absent(image, new.name)
     configs = check_topic_configs(new.configs, cluster_configs(image))
     placement = _replicas_of(image, new)
+    # A topic whose min.insync.replicas is above its replicas could never be written to.
     check_min_isr(configs, len(placement[0]))
     topic = Topic(name=new.name, id=topic_id, partition_count=len(placement), configs=configs)
     commit = Write(
@@ -112,6 +113,7 @@ def decide_create_partitions(
             hint="partitions can only be added; request a larger total",
         )
     _check_count(total_count)
+    # The new partitions go on where the placement of the existing ones ended, so that leaders stay spread.
     existing = [partition.replicas for _, partition in image.partitions_of(topic)]
     racks = _live_racks(image)
     count = total_count - topic.partition_count
@@ -199,6 +201,7 @@ def _known(image: ClusterImage, name: str) -> Topic:
 
 def _check_client_may_change(name: str) -> None:
     check_topic_name(name)
+    # Their partition counts decide where each group and transactional id belongs, so they never change.
     if name in INTERNAL_TOPICS:
         raise OttlaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,

@@ -2,7 +2,7 @@
 
 A group of 5,000 members takes 5,000 joins in each rebalance. If each of them looked at all others (have all joined?
 which protocol do all know? who is slowest?), a rebalance would cost 25 million looks, in one turn of the loop after
-another, and stop every other group. So the answers are counters that each change adjusts, and a request costs the same
+another, and stop every other group. So the facts are counters that each change adjusts, and a request costs the same
 in a large group and in a small one.
 """
 

@@ -147,6 +147,7 @@ def decide_join(group: Group, request: Join, settings: GroupSettings, now: Momen
     old = current.members.by_instance(request.identity.instance_id)
     if old is not None:
         return _replace_static(step, old, request, settings)
+    # A static member needs no round trip for an id: its instance id distinguishes a repeat from a new member.
     if request.identity.instance_id is None and request.member_id_required:
         return _require_member_id(step, request)
     return _join_new(step, request.member(request.fresh_id), request, settings)
@@ -215,6 +216,7 @@ def _join_new(step: Transition, member: Member, request: Join, settings: GroupSe
     group = step.group
     # It is one of the members now. As a pending one it would still be waited for (`Group.all_have_joined`).
     group.pending -= {member.member_id}
+    # The first member decides what kind of group this is. The others have to be of the same kind.
     if not group.members:
         group.protocol_type = request.protocol_type
     step.put(member)
@@ -376,7 +378,7 @@ def decide_heartbeat(group: Group, identity: CallerIdentity, generation: int, no
     """Continue the member's session. The response is REBALANCE_IN_PROGRESS if the member is to join again.
 
     Rule 48: a heartbeat during PreparingRebalance says so and still refreshes the session, or slow members would be
-    evicted while they finish their records. It writes nothing, so the owner may answer it from memory.
+    evicted while they finish their records. It writes nothing, so the owner may respond from memory.
     """
     member = check_member(group, identity)
     check_generation(group, generation)

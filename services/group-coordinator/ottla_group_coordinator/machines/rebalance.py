@@ -50,6 +50,7 @@ def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
     step.note(Kind.REBALANCE_BEGAN, cause)
     if was is GroupState.EMPTY and initial_delay_ms > 0:
         group.initial_delay_until = step.now.at + group.members.rebalance_timeout_ms / 1000
+        # The delay is never longer than the timeout that its first member accepts.
         step.wait(min(initial_delay_ms, group.members.rebalance_timeout_ms))
     else:
         group.initial_delay_until = None
@@ -143,6 +144,7 @@ def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     before = {**group.former_readers, **readers(was for was, _ in changed)}
     after = readers(now for _, now in changed)
     moved = partitions_moved(before, after)
+    # Partitions that no member reads now. What is unclaimed twice in a row is forgotten, as that of a deleted topic.
     unclaimed = before.keys() - after.keys()
     group.former_readers = {p: before[p] for p in unclaimed - group.unclaimed}
     group.unclaimed = frozenset(unclaimed)

@@ -1,6 +1,6 @@
 """The states of a group and every way from one to the next: one table, and nothing else changes a group's state.
 
-Requests of many members meet a group at any moment of a rebalance, and each state answers them differently. If every
+Requests of many members meet a group at any moment of a rebalance, and each state treats them differently. If every
 request changed the state by conditions of its own, some order of them would end in a state that nothing leaves. With
 one table, a pair that is missing is an error at once, and a test walks through all of them.
 

@@ -3,7 +3,7 @@
 The order of the steps is the guarantee (I31). A batch is read, sent and acknowledged. Then the flow's offset syncs say
 where it lies, and only then does the group commit the position after it. A mirror that dies between two steps leaves a
 position that is too old, so its successor copies some records again, and none is left out. If the commit came before
-the syncs, a group could be moved to a copy whose offsets nobody can translate.
+the syncs, a group could be moved to a copy whose offsets can't be translated.
 
 The producer keeps the order of a partition's batches and retries what was not acknowledged. If a batch fails for good,
 its partition's position stays before it, and the batch is read again. One partition's failure stops no other: each is
@@ -287,6 +287,7 @@ def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
 
     A topic may take small batches but not the joined one, so after MESSAGE_TOO_LARGE they are no longer joined.
     """
+    # Logged once for each cause: a full disk in the target fails every partition, again and again.
     if partition.error != str(error):
         logger.warning("%s is currently not being copied: %s", partition.source, error)
     partition.error = str(error)

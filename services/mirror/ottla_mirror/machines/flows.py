@@ -210,6 +210,8 @@ def _check_circles(settings: MirrorSettings) -> None:
     marked."""
     following: dict[str, list[str]] = {}
     for flow in settings.flows:
+        # With prefixes a copy has another name, which no flow back takes for its topic. So only kept names can make a
+        # circle.
         if flow.keeps_names:
             following.setdefault(flow.source, []).append(flow.target)
     for flow in settings.flows:

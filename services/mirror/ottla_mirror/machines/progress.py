@@ -6,7 +6,7 @@ and the mirror's group commits it (I31). However a mirror ends, nothing before t
 target.
 
 The same pass notes *stretches*, which say where the copied records lie in the copy. Consumer groups are translated by
-them, so a stretch is noted only once the target has told where its records are.
+them, so a stretch is noted only once the target has reported where its records are.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class CopiedPartition:
     `prepared` is its progress once the current transaction commits. `error` says why nothing is copied at the moment,
     `failures` how often in a row that was the case, and `again_at` when it is tried again, in monotonic seconds.
     `joins` says whether the target takes several small batches as one. `copy_id` is the topic id of the copy that it
-    fills, None while that is not known, and `generation` counts the copies of that name. `writer` tells this mirror's
-    offset syncs from those of others that had the partition.
+    fills, None while that is not known, and `generation` counts the copies of that name. `writer` distinguishes this
+    mirror's offset syncs from those of others that had the partition.
     """
 
     __slots__ = (

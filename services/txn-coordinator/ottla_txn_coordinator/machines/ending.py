@@ -7,7 +7,7 @@ committed that was aborted. So the response depends on how far the last transact
 Version 2 of transactions raises the producer's epoch with each end (KIP-890, rule 40: a delayed request can't touch the
 next transaction). So a request in the epoch before is known to be a repeat. An abort is of use even if no transaction
 is open: it raises the epoch, and so fences batches that are still on their way. In versions 0 and 1 a repeat and a new
-request look alike, so only the stage tells them apart.
+request look alike, so only the stage distinguishes them.
 
 docs/design/transactions.md shows the table, which is drawn from here.
 """
@@ -54,8 +54,8 @@ ENDS: Final[Mapping[tuple[Stage, Request], EndAction]] = MappingProxyType(
         (Stage.OPEN, Request.OLD): EndAction.END,
         (Stage.OPEN, Request.COMMIT): EndAction.END,
         (Stage.OPEN, Request.ABORT): EndAction.END,
-        # The decision is durable, and its markers are on their way. A repeat is answered, because nothing can revert
-        # PrepareCommit (rule 35). Any other request waits for the markers.
+        # The decision is durable, and its markers are on their way. A repeat gets its response, because nothing can
+        # revert PrepareCommit (rule 35). Any other request waits for the markers.
         (Stage.ENDING_SO, Request.OLD): EndAction.WAIT,
         (Stage.ENDING_SO, Request.COMMIT): EndAction.WAIT,
         (Stage.ENDING_SO, Request.ABORT): EndAction.WAIT,
