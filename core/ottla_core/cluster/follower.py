@@ -100,9 +100,9 @@ class MetadataFollower:
         self._fail_pending(StoreUnavailableError("the metadata follower was stopped", indefinite=False))
 
     async def wait_for(self, condition: int | Condition, timeout: float) -> ClusterImage:
-        """The first image from now on that has reached a revision, or that a predicate holds for.
+        """Return the first image from now on that has reached a revision, or for which a predicate is true.
 
-        Raises TimeoutError after `timeout` seconds, and OttlaError where the store holds what this release can't read,
+        Raises TimeoutError after `timeout` seconds. Raises OttlaError if the store holds what this release can't read,
         or is older than the image: a caller that decides or writes by an image that the store does not have must stop.
         """
         self._check_not_older()
@@ -123,11 +123,10 @@ class MetadataFollower:
             del self._pending[future]
 
     async def catch_up(self, timeout: float) -> ClusterImage:
-        """An image that has all that the store had when this was called.
+        """Return an image that has everything that controllers had written when this was called.
 
-        For callers that conclude from what is *not* in an image, and so must not be behind.
-
-        Raises StoreUnavailableError, TimeoutError, and OttlaError as `wait_for` does.
+        It is for callers that conclude something from what is *not* in an image, and so must not be behind. Raises
+        StoreUnavailableError, TimeoutError, and OttlaError like `wait_for`.
         """
         until = self._clock.monotonic() + timeout
         # Every transaction of a controller writes `seq`, so its mod_revision is that of the controller's newest change.

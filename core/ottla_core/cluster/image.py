@@ -36,11 +36,11 @@ class Broker:
     rack: str = ""
     fenced: bool = True
     incarnation: str = ""
-    unclean: bool = False  # may have lost an acknowledged tail (rule C15)
+    unclean: bool = False  # may have lost an acknowledged tail (rule 21)
     shutting_down: bool = False  # gives its leaders away and takes none
     read_only: bool = False  # its disk takes no appends: others lead where they can
     secret: bytes = field(default=b"", repr=False)  # of its process (module proof); never sent to clients
-    ahead_of: int | None = None  # up to this revision the store was older than its data (rule C18)
+    ahead_of: int | None = None  # up to this revision the store was older than its data: it was restored
     lease: int = 0  # put again under this lease, or the registration outlives its process
     mod_revision: int = 0
 
@@ -195,7 +195,7 @@ class ClusterImage:
     changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
     """All that may differ from the image before, in themselves or in their topic; None where that is not known."""
     is_behind: bool = field(init=False)
-    """Whether a broker's data is newer than this, and no restoration that was counted explains it (rule C18)."""
+    """Whether a broker's data is newer than this, and no restoration that was counted explains it."""
 
     def __post_init__(self) -> None:
         # A restoration that was counted after a broker reported that it is ahead explains the report. Until one is
@@ -209,17 +209,18 @@ class ClusterImage:
         return None if name is None else self.topics[name]
 
     def partitions_of(self, topic: Topic) -> list[tuple[PartitionId, Partition]]:
-        """The topic's partitions in order. A topic key is written last, so each of them is there."""
+        """Return the topic's partitions in order. A topic key is written last (I8), so each of them exists."""
         ids = (PartitionId(topic.id, n) for n in range(topic.partition_count))
         return [(p, self.partitions[p]) for p in ids]
 
     def broker_configs(self, broker_id: int | None = None) -> Mapping[str, str]:
-        """The configs that were set for one broker, or for all."""
+        """Return the configs that were set for one broker, or for all."""
         configs = self.configs.get(("broker", "" if broker_id is None else str(broker_id)))
         return {} if configs is None else configs.values
 
     def owner_of(self, kind: str, shard: int) -> Coordinator | None:
-        """The coordinator that owns the shard, as long as it is registered in the incarnation that was given it."""
+        """Return the coordinator that owns the shard, as long as it is registered in the incarnation that was given the
+        shard."""
         owned = self.shards.get((kind, shard))
         owner = None if owned is None else self.coordinators.get((kind, owned.owner))
         # A restarted coordinator has the same id and another epoch. It does not own what its former incarnation owned:
@@ -228,25 +229,26 @@ class ClusterImage:
         return owner if owner is not None and owned is not None and owner.epoch == owned.incarnation else None
 
     def shard_of(self, kind: str, key: str) -> int | None:
-        """The shard of a group's or a transactional id's; None while there is no topic of that kind."""
+        """Return the shard of a group or a transactional id; None while the kind has no topic."""
         topic = self.topics.get(SHARD_TOPICS[kind])
         return None if topic is None else shard_of(key, topic.partition_count)
 
     def owner_of_key(self, kind: str, key: str) -> Coordinator | None:
-        """The owner of the key's shard."""
+        """Return the owner of the key's shard."""
         shard = self.shard_of(kind, key)
         return None if shard is None else self.owner_of(kind, shard)
 
     def is_in_doubt(self, partition: Partition) -> bool:
-        """Whether the metadata was restored since, so that what it says of the partition proves nothing (rule C18)."""
+        """Return whether the metadata was restored after it settled the partition, so that what it says proves
+        nothing."""
         return self.is_behind or partition.restored != self.restored.count
 
     def live_brokers(self) -> dict[int, Broker]:
-        """The registered brokers that are not fenced: those that may be given replicas and leadership."""
+        """Return the registered brokers that are not fenced: those that may be given replicas and leadership."""
         return {n: b for n, b in self.brokers.items() if not b.fenced}
 
     def with_changes(self, changes: Iterable[Change], revision: int) -> ClusterImage:
-        """The image after `changes`, all of one or more complete revisions up to `revision`."""
+        """Return the image after `changes`, which are all those of one or more complete revisions up to `revision`."""
         draft: dict[str, Any] = {}
         changed: set[PartitionId] = set()
         for change in changes:

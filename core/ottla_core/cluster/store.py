@@ -110,7 +110,7 @@ class StoreUnavailableError(Exception):
 
 
 class CompactedError(Exception):
-    """The revision to watch from is gone, or the store has not come to it; take a new snapshot (rule C5)."""
+    """The revision to watch from is gone, or the store has not come to it. A watcher has to take a new snapshot."""
 
 
 class LeaseLostError(Exception):
@@ -143,7 +143,7 @@ class MetaStore(Protocol):
     """Every method raises StoreUnavailableError at its deadline (`timeout`, seconds) at the latest."""
 
     async def snapshot(self, prefix: str, *, timeout: float) -> Snapshot:
-        """A linearizable read of all keys under `prefix`, all pages at one revision."""
+        """Read all keys under `prefix`, linearizably, and all pages at one revision."""
         ...
 
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
@@ -165,7 +165,7 @@ class MetaStore(Protocol):
         ...
 
     async def grant_lease(self, ttl_s: int, *, timeout: float) -> int:
-        """A new lease's id."""
+        """Grant a new lease, and return its id."""
         ...
 
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
@@ -177,7 +177,8 @@ class MetaStore(Protocol):
         ...
 
     async def size_bytes(self, *, timeout: float) -> int:
-        """The size that the quota limits: etcd's data file, including what was deleted since it was defragmented."""
+        """Return the size that the quota limits: etcd's data file, including what was deleted since it was
+        defragmented."""
         ...
 
     async def close(self) -> None: ...

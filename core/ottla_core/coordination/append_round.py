@@ -93,7 +93,7 @@ class AppendRound(Generic[S]):
                 self._timers.set_again(key, now.at, str(self.outcomes[-1].error))
 
     def needs_check(self, *, is_proved: bool) -> bool:
-        """Whether any of the responses waits for a new proof, or the last one may still count for all of them."""
+        """Return whether any of the responses waits for a new proof, because the last one does not count for it."""
         # An error needs a proof as well: a deposed owner would reject what its successor accepts.
         return any(decision is None or not (is_proved and decision.by_last_proof) for _, decision, _ in self.outcomes)
 
@@ -115,7 +115,7 @@ class AppendRound(Generic[S]):
         except Exception as error:  # rejected, or a bug in it: nothing has changed
             return self._reject(token, error)
         size_bytes = size_limit(decision.records)
-        # No round will ever have room for it, and before it is applied is the last moment to say so (rule 9).
+        # No round will ever have room for it, and before it is applied is the last moment to say so.
         if size_bytes > self._largest_bytes:
             return self._reject(token, _too_large(size_bytes, self._largest_bytes))
         added_bytes = size_bytes - self.records.replaced_bytes(decision.records)

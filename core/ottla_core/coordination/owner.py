@@ -147,7 +147,7 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
-        """The log has responded; the result of an older call than the one in flight is ignored."""
+        """Take the result of a call to the log. The result of an older call than the one in flight is ignored."""
         # A repeated call goes out under another number: a late result of the former sending must not settle it.
         if number == self._number and self._in_flight and self.phase is not Phase.LEFT:
             self._in_flight = False
@@ -161,7 +161,7 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_tick(self, now: Moment) -> list[Effect]:
-        """Time has passed; to be called at `wake_at`, and as often as the caller likes."""
+        """Act on the passing of time. It is to be called at `wake_at`, and as often as the caller likes."""
         if self.phase is not Phase.LEFT:
             self._reject_late(now)
             if now.at >= self._retry_at and self._call is not None:
@@ -174,7 +174,8 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_leader(self, now: Moment) -> list[Effect]:
-        """Another broker leads the shard's partition, or the same one anew: an unfinished call goes there at once."""
+        """Send an unfinished call at once, because another broker leads the shard's partition, or the same one leads
+        anew."""
         if self._call is not None and self.phase is not Phase.LEFT:
             # The call to the former leader is given up and may still be carried out there.
             self._doubtful = self._doubtful or self._in_flight
@@ -260,7 +261,7 @@ class Owner(Generic[S]):
             self._read_again(_reason(result), now)
 
     def _load_next(self, now: Moment) -> None:
-        """A step, and another one with the next tick, until all is applied."""
+        """Apply a step of what was read. The next tick applies another one, until everything is applied."""
         replay, reason, self._call = self._replay, "its high watermark is behind", None
         assert replay is not None, "it loads"
         try:
@@ -283,8 +284,8 @@ class Owner(Generic[S]):
         else:
             self._move(OwnerEvent.LOADED)
             self._replay, self._retry_at, self._failures, self._stalled = None, NEVER, 0, ""
-            # It comes before any client's request, because it sets the timers: each member gets a full session (rule
-            # 49).
+            # It comes before any client's request, because it sets the timers: each member gets a full session (Kafka's
+            # rule 49).
             self._waiting.append(ShardRequest(None, lambda shard, then: shard.on_loaded(then), NEVER))
             self._begin_round(now)
 
@@ -330,7 +331,8 @@ class Owner(Generic[S]):
         is_late = now.at >= self._began_at + self.limits.append_s
         match result:
             case Appended(base_offset, high_watermark):
-                if base_offset != self.next_offset:  # Kafka's rule 54
+                # State and log have parted: the state is dropped and loaded again (Kafka's rule 54).
+                if base_offset != self.next_offset:
                     self._leave(OwnerEvent.DIVERGED, "a batch was written where it does not belong")
                 elif self._is_committed(high_watermark, end):
                     self._on_proved(self._round, end, now)
@@ -359,8 +361,10 @@ class Owner(Generic[S]):
                 raise AssertionError("an owner that serves its shard must not read batches")
 
     def _is_committed(self, high_watermark: int, end: int) -> bool:
-        """Whether the round's batch is committed. The leader responds once it is; if one does not, what it appended may
-        be lost with it (rule 6)."""
+        """Return whether the round's batch is committed.
+
+        The leader responds once it is. If one does not wait for that, what it appended may be lost with it (rule 6).
+        """
         return high_watermark >= end
 
     def _retry(self, now: Moment, *, doubtful: bool) -> None:
@@ -471,7 +475,7 @@ class Owner(Generic[S]):
         self._retry_at = now.at + pause_s * (0.5 + self._chance() / 2)
 
     def _send(self, call: Call, now: Moment) -> None:
-        """One call is in flight at a time: a repeated one whose former result is unknown, or the next."""
+        """Make a call. One call is in flight at a time: a repeated one whose former result is unknown, or the next."""
         self._call, self._retry_at = call, NEVER
         self._number += 1
         self._in_flight, self._sent_at = True, now.at

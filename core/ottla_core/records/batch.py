@@ -216,7 +216,10 @@ def check_form(header: BatchHeader) -> None:
 
 
 def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch in `data` as (position, header); stops before a batch that is cut off or of no legal length."""
+    """Yield each whole batch in `data` as (position, header).
+
+    It stops before a batch that is cut off, or whose length can't be right.
+    """
     at, end = 0, len(data)
     while end - at >= HEADER_SIZE:
         header = read_header(data, at)

@@ -219,7 +219,7 @@ class PortInUseError(OSError):
 
 
 def snake_case(name: str) -> str:
-    """`ListOffsets` → `list_offsets`."""
+    """Return a method's name in Python: `ListOffsets` → `list_offsets`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 

@@ -59,7 +59,7 @@ class Records(list[RawRecord]):
         self.has_log_append_time = has_log_append_time
 
     def columns(self, *fields: int) -> Sequence[list[Any]]:
-        """Like OpenBatch.columns, of these records."""
+        """Return columns like `OpenBatch.columns`, of these records."""
         return [[raw[field] for raw in self] for field in fields]
 
 

@@ -61,7 +61,7 @@ class PartitionQueue:
         return self.empty and (self.sequences is None or not self.sequences.in_transaction)
 
     def head(self) -> ProducerBatch | None:
-        """The oldest batch that is not in flight, or None."""
+        """Return the oldest batch that is not in flight, or None."""
         return self.closed[0] if self.closed else self.open
 
     def may_follow(self, batch: ProducerBatch, before: int, now: float) -> bool:

@@ -99,7 +99,7 @@ class Journal:
         await self._tidy()
 
     async def close(self, timeout: float) -> None:
-        """Refuse from now on, and wait for what is being written."""
+        """Reject decisions from now on, and wait for what is being written."""
         self._end("this controller has stepped down")
         if self._running:
             await asyncio.wait(self._running, timeout=timeout)

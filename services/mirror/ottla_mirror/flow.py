@@ -70,8 +70,11 @@ class Flow:
         session_timeout_s: float = 15.0,
         balance_s: float = 300.0,
     ) -> None:
-        """Other mirrors take over from a dead one after `session_timeout_s`. The mirrors' loads are compared every
-        `balance_s`."""
+        """Prepare a flow, which `start` starts.
+
+        Other mirrors take over from a dead one after `session_timeout_s`. The mirrors' loads are compared every
+        `balance_s`.
+        """
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
         from_, to = settings.cluster(flow.source), settings.cluster(flow.target)

@@ -283,7 +283,7 @@ class LogCleaner:
             self._note_failure(replica, error)
 
     def _note_failure(self, replica: Replica, error: Exception) -> None:
-        """Logged once for each cause."""
+        """Note a failure and when the log is next due. It is logged once for each cause."""
         failure = self._failures.setdefault(replica.id, _Failure())
         if str(error) != replica.log.compaction.failure:
             known = error if not isinstance(error, OttlaError) else None

@@ -133,7 +133,8 @@ class Leader:
     def on_fetch(
         self, follower_id: int, broker_epoch: int, offset: int, now: float, *, log_start_offset: int = UNKNOWN
     ) -> bool:
-        """A follower requests what comes after `offset`, so it has everything from its log's start up to there."""
+        """Note that a follower requests what comes after `offset`, so it has everything from its log's start up to
+        there."""
         follower = self._followers[follower_id]
         follower.log_start_offset = log_start_offset
         follower.on_fetch(offset, broker_epoch, self._log_end_offset, now)
@@ -143,7 +144,7 @@ class Leader:
         return self._advance_high_watermark(now)
 
     def on_seen_confirmation(self, follower_id: int, number: int) -> None:
-        """A follower fetches in this leader epoch, and has sent its fetch after check `number`."""
+        """Note that a follower fetches in this leader epoch, and has sent its fetch after check `number`."""
         follower = self._followers[follower_id]
         follower.seen_confirmation = max(follower.seen_confirmation, number)
 
@@ -229,7 +230,7 @@ class Leader:
         return self._electable() == {self._broker_id}
 
     def has_led_since(self, number: int) -> bool:
-        """Whether it is proved that nothing was committed in a later epoch before check `number` was made.
+        """Return whether it is proved that nothing was committed in a later epoch before check `number` was made.
 
         A later leader would be a member of the ISR or the ELR. It commits nothing below min.insync.replicas (rule 8).
         So it has committed nothing if too few replicas are left beside this broker and the followers that have fetched
@@ -247,12 +248,12 @@ class Leader:
         return broker_id in self._followers
 
     def has_heard_of(self, follower_id: int) -> bool:
-        """Whether that replica has fetched in this leader epoch."""
+        """Return whether that replica has fetched in this leader epoch."""
         follower = self._followers.get(follower_id)
         return follower is not None and follower.log_end_offset != UNKNOWN
 
     def lagging(self, now: float) -> tuple[int, ...]:
-        """Members of the ISR that have not been caught up for replica.lag.time.max.ms, or can't catch up."""
+        """Return the members of the ISR that have not been caught up for replica.lag.time.max.ms, or can't catch up."""
         end = self._log_end_offset
 
         def lags(r: int) -> bool:
@@ -265,14 +266,15 @@ class Leader:
         return tuple(r for r in self.isr if r != self._broker_id and lags(r))
 
     def end_offsets(self) -> dict[int, int]:
-        """The log end of every replica, -1 where it has not fetched in this epoch."""
+        """Return the log end of every replica, or -1 for one that has not fetched in this epoch."""
         return {
             r: self._log_end_offset if r == self._broker_id else self._followers[r].log_end_offset
             for r in self.replicas
         }
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """The smallest log start of the live replicas, this one's given; UNKNOWN before all of them have fetched."""
+        """Return the smallest log start of the live replicas. This one's is given. UNKNOWN means that some have not
+        fetched yet."""
         # A replica whose broker is dead can't delete its records now, and DeleteRecords must not wait for it.
         starts = [f.log_start_offset for follower_id, f in self._followers.items() if follower_id in self.live]
         return min([log_start_offset, *starts])
@@ -284,7 +286,7 @@ class Leader:
             self._propose((*self.isr, follower_id))
 
     def _may_join(self, follower_id: int, follower: Follower) -> bool:
-        """Whether the follower may join the ISR (rule 11).
+        """Return whether the follower may join the ISR (rule 11).
 
         It must have reached the high watermark, or a committed record would be missing on a member. It must have
         reached the start of this epoch, because below that its log may still differ from this one. And it must be the
@@ -353,9 +355,9 @@ def find_truncation_offset(
     there.
 
     It goes by epochs. The follower's own high watermark may be behind what is committed, and truncating there would
-    remove committed records (rule 2). It is the last resort if the leader knows no
-    epoch at all. After the truncation the follower fetches with its new last epoch. If the logs still differ, this
-    repeats (rule 3: a fast double change of leaders diverges twice). Source: KIP-101, KIP-279.
+    remove committed records (rule 2). It is the last resort if the leader knows no epoch at all. After the truncation
+    the follower fetches with its new last epoch. If the logs still differ, this repeats (rule 3: a fast double change
+    of leaders diverges twice). Source: KIP-101, KIP-279.
     """
     if leader.start_offset == NO_OFFSET:
         return min(high_watermark, log_end_offset)

@@ -419,7 +419,7 @@ class Leading:
         self.confirmations.wake(self.id)
 
     def is_confirmed(self, number: int) -> bool:
-        """Whether it is proved that this broker led when check `number` was made.
+        """Return whether it is proved that this broker led when check `number` was made.
 
         If no other broker can be elected, the own registration is the proof: without it the controller would elect none
         either.

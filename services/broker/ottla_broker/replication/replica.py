@@ -52,8 +52,11 @@ class Replica:
         high_watermark: HighWatermark = NOTHING_COMMITTED,
         on_role_change: Callable[[Replica], None] = lambda replica: None,
     ) -> None:
-        """`on_role_change` is called when the role, the leader or the leader epoch has changed, and when the leader has
-        to hear of something beside the log's end."""
+        """Begin without a role.
+
+        `on_role_change` is called when the role, the leader or the leader epoch has changed, and when the leader has to
+        hear of something beside the log's end.
+        """
         self.id: Final = partition_id
         self.topic: Final = topic
         self.log: Final = log
@@ -167,7 +170,7 @@ class Replica:
             leader.min_isr, leader.lag_max_s = config.min_insync_replicas, lag_max_s
 
     def must_become_leader(self, partition: Partition) -> bool:
-        """Whether `become_leader` is next, or `step_back` while a thread has the log in hand."""
+        """Return whether `become_leader` is next, or `step_back` while a thread has the log in hand."""
         # The same epoch counts if the replica does not lead in it yet: it stepped back and waited for its log.
         newer = partition.leader_epoch > self.leader_epoch or self.leading is None
         return partition.leader == self._context.broker_id and newer and partition.leader_epoch >= self.leader_epoch

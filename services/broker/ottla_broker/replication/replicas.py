@@ -456,11 +456,11 @@ class Replicas:
         return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition
 
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
-        """Whether this broker is to lead the partition now.
+        """Return whether this broker is to lead the partition now.
 
         A log that may be short leads nothing before the controller has decided anew (rule 21: it may have lost
-        acknowledged records). It would give offsets again that followers have from it in the same epoch, and the
-        two could not be distinguished.
+        acknowledged records). It would give offsets again that followers have from it in the same epoch, and the two
+        could not be distinguished.
         """
         if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):
             return False

@@ -375,7 +375,7 @@ class Log:
         return self._flusher.recovery_point
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """Whether flush.messages, flush.ms or the bytes that wait call for a `flush` now."""
+        """Return whether flush.messages, flush.ms or the bytes that wait call for a `flush` now."""
         return self._flusher.is_due(self.log_end_offset, self.config, now_ms)
 
     def flush(self, now_ms: int) -> RecoveryPoint:
