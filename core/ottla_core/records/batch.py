@@ -187,8 +187,8 @@ def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
             f"a batch of {header.size_bytes} bytes is larger than the limit of {max_bytes}",
             hint="send smaller batches or raise the topic's max.message.bytes",
         )
-    # The delta decides how many offsets the batch takes. A batch of 69 bytes that claims 2³¹ records would use up the
-    # offsets of a segment.
+    # The delta decides how many offsets the batch takes, so it must agree with the count. Whether the batch has room
+    # for that many records is checked by the log (storage.validator).
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
     _check_bytes(data, at, header)

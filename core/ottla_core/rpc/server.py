@@ -131,7 +131,7 @@ class RpcServer:
         except RuntimeError:
             self.port = 0
         if self.port == 0:
-            # gRPC raises for a port that is taken, or returns 0, depending on its version and on the address.
+            # gRPC has two ways to say that it can't bind the port: it raises, or it returns 0.
             raise PortInUseError(self._host, self._requested_port)
         await self._server.start()
 

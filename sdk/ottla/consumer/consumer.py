@@ -418,8 +418,6 @@ class Consumer(Generic[K, V]):
             latest = dict.fromkeys((p.partition for p in unknown), LATEST_TIMESTAMP)
             ends = list_offsets_or_end(self._cluster, latest, **self._look_up)
             with self._lock:
-                # A position that was moved meanwhile is about other records: the end that was looked up says nothing of
-                # it.
                 for position in (p for p, version in unknown.items() if p.version == version):
                     position.high_watermark = max(position.high_watermark, ends[position.partition])
         return bool(positions) and all(position.lag == 0 for position in positions)

@@ -202,7 +202,6 @@ class _Parts:
             # The ports open after the replicas are whole, so no client meets a partition that is still being recovered.
             self.server,
             self.kafka.listener,
-            # The fetchers begin before the registration: a broker is unfenced only once it has caught up.
             self.replication,
             self.registration,
             # Last to start and first to stop: leaders move away while the ports still serve them.

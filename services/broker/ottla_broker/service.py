@@ -103,8 +103,9 @@ class BrokerService:
         # No await until here, or another frame of the stream could be appended first (I2).
         results = [produce.append(_id_of(p), _epoch_of(p), p.records) for p in request.partitions]
         if produce.waits:
-            # The records are in the log, and nothing may keep the frame's bytes while it waits for acks=all. Its room
-            # is given back too: one partition that is late must not stop what goes to the others.
+            # The records are in the log, or pending under a bound of their own. Nothing else may keep the frame's bytes
+            # while it waits for acks=all. Its room is given back too: one partition that is late must not stop what
+            # goes to the others.
             del request
             context.in_flight.let_go()
             await produce.acknowledged()

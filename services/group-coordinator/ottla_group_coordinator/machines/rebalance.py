@@ -227,7 +227,7 @@ def replace_instance(step: Transition, old: Member, new: Member) -> None:
         group.leader = new.member_id
     if old.member_id in group.unsynced:
         group.unsynced = group.unsynced - {old.member_id} | {new.member_id}
-    # The old id's timer would otherwise evict the member that has taken its place.
+    # The old id is gone, and its timer would go off for nothing.
     step.end_session(old.member_id)
     step.note(Kind.REPLACED, f"came back in place of {old.member_id}", new)
 
