@@ -55,6 +55,12 @@ def _without_the_coordinator(original, kind, items, columns=(), name="name"):
     return original(kind, items, tuple(each for each in columns if each != "coordinator"), name)
 
 
+def _without_noting_them(original, finder, uncommitted, topics):
+    offline = original(finder, uncommitted, topics)
+    finder._offline.clear()
+    return offline
+
+
 STORIES = (
     Story(
         "member-ids-without-a-cap",
@@ -67,6 +73,16 @@ STORIES = (
         skipped("ottla.consumer.group.start_positions:StartPositionFinder._begin", {}),
         constant("ottla.consumer.group.start_positions:EARLIEST_TIMESTAMP", -1),
         skipped("ottla_group_coordinator.machines.shard:GroupShard.committed_in", ()),
+    ),
+    Story(
+        "partition-without-a-leader-stops-the-others",
+        "A new member of a group read nothing while any of its partitions had neither a commit nor a leader",
+        skipped("ottla.consumer.group.start_positions:StartPositionFinder._note_offline", frozenset()),
+    ),
+    Story(
+        "partition-without-a-leader-is-read-again",
+        "A group that began at the end read a whole partition that had no leader at the time, once it had one",
+        instead_of("ottla.consumer.group.start_positions:StartPositionFinder._note_offline", _without_noting_them),
     ),
     Story(
         "group-history-without-a-bound",

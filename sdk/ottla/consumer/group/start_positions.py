@@ -5,6 +5,10 @@ records written before the member found the partition would be skipped. So with 
 topic in all its partitions at once: the first member that finds no commit in the topic commits the ends. If a partition
 has no commit later, it was added after the group started, and is read from its first record.
 
+A partition without a leader has no end that could be looked up, and nothing is appended to it. So it is left out, and
+looked up again and again, while the member reads the others. With "latest" it begins at its end once it has a leader.
+Had it been taken for a partition that was added, everything in it would be read again.
+
 The lookups wait for the coordinator and for leaders. A member that waited for them in its reading thread would be
 evicted, and the other partitions would stand still. So `StartPositionFinder` looks the offsets up on a thread of its
 own, and `PositionInitializer` sets the positions when they are known. Meanwhile the other partitions are read.
@@ -13,7 +17,7 @@ own, and `PositionInitializer` sets the positions when they are known. Meanwhile
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +32,7 @@ from ottla.consumer.group.options import GroupOptions
 from ottla.consumer.start_offsets import stop_offsets
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.membership import NEVER
+from ottla.machines.metadata import TopicView
 from ottla.machines.position import NO_EPOCH, Position
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.plural import counted
@@ -69,16 +74,25 @@ class StartPositionFinder:
         self._options: Final = options
         self._timeout: Final = timeout
         self._read_committed: Final = read_committed
+        self._offline: Final[set[TopicPartition]] = set()
+        """Partitions that had neither a commit nor a leader when they were last looked up."""
 
     def find(self, partitions: Sequence[TopicPartition]) -> StartPositions:
-        """Return the start position of each partition. Raises if no broker answers."""
+        """Return the start position of each partition, except those that have neither a commit nor a leader.
+
+        Raises if no broker answers.
+        """
         topic_ids: dict[TopicPartition, TopicId] = {}
         stop_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
         uncommitted = [partition for partition in partitions if partition not in committed]
-        if uncommitted and self._options.reset == "latest":
-            committed |= self._begin(uncommitted, topic_ids)
-            uncommitted = [partition for partition in uncommitted if partition not in committed]
+        if uncommitted and self._options.reset != "none":
+            topics = self._cluster.fetch_metadata(sorted({p.topic for p in uncommitted}), timeout=self._timeout).topics
+            offline = self._note_offline(uncommitted, topics)
+            if self._options.reset == "latest":
+                committed |= self._begin(uncommitted, topics, topic_ids)
+            uncommitted = [p for p in uncommitted if p not in committed and p not in offline]
+            partitions = [p for p in partitions if p not in offline or p in committed]
         # With "latest", what is still uncommitted now was added after the group began.
         reset = self._reset_offsets(uncommitted, topic_ids)
         stops = stop_offsets(
@@ -101,18 +115,34 @@ class StartPositionFinder:
                 found[partition] = StartPosition(error=self._no_offset(partition))
         return found
 
+    def _note_offline(
+        self, uncommitted: Sequence[TopicPartition], topics: Mapping[str, TopicView]
+    ) -> Set[TopicPartition]:
+        """Return the partitions without a leader."""
+        offline = {partition for partition in uncommitted if _is_offline(partition, topics)}
+        if unknown := offline - self._offline:
+            logger.warning(
+                "group %s has no committed offsets for %s without a leader, such as %s: reading begins there once they "
+                "have one; check which brokers are down",
+                self._options.group,
+                counted(len(unknown), "partition"),
+                min(unknown),
+            )
+        self._offline.update(offline)
+        return offline
+
     def _begin(
-        self, uncommitted: Sequence[TopicPartition], topic_ids: dict[TopicPartition, TopicId]
+        self,
+        uncommitted: Sequence[TopicPartition],
+        views: Mapping[str, TopicView],
+        topic_ids: dict[TopicPartition, TopicId],
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Begin in the topics of these partitions, unless the group has done so. Return what is committed for them now.
 
         If another member has just begun, its commits may be under way; it waits a moment for them.
         """
         names = {partition.topic for partition in uncommitted}
-        views = self._cluster.fetch_metadata(sorted(names), timeout=self._timeout).topics
         ids = {name: views[name].id for name in names if name in views and not views[name].error}
-        # A partition without a leader has no end that could be looked up now. Later it is read from its first record,
-        # like one that was added.
         led = [TopicPartition(t, n) for t in ids for n, each in enumerate(views[t].partitions) if each.leader >= 0]
         committed_in: dict[TopicPartition, TopicId] = {}
         # All partitions of the topic count, not only this member's: one commit shows that the group has begun in the
@@ -120,7 +150,8 @@ class StartPositionFinder:
         committed = self._commits.fetch(led, self._timeout, committed_in)
         # A commit in a former topic of this name does not count (I29).
         begun = {p.topic for p in committed if committed_in.get(p, ids[p.topic]) == ids[p.topic]}
-        new = [partition for partition in led if partition.topic not in begun]
+        back = self._offline.intersection(led, uncommitted).difference(committed)
+        new = [partition for partition in led if partition.topic not in begun or partition in back]
         ends = list_offsets_or_end(
             self._cluster,
             dict.fromkeys(new, LATEST_TIMESTAMP),
@@ -131,7 +162,9 @@ class StartPositionFinder:
         if first:
             # Only where nothing is committed: another member may have begun, or read on, since the fetch.
             self._commits.commit_first(first)
-        if any(partition.topic in begun for partition in uncommitted):
+        # Not before the ends are committed: if that fails, these partitions still have to begin at their ends.
+        self._offline.difference_update(first, committed)
+        if any(partition.topic in begun and partition not in self._offline for partition in uncommitted):
             self._cluster.wait(_RETRY_S)
         own = {partition: first[partition] for partition in uncommitted if partition in first}
         # What is committed now wins over the ends that this member found, whichever member committed it.
@@ -162,6 +195,14 @@ class StartPositionFinder:
             f"group {self._options.group!r} has no committed offset for {partition}, and auto_offset_reset is 'none'",
             hint="seek, or set auto_offset_reset='earliest' or 'latest'",
         )
+
+
+def _is_offline(partition: TopicPartition, topics: Mapping[str, TopicView]) -> bool:
+    """Return whether the partition exists and has no leader."""
+    view = topics.get(partition.topic)
+    if view is None or view.error or partition.partition >= len(view.partitions):
+        return False
+    return view.partitions[partition.partition].leader < 0
 
 
 class PositionInitializer:
@@ -226,13 +267,18 @@ class PositionInitializer:
             self._retry_at = self._fetcher.clock.monotonic() + _RETRY_S
             logger.warning("the start positions of %s are not known yet: %s", self._name, error)
             return
-        errors = [self._set(position, version, found) for position, version in self._requested.items()]
+        if len(found) < len(self._requested):
+            self._retry_at = self._fetcher.clock.monotonic() + _RETRY_S
+        errors = [
+            self._set(position, version, found[position.partition])
+            for position, version in self._requested.items()
+            if position.partition in found
+        ]
         # Raised after all positions were set: one partition without a start must not keep the others from being read.
         for no_offset in filter(None, errors):
             raise no_offset
 
-    def _set(self, position: Position, version: int, found: StartPositions) -> OttlaError | None:
-        start = found[position.partition]
+    def _set(self, position: Position, version: int, start: StartPosition) -> OttlaError | None:
         with self._fetcher.lock:
             # The user has sought meanwhile, or the partition was given away: what was looked up no longer counts.
             if position.version != version or start.error is not None:

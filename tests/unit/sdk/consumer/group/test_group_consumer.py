@@ -418,6 +418,37 @@ def test_the_leader_gives_out_partitions_that_are_added() -> None:
         assert "partitions" in cluster.requests(pb.JoinRequest)[-1].reason
 
 
+@pytest.mark.story("partition-without-a-leader-stops-the-others")
+@pytest.mark.timeout(30)
+def test_a_partition_without_a_leader_is_read_when_it_has_one_and_stops_no_other() -> None:
+    cluster = filled({0: 3, 1: 2})
+    cluster.move_leader("t", 1, broker=-1, epoch=0)
+    with consumer_of(cluster) as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        cluster.move_leader("t", 1, broker=0, epoch=1)
+        got = [record.value for record in consumer.poll(WAIT)]
+        while len(got) < 2:
+            got += [record.value for record in consumer.poll(WAIT)]
+        assert got == [0, 1]
+
+
+@pytest.mark.story("partition-without-a-leader-is-read-again")
+@pytest.mark.timeout(30)
+def test_a_group_that_begins_at_the_end_begins_there_too_in_a_partition_that_has_no_leader_yet() -> None:
+    cluster = filled({0: 3, 1: 2})
+    cluster.move_leader("t", 1, broker=-1, epoch=0)
+    with consumer_of(cluster, auto_offset_reset="latest") as consumer:
+        while committed(cluster) != {0: 3}:
+            consumer.poll(0.05)
+        fill(cluster, {0: 1})
+        assert len(consumer.poll(WAIT)) == 1
+        cluster.move_leader("t", 1, broker=0, epoch=1)
+        while committed(cluster).get(1) != 2:
+            assert not consumer.poll(0.05), "records from before the group began"
+        fill(cluster, {1: 1})
+        assert len(consumer.poll(WAIT)) == 1
+
+
 @pytest.mark.story("topic-away-at-a-rebalance-is-read-by-nobody")
 @pytest.mark.timeout(30)
 def test_a_topic_that_is_away_at_a_rebalance_is_read_when_it_is_there_again() -> None:
