@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
@@ -37,19 +37,25 @@ def list_offsets(
     timeout: float,
     read_committed: bool = False,
     topic_ids: dict[TopicPartition, TopicId] | None = None,
+    offline: set[TopicPartition] | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """Look up offsets by timestamp: -1 is the end; with `read_committed`, where the first open transaction begins.
 
     -2 is the beginning; any other timestamp (ms) is the first record at or after it, None if no record is that recent.
-    The ids of the topics are added to `topic_ids`. Raises UnknownTopicError, or after `timeout` seconds the brokers'
-    last error.
+    The ids of the topics are added to `topic_ids`. Partitions without a leader are added to `offline` and left out, so
+    that they keep no other from being found; without `offline` they are waited for. Raises UnknownTopicError, or after
+    `timeout` seconds the brokers' last error.
     """
     started_at = cluster.clock.monotonic()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     backoff = Backoff(first_s=0.01)
-    while left := {partition: at for partition, at in timestamps.items() if partition not in found}:
+    gone: Set[TopicPartition] = offline if offline is not None else frozenset()
+    while left := {p: at for p, at in timestamps.items() if p not in found and p not in gone}:
         remaining = max(0.001, started_at + timeout - cluster.clock.monotonic())
         view = cluster.fetch_metadata({p.topic for p in left}, timeout=remaining)
+        if offline is not None:
+            offline.update(partition for partition in left if view.is_offline(partition))
+            left = {partition: at for partition, at in left.items() if partition not in offline}
         last = _request_leaders(cluster, view, left, found, remaining, read_committed=read_committed)
         if topic_ids is not None:
             topic_ids |= {p: view.routes[p].partition_id.topic_id for p in left if p in found}
@@ -70,12 +76,13 @@ def list_offsets_or_end(
     timeout: float,
     read_committed: bool = False,
     topic_ids: dict[TopicPartition, TopicId] | None = None,
+    offline: set[TopicPartition] | None = None,
 ) -> dict[TopicPartition, int]:
     """Like `list_offsets`, but returns the end of the log if no record is that recent."""
-    how: Any = {"timeout": timeout, "read_committed": read_committed, "topic_ids": topic_ids}
+    how: Any = {"timeout": timeout, "read_committed": read_committed, "topic_ids": topic_ids, "offline": offline}
     found = list_offsets(cluster, timestamps, **how)
     offsets = {partition: at.offset for partition, at in found.items() if at is not None}
-    if none := {partition: LATEST_TIMESTAMP for partition in timestamps if partition not in offsets}:
+    if none := {partition: LATEST_TIMESTAMP for partition, at in found.items() if at is None}:
         ends = list_offsets(cluster, none, **how)
         offsets |= {partition: at.offset for partition, at in ends.items() if at is not None}
     return offsets

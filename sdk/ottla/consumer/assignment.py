@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Final
@@ -17,6 +18,9 @@ from ottla.machines.failures import no_position
 from ottla.machines.metadata import ClusterView
 from ottla.machines.position import Position
 from ottla_core.model import EARLIEST_TIMESTAMP, TopicPartition
+
+_LOCATE_AGAIN_S: Final = 0.5
+"""How long to wait before the position of a partition without a leader is looked up again."""
 
 logger = logging.getLogger("ottla.consumer")
 
@@ -74,8 +78,8 @@ class Assignment:
             raise no_position(nowhere[0])
 
     def locate(self) -> None:
-        """Do the lookups that are needed before every position is known."""
-        self.resolve()
+        """Look up every position that is not known yet, and wait for leaders."""
+        resolve(self._context, wait=True)
 
     def wake(self) -> None:
         """Wake a thread that waits for the topics, so that it checks whether to go on."""
@@ -118,18 +122,31 @@ class Assignment:
                     self._subscription.assign(partition, EARLIEST_TIMESTAMP)
 
 
-def resolve(context: ConsumerContext) -> None:
-    """Look up the offsets of positions that are known only as a time or an end."""
+def resolve(context: ConsumerContext, *, wait: bool = False) -> None:
+    """Look up the offsets of positions that are known only as a time or an end.
+
+    Without `wait` the positions of partitions without a leader stay unknown for now, and the other partitions are read.
+    """
     subscription, fetcher = context.subscription, context.fetcher
     with fetcher.lock:
-        versions = {position: position.version for position in subscription.unresolved()}
+        now = math.inf if wait else fetcher.clock.monotonic()
+        versions = {position: position.version for position in subscription.unresolved(now)}
     if not versions:
         return
     timestamps = {position.partition: position.start for position in versions if position.start is not None}
+    offline: set[TopicPartition] = set()
     offsets = list_offsets_or_end(
-        context.cluster, timestamps, timeout=context.request_timeout_s, read_committed=fetcher.read_committed
+        context.cluster,
+        timestamps,
+        timeout=context.request_timeout_s,
+        read_committed=fetcher.read_committed,
+        offline=None if wait else offline,
     )
     with fetcher.lock:
         for position, version in versions.items():
-            if position.version == version:
+            if position.version != version:
+                continue
+            if position.partition in offline:
+                position.locate_at = fetcher.clock.monotonic() + _LOCATE_AGAIN_S
+            else:
                 subscription.seek(position, offsets[position.partition])

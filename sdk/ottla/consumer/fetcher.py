@@ -170,7 +170,8 @@ class Fetcher:
                 if fetched is not None or self.closed or now >= deadline_at or self._subscription.done:
                     return fetched
                 # The reader's own thread has something to do that no other thread may do for it.
-                if self._subscription.unresolved() or now >= self.attention_at or self.hurried or self._bug is not None:
+                is_needed = now >= self.attention_at or self.hurried or self._bug is not None
+                if is_needed or self._subscription.unresolved(now):
                     return None
                 looks_at = min(self._subscription.wake_at(now), self.attention_at, now + _LONGEST_WAIT_S)
                 wake_at = min(deadline_at, overdue_at, looks_at)

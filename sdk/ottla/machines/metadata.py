@@ -118,6 +118,12 @@ class ClusterView:
         name = self.names.get(partition_id.topic_id)
         return None if name is None else TopicPartition(name, partition_id.partition)
 
+    def is_offline(self, partition: TopicPartition) -> bool:
+        """Return whether a partition that exists has no known leader."""
+        topic = self.topics.get(partition.topic)
+        exists = topic is not None and not topic.error and 0 <= partition.partition < len(topic.partitions)
+        return exists and partition not in self.routes
+
     def without_leader(self, topics: Iterable[str]) -> bool:
         """Return whether one of `topics` is missing or has a partition without a known leader."""
         return any(

@@ -33,6 +33,7 @@ class Position:
         "high_watermark",
         "in_flight",
         "leader_epoch",
+        "locate_at",
         "offset",
         "offset_epoch",
         "partition",
@@ -55,6 +56,7 @@ class Position:
         self.offset: int | None = None
         self.offset_epoch = NO_EPOCH
         self.start = start
+        self.locate_at = 0.0  # when `start` is to be looked up again
         self.stop: int | None = None
         self.stop_topic_id: TopicId | None = None
         self.fetch_offset = 0
@@ -154,6 +156,7 @@ class Position:
         self.version += 1
         self.offset = offset
         self.start = start
+        self.locate_at = 0.0
         self.offset_epoch = epoch
         self.fetch_offset = offset or 0
         self.epoch = epoch

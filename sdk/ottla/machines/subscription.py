@@ -158,9 +158,9 @@ class SubscriptionState:
             del self._unfinished[position]
         return bool(self.positions)
 
-    def unresolved(self) -> list[Position]:
-        """Return the positions whose offset has to be looked up by their `start`."""
-        return [p for p in self.unlocated if p.start is not None]
+    def unresolved(self, now: float) -> list[Position]:
+        """Return the positions whose offset is to be looked up by their `start`, now or earlier."""
+        return [p for p in self.unlocated if p.start is not None and p.locate_at <= now]
 
     def _on_moved(self, position: Position) -> None:
         self._unfinished[position] = None
@@ -260,8 +260,10 @@ class SubscriptionState:
         return due
 
     def wake_at(self, now: float) -> float:
-        """Return when to call `plan` again if nothing happens before."""
-        return min([self._look_again_at, *(p.retry_at for p in self._turns if p.retry_at > now)])
+        """Return when to call `plan`, or to look up positions, again if nothing happens before."""
+        retried_at = (p.retry_at for p in self._turns if p.retry_at > now)
+        located_at = (p.locate_at for p in self.unlocated if p.start is not None and p.locate_at > now)
+        return min([self._look_again_at, *retried_at, *located_at])
 
     def on_response(
         self, fetch: Fetch, responses: Mapping[PartitionId, PartitionData], now: float, *, in_session: bool = False

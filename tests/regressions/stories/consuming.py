@@ -165,6 +165,11 @@ def _all_that_there_are(original, self, topics):
 
 STORIES = (
     Story(
+        "partition-without-a-leader-ends-reading",
+        "A consumer without a group read nothing, and then raised, while a partition without a position had no leader",
+        instead_of("ottla.machines.metadata:ClusterView.is_offline", lambda original, self, partition: False),
+    ),
+    Story(
         "lag-behind-the-end-of-a-transaction",
         "A group that committed `batch.offsets` at the end of a transactional topic had a lag of one for good",
         skipped(f"{_CONSUMER}.reader:RecordReader._positions_of", {}),

@@ -116,7 +116,7 @@ class GroupAssignment:
     def locate(self) -> None:
         """Like `resolve`, but first wait until the committed offsets are known."""
         self._initializer.wait()
-        self.resolve()
+        resolve(self._context, wait=True)
 
     def wake(self) -> None:
         """Wake threads that wait in this object, so that they check whether to go on."""

@@ -17,7 +17,7 @@ own, and `PositionInitializer` sets the positions when they are known. Meanwhile
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +32,6 @@ from ottla.consumer.group.options import GroupOptions
 from ottla.consumer.start_offsets import stop_offsets
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.membership import NEVER
-from ottla.machines.metadata import TopicView
 from ottla.machines.position import NO_EPOCH, Position
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.plural import counted
@@ -86,15 +85,14 @@ class StartPositionFinder:
         stop_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
         uncommitted = [partition for partition in partitions if partition not in committed]
-        if uncommitted and self._options.reset != "none":
-            topics = self._cluster.fetch_metadata(sorted({p.topic for p in uncommitted}), timeout=self._timeout).topics
-            offline = self._note_offline(uncommitted, topics)
-            if self._options.reset == "latest":
-                committed |= self._begin(uncommitted, topics, topic_ids)
+        offline: set[TopicPartition] = set()
+        if uncommitted and self._options.reset == "latest":
+            committed |= self._begin(uncommitted, topic_ids, offline)
             uncommitted = [p for p in uncommitted if p not in committed and p not in offline]
-            partitions = [p for p in partitions if p not in offline or p in committed]
         # With "latest", what is still uncommitted now was added after the group began.
-        reset = self._reset_offsets(uncommitted, topic_ids)
+        reset = self._reset_offsets(uncommitted, topic_ids, offline)
+        self._note(offline)
+        partitions = [p for p in partitions if p not in offline or p in committed]
         stops = stop_offsets(
             self._options.stop,
             partitions,
@@ -115,11 +113,8 @@ class StartPositionFinder:
                 found[partition] = StartPosition(error=self._no_offset(partition))
         return found
 
-    def _note_offline(
-        self, uncommitted: Sequence[TopicPartition], topics: Mapping[str, TopicView]
-    ) -> Set[TopicPartition]:
-        """Return the partitions without a leader."""
-        offline = {partition for partition in uncommitted if _is_offline(partition, topics)}
+    def _note(self, offline: Set[TopicPartition]) -> None:
+        """Remember partitions without a leader."""
         if unknown := offline - self._offline:
             logger.warning(
                 "group %s has no committed offsets for %s without a leader, such as %s: reading begins there once they "
@@ -129,21 +124,25 @@ class StartPositionFinder:
                 min(unknown),
             )
         self._offline.update(offline)
-        return offline
 
     def _begin(
         self,
         uncommitted: Sequence[TopicPartition],
-        views: Mapping[str, TopicView],
         topic_ids: dict[TopicPartition, TopicId],
+        offline: set[TopicPartition],
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Begin in the topics of these partitions, unless the group has done so. Return what is committed for them now.
 
-        If another member has just begun, its commits may be under way; it waits a moment for them.
+        Partitions without a leader are added to `offline`. If another member has just begun, its commits may be under
+        way; it waits a moment for them.
         """
         names = {partition.topic for partition in uncommitted}
+        view = self._cluster.fetch_metadata(sorted(names), timeout=self._timeout)
+        views = view.topics
         ids = {name: views[name].id for name in names if name in views and not views[name].error}
-        led = [TopicPartition(t, n) for t in ids for n, each in enumerate(views[t].partitions) if each.leader >= 0]
+        existing = [TopicPartition(topic, number) for topic in ids for number in range(len(views[topic].partitions))]
+        offline.update(partition for partition in uncommitted if view.is_offline(partition))
+        led = [partition for partition in existing if not view.is_offline(partition)]
         committed_in: dict[TopicPartition, TopicId] = {}
         # All partitions of the topic count, not only this member's: one commit shows that the group has begun in the
         # topic.
@@ -164,14 +163,17 @@ class StartPositionFinder:
             self._commits.commit_first(first)
         # Not before the ends are committed: if that fails, these partitions still have to begin at their ends.
         self._offline.difference_update(first, committed)
-        if any(partition.topic in begun and partition not in self._offline for partition in uncommitted):
+        if any(partition.topic in begun and partition not in offline for partition in uncommitted):
             self._cluster.wait(_RETRY_S)
         own = {partition: first[partition] for partition in uncommitted if partition in first}
         # What is committed now wins over the ends that this member found, whichever member committed it.
         return own | self._commits.fetch(uncommitted, self._timeout, topic_ids)
 
     def _reset_offsets(
-        self, uncommitted: Sequence[TopicPartition], topic_ids: dict[TopicPartition, TopicId]
+        self,
+        uncommitted: Sequence[TopicPartition],
+        topic_ids: dict[TopicPartition, TopicId],
+        offline: set[TopicPartition],
     ) -> dict[TopicPartition, int]:
         reset = self._options.reset
         if not uncommitted or reset == "none":
@@ -186,7 +188,12 @@ class StartPositionFinder:
         )
         timestamps = dict.fromkeys(uncommitted, EARLIEST_TIMESTAMP)
         return list_offsets_or_end(
-            self._cluster, timestamps, timeout=self._timeout, read_committed=self._read_committed, topic_ids=topic_ids
+            self._cluster,
+            timestamps,
+            timeout=self._timeout,
+            read_committed=self._read_committed,
+            topic_ids=topic_ids,
+            offline=offline,
         )
 
     def _no_offset(self, partition: TopicPartition) -> OttlaError:
@@ -195,14 +202,6 @@ class StartPositionFinder:
             f"group {self._options.group!r} has no committed offset for {partition}, and auto_offset_reset is 'none'",
             hint="seek, or set auto_offset_reset='earliest' or 'latest'",
         )
-
-
-def _is_offline(partition: TopicPartition, topics: Mapping[str, TopicView]) -> bool:
-    """Return whether the partition exists and has no leader."""
-    view = topics.get(partition.topic)
-    if view is None or view.error or partition.partition >= len(view.partitions):
-        return False
-    return view.partitions[partition.partition].leader < 0
 
 
 class PositionInitializer:

@@ -229,6 +229,24 @@ def test_seeking_in_the_middle_of_reading() -> None:
             consumer.seek(T0, -1)
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.story("partition-without-a-leader-ends-reading")
+def test_a_partition_without_a_leader_is_read_when_it_has_one_and_stops_no_other() -> None:
+    cluster = filled({0: 3, 1: 2})
+    cluster.move_leader("t", 1, broker=-1, epoch=0)
+    with consumer_of(cluster) as consumer:
+        assert len(consumer.poll(5)) == 3
+        asked = len(cluster.requests(pb.ListOffsetsRequest))
+        assert not consumer.poll(0.2)
+        assert len(cluster.requests(pb.ListOffsetsRequest)) == asked, "nobody can be asked"
+        assert len(cluster.requests(pb.MetadataRequest)) < 20, "it is not looked up without a pause"
+        cluster.move_leader("t", 1, broker=0, epoch=1)
+        got = [record.value for record in consumer.poll(5)]
+        while len(got) < 2:
+            got += [record.value for record in consumer.poll(5)]
+        assert consumer.position(T1) == 2
+
+
 def test_a_paused_partition_waits_and_loses_nothing() -> None:
     cluster = filled({0: 20, 1: 20})
     with consumer_of(cluster) as consumer:

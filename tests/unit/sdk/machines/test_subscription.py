@@ -142,7 +142,7 @@ def test_an_offset_out_of_range_resets_with_a_word(reset: Reset, start: int) -> 
     news = sub.on_failed(fetch, ErrorCode.OFFSET_OUT_OF_RANGE, "10 to 20 are there", 0.0)
     assert (position.offset, position.start) == (None, start)
     assert f"the {reset} offset" in news.reset[0]
-    assert sub.unresolved() == [position]
+    assert sub.unresolved(0) == [position]
     assert sub.plan(0.0, ROUTES) == ([], False)
 
 
@@ -263,7 +263,7 @@ def test_what_is_fetched_on_is_looked_at_and_nothing_else() -> None:
     sub.plan(0.0, Routes(ONE_BROKER))
     sub.checks(0.0, Routes(ONE_BROKER))
     assert looked == [2]
-    assert sub.unresolved() == []
+    assert sub.unresolved(0) == []
 
 
 @pytest.mark.feature(54)
