@@ -17,20 +17,32 @@ from threading import RLock, Thread, current_thread
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from ottla.client.guard import Guard, whether_owned
-from ottla.errors import ConcurrentUseError, ErrorCode
+from ottla.errors import ConcurrentUseError, ErrorCode, OttlaError
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Interruptible(Protocol):
+    """State that an interrupted call may leave half changed."""
+
+    is_cut_off: bool
+    """Whether a call was interrupted since the last `take_back`. Nothing says at which line."""
+
+    def take_back(self) -> None:
+        """Make the state whole again."""
+        ...
+
+
 class ConcurrentUseGuard:
     """Runs calls that only one thread may make at a time. The same thread may enter again.
 
-    Before the next call, `settle` cleans up what an interrupted one may have left behind.
+    A signal handler may raise anywhere in a call. The next call first makes the state whole again.
     """
 
-    def __init__(self, settle: Callable[[], None]) -> None:
-        self.settle: Final = settle
+    def __init__(self, state: Interruptible) -> None:
+        self.settle: Final = state.take_back
+        self._state: Final = state
         self._inside: Final = RLock()
         self._owned: Final = whether_owned(self._inside)
         self._user: Thread | None = None  # the thread inside
@@ -84,6 +96,12 @@ class ConcurrentUseGuard:
                 outer, self._user = self._user, me
                 try:
                     return call(*args, **kwargs)
+                except OttlaError:
+                    raise
+                except BaseException:
+                    # An assignment, and no call, because a second signal could come before a call.
+                    self._state.is_cut_off = True
+                    raise
                 finally:
                     self._user = outer
         finally:

@@ -217,7 +217,7 @@ class Consumer(Generic[K, V]):
         self._lock = self._fetcher.lock
         self._assignment, self.reader = self._open(options)
         self._group = self._assignment if isinstance(self._assignment, GroupAssignment) else None
-        self.use_guard = ConcurrentUseGuard(self.reader.take_back)
+        self.use_guard = ConcurrentUseGuard(self.reader)
         of_group = [] if self._group is None else [self._group.lock]
         self.use_guard.guard.watch(*self._fetcher.locks, *self._cluster.locks, *of_group)
         # A garbage-collected consumer closes itself: `for record in Consumer(…, stop="end")` leaves nothing behind.

@@ -67,6 +67,7 @@ class RecordReader(Generic[K, V]):
         self._run: CompletedFetch | None = None
         self._handing: Handing | None = None
         self._in_hand = False
+        self.is_cut_off = False
         # Offset, epoch and topic of what was returned before the last gathering.
         self._before: dict[Position, tuple[int, int, TopicId | None]] = {}
         self._gathered = 0  # records that are in hand
@@ -153,7 +154,14 @@ class RecordReader(Generic[K, V]):
             self._handing = None
 
     def take_back(self) -> None:
-        """Read again what was gathered and never reached the caller."""
+        """Read again what was gathered and never reached the caller.
+
+        After an interrupt, fetch everything again: a partition may be halfway between two positions.
+        """
+        if self.is_cut_off:
+            with self._fetcher.lock:
+                self._subscription.start_over()
+            self._run, self.is_cut_off = None, False
         if not self._in_hand:
             return
         with self._fetcher.lock:

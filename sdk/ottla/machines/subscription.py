@@ -96,8 +96,10 @@ class SubscriptionState:
 
     def assign(self, partition: TopicPartition, start: int | None = LATEST_TIMESTAMP) -> Position:
         """Add a partition, which begins at `start` unless `seek` or `seek_to_time` changes that."""
-        position = self.positions.setdefault(partition, Position(partition, start))
-        self._on_moved(position)  # also where it was assigned: an interrupt in here may have left that out
+        position = self.positions.get(partition)
+        if position is None:
+            position = self.positions[partition] = Position(partition, start)
+            self._on_moved(position)
         return position
 
     def unassign(self, partition: TopicPartition) -> None:
@@ -137,6 +139,7 @@ class SubscriptionState:
         self._fetched.clear()
         self.waiting_bytes = 0
         self._turns, self._unfinished = dict.fromkeys(self.positions.values()), dict.fromkeys(self.positions.values())
+        self.unlocated = {p: None for p in self.positions.values() if p.offset is None}
         self._sessions.clear()
 
     def pause(self, position: Position) -> None:
@@ -163,12 +166,12 @@ class SubscriptionState:
         return [p for p in self.unlocated if p.start is not None and p.locate_at <= now]
 
     def _on_moved(self, position: Position) -> None:
-        self._unfinished[position] = None
-        self._look_at(position)
         if position.offset is None:
             self.unlocated[position] = None
         else:
-            self.unlocated.pop(position, None)  # last: who is interrupted before locates it once more
+            self.unlocated.pop(position, None)
+        self._unfinished[position] = None
+        self._look_at(position)
 
     def _look_at(self, position: Position) -> None:
         if self.positions.get(position.partition) is position:

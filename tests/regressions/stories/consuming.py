@@ -163,7 +163,17 @@ def _all_that_there_are(original, self, topics):
     return dict.fromkeys(topics, 0) | self._partitions_of(topics)
 
 
+def _as_if_nothing_was_cut_off(original, self):
+    self.is_cut_off = False
+    original(self)
+
+
 STORIES = (
+    Story(
+        "interrupted-seek-ends-reading",
+        "Ctrl-C in the midst of seek() or pause(), caught by the program, left a partition that was not read any more",
+        instead_of(f"{_CONSUMER}.reader:RecordReader.take_back", _as_if_nothing_was_cut_off),
+    ),
     Story(
         "partition-without-a-leader-ends-reading",
         "A consumer without a group read nothing, and then raised, while a partition without a position had no leader",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from interruptions import Interrupting, Interruption
-from scripted_groups import T, committed, consumer_of, filled
+from scripted_groups import T, committed, consumer_of, fill, filled
 
 from ottla.consumer.batch import Batch
 from ottla.consumer.consumer import Consumer
@@ -185,3 +185,30 @@ def test_who_is_interrupted_while_it_joins_joins_all_the_same() -> None:
         if not hit:
             break
     assert at > 300
+
+
+@pytest.mark.story("interrupted-seek-ends-reading")
+@pytest.mark.parametrize("name", ["seek", "seek_to_beginning", "pause", "resume"])
+@pytest.mark.parametrize("parked", [True, False], ids=["a fetch waits at the broker", "data waits to be read"])
+def test_an_interrupt_while_positions_are_set_leaves_no_partition_unread(name: str, parked: bool) -> None:
+    """The call is interrupted at each of its places in turn."""
+    settings: dict[str, Any] = {"start": "earliest", "fetch_max_wait": 0.3, "max_poll_records": 40}
+    for at in itertools.count(1):
+        cluster = filled({0: 40})
+        with consumer_of(cluster, group=None, **settings) as consumer:
+            consumer.poll(5.0, max_records=40 if parked else 10)
+            if parked:
+                consumer.poll(0.02)
+            calls: dict[str, Callable[[], object]] = {"seek": lambda consumer=consumer: consumer.seek(T[0], 5)}
+            with suppress(Interruption), Interrupting(at) as interrupting:
+                calls.get(name, getattr(consumer, name))()
+            consumer.resume()
+            expected = consumer.position(T[0])
+            if parked:
+                fill(cluster, {0: 1})
+            got = consumer.poll(5.0)
+            assert got, interrupting.hit
+            assert got[0].offset == expected, interrupting.hit
+        if not interrupting.hit:
+            break
+    assert at > 20
