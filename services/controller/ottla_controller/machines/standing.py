@@ -32,7 +32,7 @@ class Pool(Enum):
     IN_SYNC = "a member of the ISR is live"
     AWAY = "members of the ISR are within grace"
     LEAVING = "the live members of the ISR are shutting down"
-    ELIGIBLE = "a member of the ELR, or one that has left the ISR just now, is live"
+    ELIGIBLE = "a member of the ELR is live"
     UNCLEAN = "another replica is live, and the topic allows unclean elections"
     NOBODY = "no replica may lead"
 
@@ -176,8 +176,8 @@ class Standing:
             return Pool.AWAY, NO_LEADER
         if self._leaving:
             return Pool.LEAVING, next(b for b in self.partition.replicas if b in self._leaving)
-        eligible = (b for b in (*self._trusted, *self.partition.elr) if b not in self.lost)
-        if (first := self._first(tuple(eligible))) is not None:
+        # No member of the ISR that can't have lost records is live here, or it would be present or leaving.
+        if (first := self._first(tuple(b for b in self.partition.elr if b not in self.lost))) is not None:
             return Pool.ELIGIBLE, first
         if self.unclean and (first := self._outsider()) is not None:
             return Pool.UNCLEAN, first
