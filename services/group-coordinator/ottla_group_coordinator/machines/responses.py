@@ -53,7 +53,7 @@ def unknown_member(group: str, member_id: str) -> OttlaError:
 def fenced_instance(instance_id: str, member_id: str) -> OttlaError:
     return OttlaError(
         ErrorCode.FENCED_INSTANCE_ID,
-        f"another process joined with group.instance.id {instance_id!r} and replaced member {member_id!r}",
+        f"member {member_id!r} does not have group.instance.id {instance_id!r}: another process joined with it",
         hint="give every process its own group.instance.id",
     )
 

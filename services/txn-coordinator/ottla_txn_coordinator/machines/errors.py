@@ -11,6 +11,12 @@ from ottla_txn_coordinator.machines.states import TransactionState
 _SHOWN: Final = 100
 """Characters of an id in a message."""
 
+_WAYS_OUT: Final = {
+    TransactionState.EMPTY: "begin a transaction, and add partitions or offsets to it",
+    TransactionState.ONGOING: "commit or abort it first",
+}
+"""What to do about a transaction that is in the wrong state for a request."""
+
 
 def shown(transactional_id: str) -> str:
     return repr(transactional_id) if len(transactional_id) <= _SHOWN else repr(transactional_id[:_SHOWN]) + "…"
@@ -43,8 +49,7 @@ def wrong_state(transactional_id: str, state: TransactionState, action: str, cau
     return OttlaError(
         ErrorCode.INVALID_TXN_STATE,
         f"the transaction of {shown(transactional_id)} is {state.value}{reason} and can't be {action}",
-        hint="if no transaction is open, begin one and add partitions or offsets; if it has already ended, its outcome "
-        "can't be changed",
+        hint=_WAYS_OUT.get(state, "its outcome can't be changed; begin another transaction"),
     )
 
 
