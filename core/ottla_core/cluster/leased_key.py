@@ -20,12 +20,12 @@ async def put_anew(
     seen: Sequence[Compare] = (),
     also: Sequence[Put] = (),
 ) -> KeyValue:
-    """The key with `value` under `lease`. A former process's is removed first: a deletion and a creation, with a larger
-    epoch.
+    """Put the key with `value` under `lease`. A former process's is removed first: a deletion and a creation, with a
+    larger epoch.
 
-    `also` is put in the same transaction, where `seen` holds. Looks before every step, for a lost answer (rule C4).
-    Raises what `check_replaceable(entry)` raises for a key that another process has put, and StoreUnavailableError
-    where `seen` does not hold.
+    `also` is put in the same transaction, where `seen` holds. The key is read before every step, because the result of
+    the last one may be unknown (rule C4). Raises what `check_replaceable(entry)` raises for a key that another process
+    has put, and StoreUnavailableError where `seen` does not hold.
     """
     while True:
         entry = await read_key(store, key)

@@ -145,7 +145,7 @@ class MemoryStore:
         self._connected = True
 
     def lose_next_response(self) -> None:
-        """The next transaction is performed, and its caller does not learn of it (rule C4)."""
+        """Carry out the next transaction, and leave its caller without a result (rule C4)."""
         self._lose_next_response = True
 
     # ---- revisions -------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 The keep-alive runs in the loop that serves the log (rule C7): a session that outlives a hung loop would be worse than
 none. A starved loop takes many turns to send a renewal and to hear of it, so each is sent when its time has come, and
-answered when it may be: what counts is when etcd gets it (docs/adr/0012). Only etcd says that a lease is lost (rules C6
-and C12): while the store does not answer, the session asks on for the lease it has, and no service fences itself. A
-lost lease is replaced, and the owner registers again under the new one.
+answered when it may be: what counts is when etcd gets it (docs/adr/0012). Only etcd says that a lease is lost: while
+the store does not answer, the session asks on for the lease it has, and no service fences itself (rule C12). A lost
+lease is replaced, and the owner registers again under the new one (rule C6).
 """
 
 from __future__ import annotations

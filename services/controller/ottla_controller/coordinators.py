@@ -1,7 +1,7 @@
-"""What the active controller does for coordinators: the topics of their state, and an owner for every shard.
+"""The active controller makes the topics of the coordinators' state, and gives every shard an owner.
 
-A look at every image that changed what these depend on. Each step is one transaction, and the next look finds what is
-left; whatever fails is tried again, for the level is still there (rule C3).
+It looks at each image in which something has changed that these depend on. Each step is one transaction. The next look
+finds what is left or has failed, because it compares how things are with how they should be (level-triggered, rule C3).
 """
 
 from __future__ import annotations

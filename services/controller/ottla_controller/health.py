@@ -1,4 +1,4 @@
-"""Whether another process is alive, seen from here (rule C7).
+"""A process that dies is noticed at once, and not only when its lease ends (rule C7).
 
 A process that dies takes its connections along at once: the health stream that is held to it breaks, and its port
 refuses. That is proof. A stopped process or a cut cable shows nothing here, and its lease shows it. gRPC's health

@@ -1,8 +1,8 @@
-"""Which controller is the active one: an election under a lease (feature 116).
+"""An election under a lease decides which controller is the active one (feature 116).
 
-The elected one has put the `controller` key under its lease; the revision at which the key was created is its epoch,
-and the fence that every write compares (rule C1, feature 121). So two that think they are elected do no harm: only one
-of them can write. A standby waits for the key to go. A term ends with the lease, with a write whose result can't be
+The elected one has put the `controller` key under its lease. The revision at which the key was created is its epoch,
+and every write compares it. So two that think they are elected do no harm, because a deposed one can't write (rule C1,
+feature 121). A standby waits for the key to go. A term ends with the lease, with a write whose result can't be
 settled, or at the stop, which gives the key back at once; then this process stands again.
 """
 
@@ -117,7 +117,7 @@ class Leadership:
     async def _stand(self) -> None:
         """One candidacy: wait until none is elected, get a lease, put the key under it, serve until the term is over.
 
-        An election whose result stays unknown raises: the lease is revoked then, and a late key with it (rule C4).
+        Raises if the result of the election stays unknown: revoking the lease then removes a late key, too (rule C4).
         """
         await self._until_vacant()
         over = asyncio.Event()

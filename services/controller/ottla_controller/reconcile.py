@@ -1,9 +1,9 @@
-"""What the active controller does by itself: leaders for partitions whose brokers are gone, and back again.
+"""The active controller elects leaders for partitions whose brokers are gone, and moves leaders back again.
 
-A look at the partitions that an image may have changed something for, and nothing at all on an idle cluster. Each
-decision is one transaction of at most a hundred partitions, so that the requests of clients come between, and the next
-look finds what is left: leaders first, then the ISRs. A partition is due until a look has found it as it should be, and
-a term begins with all of them: so whatever fails is tried again, for the level is still there (rule C3).
+The reconciler looks at the partitions that an image may have changed something for, and at none on an idle cluster.
+Each decision is one transaction of at most a hundred partitions, so that the requests of clients come between, and the
+next look finds what is left: leaders first, then the ISRs. A partition is due until a look has found it as it should
+be, and a term begins with all of them. So the next look finds whatever has failed (level-triggered, rule C3).
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ GRACE_LOOK_S: Final = 0.1
 
 
 class Reconciler:
-    """A duty of the active controller. `within_grace`: brokers that count as live for the moment (rule C6)."""
+    """A duty of the active controller makes partitions what they should be, given who is available.
+
+    `within_grace` returns the brokers that may only have lost their leases, and count as live for the moment (rule C6).
+    """
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""Collects how far logs go where the metadata can't show who should lead, and elects by it (KIP-966, C18).
+"""The recoverer asks how far logs go if the metadata can't show who should lead, and elects by the answers (KIP-966).
 
-A duty of the active controller beside the reconcile, for a broker that does not answer must hold up no election. The
-same level-triggered way: whatever fails is found again by the next look.
+That is needed if ISR and ELR are empty (rule C16), or if the metadata was restored from a backup (rule C18). It is a
+duty of the active controller beside the reconcile, for a broker that does not answer must hold up no election. It is
+level-triggered, too: the next look finds whatever has failed.
 """
 
 from __future__ import annotations

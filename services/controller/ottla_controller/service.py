@@ -171,7 +171,10 @@ class ControllerService:
     async def alter_partition(
         self, request: pb.AlterPartitionRequest, context: RequestContext
     ) -> pb.AlterPartitionResponse:
-        """Up to a hundred partitions a transaction, so that others come between (rule C13)."""
+        """Write up to a hundred proposals in one transaction, because each of them costs a write in etcd (rule C13).
+
+        Between two such transactions others have their turn.
+        """
         self._leadership.journal()
         await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
         verdicts: list[Verdict] = []

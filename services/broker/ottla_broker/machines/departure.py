@@ -9,7 +9,7 @@ from ottla_core.model import PartitionId
 
 
 def leads_transferable(image: ClusterImage, broker_id: int) -> bool:
-    """Whether a partition that this broker leads has another live in-sync replica (rule C8)."""
+    """Return whether the broker leads a partition that another replica in sync could lead instead (rule C8)."""
     return any(p.leader == broker_id and _has_other_leaders(image, p, broker_id) for p in image.partitions.values())
 
 
@@ -19,10 +19,11 @@ def is_relied_upon(image: ClusterImage, broker_id: int) -> bool:
 
 
 def relied_upon(image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
-    """The partitions that count on all that this broker had: it leads them, or may be elected as it is (rule C15).
+    """Yield the partitions that count on all that this broker had: it leads them, or may be elected as it is.
 
-    A leader would go on in its epoch, and write other records at offsets that followers may have. What is in doubt
-    counts on no broker (rule C18).
+    A broker that may have lost records is unfenced once there are none of these (rule C15). If it still led, it would
+    go on in its epoch, and write other records at offsets that followers may have. A partition that is in doubt since
+    the metadata was restored counts on no broker (rule C18).
     """
     for id_, partition in image.partitions.items():
         if broker_id in (partition.leader, *partition.isr, *partition.elr) and not image.is_in_doubt(partition):

@@ -149,8 +149,8 @@ class Leader:
         follower.seen_confirmation = max(follower.seen_confirmation, number)
 
     def on_partition(self, partition: Partition, now: float) -> bool:
-        """Apply the controller's newest state in this leader epoch. An older partition epoch is stale, and changes
-        nothing."""
+        """Apply the controller's newest state in this leader epoch. An older partition epoch is stale
+        (rule C10), and changes nothing."""
         if partition.partition_epoch <= self.partition_epoch:
             return False
         self.isr, self.elr, self.replicas = partition.isr, partition.elr, partition.replicas

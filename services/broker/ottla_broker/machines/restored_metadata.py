@@ -1,4 +1,4 @@
-"""Whether metadata is older than the data: the store was restored from a backup (rule C18)."""
+"""A log may show that the metadata is older than the data, because the store was restored (rule C18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going without a gap: leaders are moved away before the broker stops to serve (rule C8).
+"""A broker that shuts down has its leaders moved away before it stops serving (rule C8).
 
 The controller is called until nothing is left to move, and the broker continues serving meanwhile; then it waits until
 its own replicas know. Where the controller can't be reached in time the broker goes all the same, as if it had died.

@@ -3,7 +3,7 @@
 A key of the same data directory is this broker's former incarnation: it is removed and put anew, which is a death and a
 birth with a larger epoch. A key of another directory means that the id is taken, and the broker does not start. It
 registers fenced, and is unfenced once it has applied metadata up to its own registration (rules C8 and 22). One whose
-logs may lack the end of what they had acknowledged says so, and is in no ISR beside others before that (rule C15).
+logs may lack acknowledged records says so, and is unfenced only after it has left every ISR and ELR (rule C15).
 
 Later on a key that is gone is put again, and a registration that another process has is left to it: this one ends.
 """
@@ -31,8 +31,8 @@ _START_S: Final = 10.0
 
 class Registration:
     """A component. `describe(newest)` gives this broker as it is to be registered, at the moment of each registration;
-    `newest` is its newest incarnation that the store knows (rule C17). `applied(revision, epoch)` returns once that
-    revision of the metadata is applied here.
+    `newest` is its newest incarnation, which the store keeps after the registration is gone (rule C17).
+    `applied(revision, epoch)` returns once that revision of the metadata is applied here.
 
     `on_replaced(error)` is called, after the start, where another process has its registration, or its id.
     """
@@ -117,7 +117,7 @@ class Registration:
     async def _put_fenced(
         self, broker: Broker, incarnation_key: keys.Key, newest: KeyValue | None, lease: int
     ) -> KeyValue:
-        """The registration, fenced; and in the same transaction, that it is the newest incarnation (rule C17)."""
+        """Put the registration, fenced, and in the same transaction the broker's newest incarnation (rule C17)."""
         key = keys.broker(broker.id)
         text, incarnation_text = (keys.key_text(self._cluster_id, k) for k in (key, incarnation_key))
         incarnation = encode(incarnation_key, LastIncarnation(broker.incarnation, broker.directory_id))

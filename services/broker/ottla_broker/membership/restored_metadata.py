@@ -1,9 +1,9 @@
-"""Metadata that is older than the data here: the store was restored from a backup, and the cluster has to hear of it.
+"""A broker reports that the metadata is older than its data, because the store was restored from a backup.
 
 The directory knows a later incarnation of this broker than the store, or that it has followed the metadata further; or
 a log knows a later leader epoch: all that was in the store before. What a start finds is in the registration from the
 beginning, for a moment later the broker might lead by the backup's ISR; what is found later is reported. The controller
-counts a restoration (rule C18).
+then counts a restoration, and the logs decide who leads (rule C18).
 """
 
 from __future__ import annotations

@@ -24,11 +24,13 @@ class StartupReadiness:
         self._incarnation = incarnation
 
     async def until(self, revision: int, epoch: int) -> None:
-        """Return once the metadata of `revision`, that of its registration, is applied (rule C8) and known to be
-        restored where it is (rule C18); where its logs may be short, once no partition relies on what they had (rule
-        C15). Raises REQUEST_TIMED_OUT.
+        """Return once this broker may be given leaders. Raises REQUEST_TIMED_OUT.
 
-        From then on the directory is that incarnation's: what it has is all that counts (rule C17).
+        It has then applied the metadata of `revision`, which is that of its registration (rule C8). If that metadata
+        was restored from a backup, the controller has counted the restoration (rule C18). If the logs here may lack
+        acknowledged records, no partition relies on those any more (rule C15).
+
+        From then on the directory names this incarnation as the one whose records it has (rule C17).
         """
         await self._replicas.until(lambda image: image.revision >= revision and not image.is_behind, timeout=_LIMIT_S)
         log_dir, incarnation = self._log_dir(), Incarnation(self._incarnation, epoch)

@@ -1,4 +1,4 @@
-"""What leaders propose to the controller, sent in batches: an ISR change costs a write in etcd (rule C13).
+"""Leaders' proposals go to the controller in batches, because an ISR change costs a write in etcd (rule C13).
 
 One proposal a partition is on its way at a time (rule 12). A proposal whose answer is lost may have been carried out,
 so it is sent again and the leader continues to count the maximal ISR; only what is rejected for good is taken back

@@ -176,8 +176,8 @@ class Replica:
         return partition.leader == self._context.broker_id and newer and partition.leader_epoch >= self.leader_epoch
 
     def on_partition(self, partition: Partition) -> None:
-        """Apply a decision of the controller other than a new leadership. A lower leader epoch is stale, and changes
-        nothing."""
+        """Apply a decision of the controller other than a new leadership. A lower leader epoch is stale (rule C10),
+        and changes nothing."""
         if partition.leader_epoch < self.leader_epoch:
             return
         newer = partition.leader_epoch > self.leader_epoch

@@ -211,10 +211,10 @@ class LogDir:
             _logger.warning("%s", self.disk.error(f"recording that {self.disk.path} is complete", error))
 
     def compare(self, newest: Incarnation | None) -> bool:
-        """Hold the directory against the newest incarnation of this broker that the cluster has seen.
+        """Compare the directory with the newest incarnation of this broker that the cluster has seen.
 
-        Another one than the directory's own: it is an old copy, or the cluster's memory is (rules C17 and C18). Whether
-        the latter, that is whether the directory knows of a later incarnation.
+        If they differ, the directory is an old copy (rule C17), or the store was restored from a backup (rule C18).
+        Return whether the store was restored: then the directory knows the later incarnation.
         """
         if self.incarnation is None or self.incarnation == newest:
             return False

@@ -1,4 +1,6 @@
-"""Whether a data directory still has all that this broker has acknowledged (rules C15 and C17, KIP-966).
+"""A start finds out whether the data directory still has all that this broker has acknowledged (KIP-966).
+
+A broker that can't prove it leaves every ISR and ELR first (rule C15). An old copy of a volume is no proof (rule C17).
 
 A killed process loses nothing: what it wrote lies in the kernel's page cache. A machine that goes down takes that with
 it, and what the logs hold then passes every check and is short all the same. So the directory keeps the id of the boot

@@ -1,4 +1,4 @@
-"""The mass-expiry brake (rule C6): brokers that lost their sessions, but may be alive, have a grace period.
+"""The mass-expiry brake gives brokers that lost their leases, but may be alive, a grace period (rule C6).
 
 etcd may end every lease at once when its disk or CPU stalls (etcd issue 15247). So a registration that goes without a
 reason that is known (a proven death, a controlled shutdown) is held for WINDOW_S. Were it few, they count as dead after

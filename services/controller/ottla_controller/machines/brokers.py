@@ -31,14 +31,14 @@ def check_registered(image: ClusterImage, broker_id: int, epoch: int) -> Broker:
 
 
 def registration_seen(broker: Broker) -> ReliedOn:
-    """The condition that this incarnation is still registered (rule C2)."""
+    """Return the condition that this incarnation is still registered when the decision is written (rule C2)."""
     return ReliedOn(keys.broker(broker.id), create_revision=broker.epoch)
 
 
 def decide_controlled_shutdown(image: ClusterImage, broker_id: int, epoch: int) -> Decision[None]:
-    """Mark the broker as going; reconcile then moves away what it leads (rule C8). Repeated, it writes nothing.
+    """Mark the broker as shutting down; reconcile then moves its leaders away before it stops (rule C8).
 
-    Raises as `check_registered` does.
+    A repeated request writes nothing. Raises as `check_registered` does.
     """
     broker = check_registered(image, broker_id, epoch)
     if broker.shutting_down:
@@ -49,7 +49,10 @@ def decide_controlled_shutdown(image: ClusterImage, broker_id: int, epoch: int) 
 
 
 def decide_remove_dead(image: ClusterImage, broker_id: int, epoch: int) -> Decision[bool]:
-    """Remove the registration of a process that is proven dead, before its lease does (rule C7). Was it there?"""
+    """Remove the registration of a process that is proven dead, before its lease ends (rule C7).
+
+    The response says whether it was there.
+    """
     broker = image.brokers.get(broker_id)
     if broker is None or broker.epoch != epoch:
         return Decision(False)

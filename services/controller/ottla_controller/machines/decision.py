@@ -18,7 +18,7 @@ Response = TypeVar("Response")
 Item = TypeVar("Item")
 
 MAX_WRITES: Final = 100
-"""In one transaction; etcd allows 128 operations, and `seq` is one more (rule C3)."""
+"""One transaction has at most so many: etcd allows 128 operations (rule C3), and the put of `seq` is one more."""
 
 MAX_RELIED_ON: Final = 126
 """In one transaction; the fence is one more compare, and `seq` another."""
@@ -26,9 +26,10 @@ MAX_RELIED_ON: Final = 126
 
 @dataclass(frozen=True, slots=True)
 class ReliedOn:
-    """An object as the decision saw it: written only if it still is so (rules C1 and C2). Revision 0: does not exist.
+    """The transaction compares this object with what the decision saw, and writes nothing if it differs (rule C2).
 
     `mod_revision` compares the object's value; `create_revision` its existence, such as a broker's registration.
+    Revision 0 means that the object does not exist.
     """
 
     key: Key

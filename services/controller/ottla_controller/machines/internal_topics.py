@@ -1,6 +1,6 @@
-"""The topics that coordinators keep their state in: made by the controller, once a coordinator of their kind registers.
+"""The controller makes the topics that coordinators keep their state in, once a coordinator of their kind registers.
 
-As the cluster grows they follow, step by step, each one a look at how things are (rule C3):
+As the cluster grows they follow, step by step. Each step is decided by how things are (level-triggered, rule C3):
 
 1. The topic is made with as many replicas as there are brokers, three at most (offsets.topic.replication.factor), and
    as many partitions as configured: their number never changes, since it decides where each group belongs.

@@ -125,8 +125,8 @@ def _check_eligible(broker: Broker | None, broker_id: int, epoch: int, *, joins:
     """A broker that restarted since it fetched may have lost what it fetched (KIP-903); one that leaves or is fenced
     soon lags.
 
-    Who is in sync already may be of unknown epoch: an incarnation that may have lost something was taken out (rule
-    C15).
+    The epoch of a member of the ISR may be unknown: an incarnation that may have lost records was taken out of the ISR
+    before it was unfenced (rule C15).
     """
     if broker is None:
         reason = "is not registered"

@@ -110,8 +110,10 @@ def directories_of(after: Partition, before: Partition, brokers: Mapping[int, Br
 
 
 def write_of(image: ClusterImage, id_: PartitionId, after: Partition) -> Write:
-    """The change, and what it relied on: the partition as it was, and the incarnations of the in-sync replicas (rule
-    C2)."""
+    """Return the change, and what it relied on: the partition as it was, and the registrations of the new ISR.
+
+    So a broker that has died or restarted since does not become a member of the ISR (rule C2).
+    """
     key, before = keys.partition(id_), image.partitions[id_]
     seen = ReliedOn(key, mod_revision=before.mod_revision)
     members = (image.brokers[b] for b in after.isr if b in image.brokers)

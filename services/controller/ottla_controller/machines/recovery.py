@@ -1,17 +1,17 @@
-"""Which replica leads if none is known to have every committed record: the logs themselves decide (KIP-966, rule C18).
+"""The logs decide which replica leads if none is known to have every committed record (KIP-966).
 
 Two causes, one way out: the replica with the greatest (last epoch, log end) of those that have answered leads.
 
-*Lost tails.* ISR and ELR are empty: all their members stopped uncleanly, or lost their disks. With
+*Lost tails (rule C16).* ISR and ELR are empty: all their members stopped uncleanly, or lost their disks. With
 `unclean.recovery.strategy=balanced`, the default, the election waits for all their last members (`last_known_elr`),
 each with the directory that it had; then no other log can have more. `aggressive` takes the best of the live replicas,
 `none` leaves it to an operator. The election never waits for a log that began again on an empty disk; if one began
 again in its old directory, it waits for all replicas.
 
-*Doubt.* The metadata was restored from a backup. Committed records are on min.insync.replicas of the replicas, so any
-|replicas| − min.insync.replicas + 1 logs hold each of them; only logs count that are whole by their own evidence. Where
-there are not as many, all replicas have to answer. The new leader epoch is above all that the logs have, by a gap: a
-replica that did not answer may have seen later ones.
+*Doubt (rule C18).* The metadata was restored from a backup. Committed records are on min.insync.replicas of the
+replicas, so any |replicas| − min.insync.replicas + 1 logs hold each of them; only logs count that are whole by their
+own evidence. Where there are not as many, all replicas have to answer. The new leader epoch is above all that the logs
+have, by a gap: a replica that did not answer may have seen later ones.
 
 In both cases internal topics are like others, except that `aggressive` does not apply to them.
 """

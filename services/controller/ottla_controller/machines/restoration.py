@@ -1,4 +1,4 @@
-"""The metadata was restored from a backup: nothing that it says is newer than the logs (rule C18).
+"""Metadata that was restored from a backup may be older than the logs, and proves nothing about them (rule C18).
 
 An operator declares it, or a broker registers whose directory knows a later incarnation than the store. One key counts
 the restorations; a partition that was not settled since the last one is in doubt, without a leader, and its logs are
