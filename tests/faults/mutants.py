@@ -94,7 +94,7 @@ def _announced_bytes_charged() -> None:
 
 
 def _marker_without_epoch() -> None:
-    """A directory that was closed in order is whole, whichever life of its broker closed it (rule C17)."""
+    """A clean stop is trusted whichever incarnation it names, even in an old copy of the volume (against rule C17)."""
     put_in_place(ottla_broker.storage.log_dir.LogDir, "compare", lambda *_: False)
 
 

@@ -153,7 +153,7 @@ class Elections:
         self.unfence_one(self.a_broker())
 
     def unfence_one(self, b: int) -> None:
-        """Who may have lost records waits until it has left every ISR and ELR, and leads nothing (rule C15)."""
+        """A broker that may have lost records first leaves every ISR and ELR, and leads nothing (rule C15)."""
         life = self.image.brokers.get(b)
         if life is None or not life.fenced or (b in self.tail_lost and is_relied_upon(self.image, b)):
             return

@@ -1,7 +1,7 @@
 """The controller of a story: the real service and the real decisions, over an image in place of etcd.
 
-A transaction compares what its decision relied on with the image, as etcd would, and is decided anew where that has
-changed (rules C1 and C2). `hold` keeps the next one on its way, so that something can come before it.
+A transaction compares what its decision relied on with the image, as etcd would (rule C2). If that has changed, it is
+decided again (rule C11). `hold` keeps the next one on its way, so that something can come before it.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ async def test_a_follower_misses_nothing_while_etcd_is_killed_and_started_again(
 async def test_a_stopped_etcd_fails_calls_at_their_deadline_and_goes_on_afterwards(
     etcd: EmbeddedEtcd, store: EtcdStore, follower: MetadataFollower
 ) -> None:
-    """SIGSTOP: the connection stands, nothing answers. Reads fail definitely, writes as indefinite (rule C4)."""
+    """A stopped etcd responds to nothing. A read fails definitely; a write may have been carried out (rule C4)."""
     cluster = follower.image.cluster_id
     first = await store.txn([], creation(cluster, 1), timeout=T)
     await follower.wait_for(first.revision, timeout=T)
@@ -151,7 +151,7 @@ async def test_a_watch_on_a_stopped_etcd_ends_by_itself(
 
 @pytest.mark.feature(117)
 async def test_a_session_outlives_an_etcd_that_is_killed(etcd: EmbeddedEtcd, store: EtcdStore) -> None:
-    """The lease lies on etcd's disk and counts anew after the restart (rule C6), so nobody has to register again."""
+    """etcd counts the lease's time from the beginning after its restart (rule C6), so nobody has to register again."""
     registrations: list[int] = []
 
     async def register(lease: int) -> None:

@@ -1,4 +1,4 @@
-"""A metadata store that is older than the logs: leaders are elected by what the logs hold, nothing is lost (C18)."""
+"""If the metadata store is older than the logs, the logs decide who leads, and nothing is lost (rule C18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that goes gives its leaders away first, and leaves the ISRs that others are in (rule C8)."""
+"""A broker that shuts down gives its leaders away first, and leaves the ISRs that others are in (rule C8)."""
 
 from __future__ import annotations
 

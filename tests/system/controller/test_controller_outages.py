@@ -33,7 +33,7 @@ async def test_without_the_store_writes_fail_at_once_and_go_on_by_themselves(
     assert time.monotonic() - began_at < journal_module.STORE_TIMEOUT_S
     assert refused.error.code == ErrorCode.REQUEST_TIMED_OUT
     assert "nothing was changed" in refused.error.message
-    assert node.leadership.active  # nobody fences itself for that (rule C12)
+    assert node.leadership.active  # nobody fences itself while the store is away (rule C12)
     store.reconnect()
     assert await outcome(node) == 0
 

@@ -1,4 +1,4 @@
-"""What proves a process dead, and what does not (rule C7)."""
+"""A broken stream and a port that refuses prove that a process is dead; silence does not (rule C7)."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_epochs_are_those_that_etcd_counts() -> None:
 
 
 def test_equal_values_have_equal_bytes() -> None:
-    """So that a value that was read back can be compared with what was to be written (rule C4)."""
+    """A value has one encoding, whatever the order in which its parts were added."""
     ids = {f"directory {n}": n for n in range(50)}
     one = encode(keys.BROKER_IDS, BrokerIds(50, ids))
     other = encode(keys.BROKER_IDS, BrokerIds(50, dict(reversed(ids.items()))))

@@ -1,4 +1,7 @@
-"""A session keeps its lease, replaces a lost one, and mistakes an absent store for neither (rules C6, C7, C12)."""
+"""A session keeps its lease alive (rule C7), and replaces a lost one (rule C6).
+
+While the store is away it keeps the lease that it has (rule C12).
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ async def test_whoever_lost_its_lease_registers_again_and_goes_on(owner: Owner) 
 
 
 async def test_a_store_that_is_away_takes_nobody_s_session(owner: Owner) -> None:
-    """The lease is asked for until the store says that it is lost; here it lives, so nobody registers again (C12)."""
+    """The session asks for its lease until the store says that it is lost, so nobody fences itself (rule C12)."""
     await start(owner)
     lease = owner.session.lease
     owner.store.disconnect()
@@ -365,7 +368,7 @@ class CountingStore(MemoryStore):
 
 @pytest.mark.feature(119)
 async def test_a_registration_may_take_longer_than_its_lease_lives() -> None:
-    """It waits until the owner has applied the metadata up to it, which takes as long as it takes (rule C8)."""
+    """A broker is unfenced when it has applied the metadata up to its registration, which may take long (rule C8)."""
     store, enough = CountingStore(), asyncio.Event()
 
     async def register(lease: int) -> None:

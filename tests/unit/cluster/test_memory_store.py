@@ -14,7 +14,7 @@ T = 1.0
 
 
 async def test_a_lost_response_leaves_the_transaction_done() -> None:
-    """What a caller must read back to know (rule C4)."""
+    """The caller does not know the result, and must read back (rule C4)."""
     store = MemoryStore()
     store.lose_next_response()
     with pytest.raises(StoreUnavailableError) as lost:

@@ -1,4 +1,7 @@
-"""A follower has the truth in order: after a cut connection, a compaction and a lost change as well (rules C5, C9)."""
+"""A follower applies changes in the order of their revisions, also after a cut connection (rule C9).
+
+After a compaction or a lost change it takes a new snapshot (rule C5).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mass-expiry brake: which brokers are within grace, for how long, and which are probed (rule C6)."""
+"""The mass-expiry brake decides which brokers are within grace, for how long, and which are probed (rule C6)."""
 
 from __future__ import annotations
 

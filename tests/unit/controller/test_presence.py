@@ -1,4 +1,4 @@
-"""Who is asked whether it is alive, and what counts as no answer (rule C6)."""
+"""A broker that disappears among many is probed, and a probe that fails counts as no response (rule C6)."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ async def test_who_was_unseated_by_a_copy_of_itself_ends() -> None:
     await copy.registration.stop()
 
 
-# ---- the newest life (rule C17) --------------------------------------------------------------------------------------
+# ---- the store keeps the newest incarnation (rule C17) ---------------------------------------------------------------
 
 
 @pytest.mark.rule(21)

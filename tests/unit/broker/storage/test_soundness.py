@@ -1,4 +1,4 @@
-"""Whether a start finds everything that this broker had acknowledged (rule C15, KIP-966)."""
+"""A start finds out whether everything that this broker had acknowledged is still there (rule C15, KIP-966)."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_replica_that_comes_back_is_not_taken_for_its_former_self(running: Log
     assert not again.may_have_lost_tail
 
 
-# ---- lives (rule C17) ------------------------------------------------------------------------------------------------
+# ---- another incarnation's directory is an old copy (rule C17) -------------------------------------------------------
 
 FIRST, SECOND = Incarnation("first", 10), Incarnation("second", 20)
 
