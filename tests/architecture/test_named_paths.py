@@ -122,6 +122,22 @@ def is_defined(dotted: str) -> bool:
     return any(is_there(module, dotted) for module in MODULES if f"class {parts[0]}" in module.read_text())
 
 
+def test_each_rule_of_the_controller_is_defined_and_its_sources_exist() -> None:
+    page = (ROOT / "docs/design/controller.md").read_text()
+    kept_in = dict(re.findall(r"^\| (C\d+) \| .+ \| (.+) \|$", page, re.MULTILINE))
+    cited = {
+        (name, rule)
+        for name in pages_and_sources("*.py", "*.md", "*.proto", "*.txt")
+        for rule in re.findall(r"\bC\d{1,2}\b", (ROOT / name).read_text())
+    }
+    assert len(cited) > 60
+    assert [f"{name}: {rule}" for name, rule in sorted(cited) if rule not in kept_in] == []
+    for rule, places in kept_in.items():
+        sources = [SOURCE.fullmatch(place) for place in re.findall(r"`[^`]+`", places)]
+        assert sources, rule
+        assert all(source and is_there(ROOT / source[1], source[2] or "") for source in sources), rule
+
+
 def test_where_is_names_symbols() -> None:
     page = (ROOT / "docs/reading-the-code.md").read_text()
     _, _, table = page.partition("## Where is")
