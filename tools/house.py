@@ -87,10 +87,14 @@ class Module:
 
 def modules() -> list[Module]:
     paths = (path for folder in PACKAGES.values() for path in sorted((ROOT / folder).rglob("*.py")))
-    return [Module(path, ast.parse(path.read_text())) for path in paths if "_pb2" not in path.name]
+    return [Module(path, ast.parse(path.read_text())) for path in paths if not _is_generated(path)]
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
+def _is_generated(path: Path) -> bool:
+    return "_pb2" in path.name or path.parts[-2:] == ("kafka", "messages.py")
+
+
 def rules(found: list[Module]) -> list[Rule]:
     return [_contracts(), _cycles(), untyped(found), assigned_elsewhere(found)]
 

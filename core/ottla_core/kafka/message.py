@@ -1,0 +1,29 @@
+"""The base class of Kafka's messages and of the structures in them.
+
+The classes themselves are in `messages`, which is generated. Each has slots, a constructor that takes keywords only,
+and the default of every field as Kafka defines it. A message knows no version: whoever encodes it names one.
+"""
+
+from __future__ import annotations
+
+
+class Message:
+    """A message or a structure of one. Two are equal if all their fields are."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_comparable(getattr(self, name)) == _comparable(getattr(other, name)) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # fields may be assigned
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__qualname__}({fields})"
+
+
+def _comparable(value: object) -> object:
+    """An array may be a list or a tuple: which one says nothing."""
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,130 @@
+"""What a Kafka message consists of, as Kafka's definition files say it.
+
+`definitions.json` has the definition of one message on each line. A program uses a few dozen of them, so the file is
+not parsed as a whole: `schema_of` looks for the line of one message, and parses that.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+_NO_VERSION: Final = range(0)
+_LAST_VERSION: Final = 2**15 - 1
+_TEXTS: Final = frozenset({"string", "bytes", "records"})
+_WORD_START: Final = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+class Field(NamedTuple):
+    """One field of a structure. `kind` is a primitive type of Kafka or "struct"; of an array, the kind of its elements.
+
+    `tagged` are the versions in which it is a tagged field. `ignorable`: a value that the version lacks is left out.
+    `compact` is false for the one string that has its plain spelling in every version: a request's client id.
+    """
+
+    name: str
+    kind: str
+    is_array: bool
+    struct: Struct | None
+    versions: range
+    nullable: range
+    tagged: range
+    tag: int
+    default: bool | int | float | str | bytes | tuple[()] | None
+    ignorable: bool
+    compact: bool
+
+
+class Struct(NamedTuple):
+    """A structure: a message as a whole, or one within it."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+
+class Schema(NamedTuple):
+    """A message. `api_key` is -1 for headers."""
+
+    api_key: int
+    kind: str
+    versions: range
+    flexible: range
+    struct: Struct
+
+
+@cache
+def schema_of(name: str) -> Schema:
+    """Return the schema of the message with this name, for example "FetchRequest"."""
+    lines = pkgutil.get_data(__package__, "definitions.json") or b""
+    start = lines.index(b'\n"%b": ' % name.encode()) + len(name) + 5
+    return parsed(json.loads(lines[start : lines.index(b"\n", start)].rstrip(b",")))
+
+
+def message_names() -> list[str]:
+    """Return the names of all messages that there are."""
+    return list(json.loads(pkgutil.get_data(__package__, "definitions.json") or b"{}")["messages"])
+
+
+def parsed(definition: Mapping[str, Any]) -> Schema:
+    """Return the schema that one of Kafka's definition files describes."""
+    common = {each["name"]: each["fields"] for each in definition.get("commonStructs", ())}
+    return Schema(
+        definition.get("apiKey", -1),
+        definition["type"],
+        _versions(definition["validVersions"]),
+        _versions(definition["flexibleVersions"]),
+        Struct(definition["name"], _fields(definition["fields"], common)),
+    )
+
+
+def _fields(definitions: Iterable[Mapping[str, Any]], common: Mapping[str, Any]) -> tuple[Field, ...]:
+    return tuple(_field(definition, common) for definition in definitions)
+
+
+def _field(definition: Mapping[str, Any], common: Mapping[str, Any]) -> Field:
+    kind: str = definition["type"]
+    is_array, kind = kind.startswith("[]"), kind.removeprefix("[]")
+    struct = None
+    if kind[0].isupper():
+        struct, kind = Struct(kind, _fields(definition.get("fields") or common[kind], common)), "struct"
+    tagged = _versions(definition.get("taggedVersions", "none"))
+    return Field(
+        _WORD_START.sub("_", definition["name"]).lower(),
+        kind,
+        is_array,
+        struct,
+        _versions(definition["versions"]),
+        _versions(definition.get("nullableVersions", "none")),
+        tagged,
+        definition.get("tag", -1),
+        () if is_array and definition.get("default") != "null" else _default(kind, definition.get("default")),
+        definition.get("ignorable", False),
+        definition.get("flexibleVersions") != "none",
+    )
+
+
+def _default(kind: str, text: object) -> bool | int | float | str | bytes | None:
+    """Return the value that a field has where nothing else is said. A structure is absent then."""
+    if text == "null" or kind == "struct":
+        return None
+    if kind == "string":
+        return str(text or "")
+    if kind in _TEXTS or kind == "uuid":
+        return bytes(16) if kind == "uuid" else b""
+    if kind == "bool":
+        return str(text).lower() == "true"
+    return float(str(text or 0)) if kind == "float64" else int(str(text or 0), 0)
+
+
+def _versions(text: str) -> range:
+    """Return the versions that "3", "3+", "3-7" or "none" stand for."""
+    if text == "none":
+        return _NO_VERSION
+    first, dash, last = text.partition("-")
+    if first.endswith("+"):
+        return range(int(first[:-1]), _LAST_VERSION + 1)
+    return range(int(first), int(last if dash else first) + 1)

@@ -1,0 +1,143 @@
+"""Write Kafka's message definitions and the classes of its messages into `core/ottla_core/kafka`.
+
+`python tools/kafka_definitions.py kafka-clients-4.4.0.jar` reads the definitions of the APIs that the brokers serve,
+and of the handshakes, from Kafka's client library, and writes them without comments, one message on each line. Then it
+writes `messages.py`. Without a jar it writes only `messages.py`, from the definitions that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from ottla_core.kafka.schema import Field, Schema, Struct, message_names, schema_of
+
+PACKAGE: Final = Path(__file__).resolve().parent.parent / "core/ottla_core/kafka"
+DEFINITIONS: Final = PACKAGE / "definitions.json"
+MESSAGES: Final = PACKAGE / "messages.py"
+ORIGIN: Final = (
+    "Apache Kafka 4.4.0, Apache License 2.0: common/message of kafka-clients-4.4.0.jar, without its comments"
+)
+_DROPPED: Final = frozenset({"about", "entityType", "listeners", "mapKey", "zeroCopy"})
+_LINE_CHARACTERS: Final = 110
+_INNER: Final = " " * 8
+_HANDSHAKES: Final = ("SaslHandshake", "SaslAuthenticate")
+_TYPES: Final = {
+    "bool": "bool",
+    "float64": "float",
+    "string": "str",
+    "bytes": "bytes",
+    "records": "bytes | memoryview",
+    "uuid": "bytes",
+}
+
+HEAD: Final = '''\
+"""The classes of Kafka's messages. `tools/kafka_definitions.py` writes this file from `definitions.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ottla_core.kafka.message import Message
+'''
+
+
+def definitions(jar: Path) -> str:
+    """Return the definitions file: JSON, with the definition of one message on each line."""
+    from ottla_broker.kafka.apis import APIS
+
+    names = [*(api.name for api in APIS.values()), *_HANDSHAKES]
+    files = [f"{name}{kind}" for name in sorted(names) for kind in ("Request", "Response")]
+    with zipfile.ZipFile(jar) as archive:
+        found = {
+            name: archive.read(f"common/message/{name}.json") for name in [*files, "RequestHeader", "ResponseHeader"]
+        }
+    lines = [f'"{name}": {json.dumps(_stripped(_parsed(text)), separators=(",", ":"))}' for name, text in found.items()]
+    return f'{{"origin": {json.dumps(ORIGIN)}, "messages": {{\n' + ",\n".join(lines) + "\n}}\n"
+
+
+def _parsed(text: bytes) -> Any:
+    return json.loads(re.sub(r"^\s*//.*$", "", text.decode(), flags=re.MULTILINE))
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _stripped(inner) for key, inner in value.items() if key not in _DROPPED}
+    return [_stripped(inner) for inner in value] if isinstance(value, list) else value
+
+
+def messages() -> str:
+    """Return the source of all message classes."""
+    lines = [HEAD]
+    for name in message_names():
+        lines += ["", *_class_of(schema_of(name)), ""]
+    return "\n".join(lines)
+
+
+def _class_of(schema: Schema) -> Iterator[str]:
+    """A message has the classes of all its structures within it, whatever structure they are in."""
+    inner = {of.name: of for of in _inner(schema.struct)}
+    yield from _struct(schema.struct, schema.struct.name, schema.api_key)
+    for of in inner.values():
+        yield ""
+        yield from ("    " + line if line else "" for line in _struct(of, schema.struct.name))
+
+
+def _inner(of: Struct) -> Iterator[Struct]:
+    for field in of.fields:
+        if field.struct is not None:
+            yield field.struct
+            yield from _inner(field.struct)
+
+
+def _struct(of: Struct, message: str, api_key: int | None = None) -> Iterator[str]:
+    yield f"class {of.name}(Message):"
+    if api_key is not None and api_key >= 0:
+        yield f"    API_KEY: ClassVar = {api_key}"
+    yield from _wrapped("    __slots__ = (", [f'"{f.name}",' for f in of.fields], ")")
+    yield ""
+    parameters = [f"{_parameter(f, message)}," for f in of.fields]
+    yield from _wrapped("    def __init__(", ["self,", "*,", *parameters], ") -> None:")
+    yield from (f"        self.{f.name} = {f.name}" for f in of.fields)
+
+
+def _parameter(field: Field, message: str) -> str:
+    kind = f"{message}.{field.struct.name}" if field.struct is not None else _TYPES.get(field.kind, "int")
+    kind = f"Sequence[{kind}]" if field.is_array else kind
+    if len(field.nullable) or field.default is None:
+        kind += " | None"
+    return f"{field.name}: {kind} = {field.default!r}"
+
+
+def _wrapped(head: str, parts: list[str], tail: str) -> Iterator[str]:
+    """Put the parts between head and tail: in one line, or in several between them."""
+    whole = f"{head}{' '.join(parts)}{tail}"
+    if len(whole) <= _LINE_CHARACTERS:
+        yield whole
+        return
+    yield head
+    line = _INNER
+    for part in parts:
+        if len(line) + len(part) >= _LINE_CHARACTERS:
+            yield line
+            line = _INNER
+        line += part if line == _INNER else f" {part}"
+    yield line
+    yield f"    {tail}"
+
+
+def main() -> int:
+    if len(sys.argv) > 1:
+        DEFINITIONS.write_text(definitions(Path(sys.argv[1])))
+    MESSAGES.write_text(messages())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
