@@ -13,9 +13,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-from ottla_broker.kafka import codec, fetch_wire, frames, handling
+from ottla_broker.kafka import fetch_wire, frames, handling
 from ottla_broker.kafka.network import connection, inbound
 from ottla_core.event_loop import slices
+from ottla_core.kafka.decoder_source import DecoderSource
+from ottla_core.kafka.schema import Field
 from ottla_core.kafka_formats import primitives
 
 _LEAKED_BYTES: Final = 64 * 1024
@@ -55,7 +57,12 @@ def _text_as_it_comes() -> None:
 
 def _null_let_through() -> None:
     """What may not be null is not looked at."""
-    _replace(codec, "_never_null", lambda name, read: read)
+    unless_null = DecoderSource._unless_null
+
+    def nullable(self: DecoderSource, field: Field, target: str, length: str) -> Any:
+        return unless_null(self, field._replace(nullable=self.schema.versions), target, length)
+
+    _replace(DecoderSource, "_unless_null", nullable)
 
 
 def _connections_kept() -> None:

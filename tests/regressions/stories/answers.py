@@ -176,6 +176,6 @@ STORIES = (
     Story(
         "long-metadata-cuts-the-connection",
         "A commit with metadata of 40 kB cut the connection, and its client sent it again until it gave up",
-        constant("ottla_broker.kafka.codec:_LONG", frozenset()),
+        constant("ottla_core.kafka.decoder_source:_LONG", frozenset()),
     ),
 )

@@ -20,11 +20,6 @@ STORIES = (
         constant("ottla.client.metadata_updater:_LOG_AGAIN_S", 0.0),
     ),
     Story(
-        "test-run-ended-by-a-warning",
-        "`pytest -W error` could not import ottla.testing: kafka-python's modules warn when they are imported",
-        skipped("ottla_broker.kafka.kafka_python:import_protocol"),
-    ),
-    Story(
         "slow-broker-that-ends-the-stack",
         "`ottla up` gave all services 60 s together: a broker that recovered its logs for longer was killed each time",
         constant("ottla_stack.supervisor:READY_LIMIT_S", 60.0),

@@ -228,12 +228,12 @@ def test_a_value_that_the_version_lacks_is_left_out_if_it_is_ignorable_and_refus
 @pytest.mark.parametrize(
     "message",
     [
-        HeartbeatRequest(group_id=None),  # type: ignore[arg-type]
+        HeartbeatRequest(group_id=None),  # type: ignore[arg-type]  # what is refused
         HeartbeatRequest(generation_id=2**31),
-        HeartbeatRequest(generation_id=None),  # type: ignore[arg-type]
+        HeartbeatRequest(generation_id=None),  # type: ignore[arg-type]  # what is refused
         HeartbeatRequest(group_id="g" * 0x8000),
-        LeaveGroupRequest(members=None),  # type: ignore[arg-type]
-        UpdateFeaturesRequest(feature_updates=["no structure"]),  # type: ignore[list-item]
+        LeaveGroupRequest(members=None),  # type: ignore[arg-type]  # what is refused
+        UpdateFeaturesRequest(feature_updates=["no structure"]),  # type: ignore[list-item]  # what is refused
     ],
     ids=repr,
 )

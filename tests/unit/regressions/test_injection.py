@@ -196,7 +196,7 @@ def test_a_story_breaks_every_process_that_its_run_starts(notes: Path) -> None:
     """A child, and the child of a fork of it."""
     code = (
         "import os, subprocess, sys\n"
-        "child = 'from ottla_broker.kafka.codec import _LONG; print(len(_LONG), flush=True)'\n"
+        "child = 'from ottla_core.kafka.decoder_source import _LONG; print(len(_LONG), flush=True)'\n"
         "exec(child)\n"
         "pid = os.fork()\n"
         "if not pid: os.execv(sys.executable, [sys.executable, '-c', child])\n"
@@ -205,7 +205,7 @@ def test_a_story_breaks_every_process_that_its_run_starts(notes: Path) -> None:
     variables = os.environ | environment("long-metadata-cuts-the-connection", notes)
     done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("0\n0\n", "")
-    assert notes.read_text().count("in place\tottla_broker.kafka.codec:_LONG") == 2
+    assert notes.read_text().count("in place\tottla_core.kafka.decoder_source:_LONG") == 2
 
 
 def test_a_process_notes_each_thing_once_and_outlives_its_run(notes: Path) -> None:

@@ -13,51 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka.protocol.admin import (
-    AlterConfigsRequest,
-    AlterReplicaLogDirsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteGroupsRequest,
-    DeleteRecordsRequest,
-    DeleteTopicsRequest,
-    DescribeAclsRequest,
-    DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeGroupsRequest,
-    DescribeLogDirsRequest,
-    DescribeProducersRequest,
-    DescribeQuorumRequest,
-    DescribeTopicPartitionsRequest,
-    DescribeTransactionsRequest,
-    ElectLeadersRequest,
-    IncrementalAlterConfigsRequest,
-    ListConfigResourcesRequest,
-    ListGroupsRequest,
-    ListTransactionsRequest,
-    UpdateFeaturesRequest,
-)
-from kafka.protocol.consumer import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    ListOffsetsRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    OffsetForLeaderEpochRequest,
-    SyncGroupRequest,
-)
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.producer import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    InitProducerIdRequest,
-    TxnOffsetCommitRequest,
-    WriteTxnMarkersRequest,
-)
-
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers import (
@@ -106,6 +61,47 @@ from ottla_broker.kafka.handlers import (
 from ottla_broker.kafka.handling import Handler, control, decoded
 from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_broker.kafka.network.limits import FETCH_KEY, PRODUCE_KEY
+from ottla_core.kafka.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AlterConfigsRequest,
+    AlterReplicaLogDirsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeAclsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    DescribeTransactionsRequest,
+    ElectLeadersRequest,
+    EndTxnRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListConfigResourcesRequest,
+    ListGroupsRequest,
+    ListOffsetsRequest,
+    ListTransactionsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+    UpdateFeaturesRequest,
+    WriteTxnMarkersRequest,
+)
 
 NEVER: Final = 2**15 - 1
 """The API is flexible in no version."""

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import forward, until_known
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.configs.config_values import resolve_broker
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.model import INTERNAL_TOPICS, check_topic_name
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
@@ -30,7 +30,7 @@ _LIMIT_S: Final = 2.0
 _DEFAULT: Final = -1  # the cluster's num.partitions and default.replication.factor
 
 
-def to_create(image: ClusterImage, request: Message, version: int) -> list[str]:
+def to_create(image: ClusterImage, request: MetadataRequest, version: int) -> list[str]:
     """The topics that a Metadata request names, that are not there, and that may be created for it."""
     if not request.topics or (version >= _ALLOWED_FROM and not request.allow_auto_topic_creation):
         return []

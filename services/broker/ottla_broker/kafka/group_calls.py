@@ -5,7 +5,7 @@ A call ends with its connection: the task that waits for it is cancelled, and th
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
@@ -41,22 +41,16 @@ def member(member_id: str, instance_id: str | None) -> pb.Member:
     return pb.Member(member_id=member_id, instance_id=instance_id)
 
 
-def instance_of(request: Any) -> str | None:
-    """The group.instance.id of a request or of a member in it; None in versions that have none."""
-    instance_id: str | None = getattr(request, "group_instance_id", None)
-    return instance_id
-
-
 def instance_id_of(who: pb.Member) -> str | None:
     """The group.instance.id of a member that the coordinator describes."""
     return who.instance_id if who.HasField("instance_id") else None
 
 
-def name_of(backend: Backend, topic: Any, version: int) -> str | None:
-    """The name of a topic of OffsetCommit or OffsetFetch; None for an unknown id."""
+def name_of(backend: Backend, name: str, topic_id: bytes, version: int) -> str | None:
+    """The name of a topic that OffsetCommit or OffsetFetch names by one of the two; None for an unknown id."""
     if version < IDS_FROM:
-        return str(topic.name)
-    known = backend.image.topic_by_id(TopicId(topic.topic_id.bytes)) if topic.topic_id else None
+        return name
+    known = backend.image.topic_by_id(TopicId(topic_id))
     return None if known is None else known.name
 
 

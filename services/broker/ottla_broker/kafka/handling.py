@@ -8,19 +8,20 @@ from typing import Any, Final, TypeVar
 
 from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.network.connection import HandlerResult
+from ottla_core.kafka.message import Message
 
 LARGE_BYTES: Final = 4096
-"""Body of a request to the codec library that counts as large: smaller ones have at most two thousand elements."""
+"""Body of a request to the codec that counts as large: smaller ones have at most two thousand elements."""
 LARGE_ELEMENTS: Final = 500
 """Elements of a response: this many are encoded in some milliseconds."""
 
 T = TypeVar("T")
+RequestT = TypeVar("RequestT", bound=Message)
 
 Handler = Callable[[Backend, KafkaContext], HandlerResult]
-ControlHandler = Callable[[Backend, Message, KafkaContext], Message | Coroutine[Any, Any, Message | Parts]]
+ControlHandler = Callable[[Backend, RequestT, KafkaContext], Message | Coroutine[Any, Any, Message | Parts]]
 
 
 def decoded(
@@ -41,26 +42,25 @@ def decoded(
     return begin
 
 
-def control(request_type: Any, handle: ControlHandler) -> Handler:
-    """A handler for a message of the codec library; its response is one too, or encoded already."""
+def control(request_type: type[RequestT], handle: ControlHandler[RequestT]) -> Handler:
+    """A handler for a message of `ottla_core.kafka`; its response is one too, or encoded already."""
 
-    def decode(context: KafkaContext) -> Message:
+    def decode(context: KafkaContext) -> RequestT:
         return codec.decode(request_type, context.version, context.body)
 
-    def begin(backend: Backend, message: Message, context: KafkaContext) -> HandlerResult:
-        response = handle(backend, message, context)
-        if asyncio.iscoroutine(response) or codec.has_more_elements(response, LARGE_ELEMENTS):
-            return _encoded(backend, response)
-        return codec.encode(response)
+    def begin(backend: Backend, message: RequestT, context: KafkaContext) -> HandlerResult:
+        response, version = handle(backend, message, context), context.version
+        if not isinstance(response, Message) or codec.has_more_elements(response, version, LARGE_ELEMENTS):
+            return _encoded(backend, response, version)
+        return codec.encode(response, version)
 
     return decoded(decode, begin)
 
 
-async def _encoded(backend: Backend, response: Message | Coroutine[Any, Any, Message | Parts]) -> Parts:
-    if asyncio.iscoroutine(response):
-        response = await response
-    if isinstance(response, list):
-        return response
-    if codec.has_more_elements(response, LARGE_ELEMENTS):
-        return await backend.threads.work(codec.encode, response)
-    return codec.encode(response)
+async def _encoded(backend: Backend, response: Message | Coroutine[Any, Any, Message | Parts], version: int) -> Parts:
+    message = response if isinstance(response, Message) else await response
+    if isinstance(message, list):
+        return message
+    if codec.has_more_elements(message, version, LARGE_ELEMENTS):
+        return await backend.threads.work(codec.encode, message, version)
+    return codec.encode(message, version)

@@ -37,8 +37,8 @@ _ERROR_FROM: Final = 13
 
 ALL_TOPIC_OPERATIONS: Final = sum(1 << number for number in (3, 4, 5, 6, 7, 8, 10, 11))
 """Kafka's numbers of what may be done with a topic: everything, until access control lists are served."""
-ALL_CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
-_NOT_REQUESTED: Final = -(2**31)
+ALL_CLUSTER_OPERATIONS: Final = sum(1 << number for number in (5, 7, 8, 9, 10, 11, 12))
+NOT_REQUESTED: Final = -(2**31)
 
 _PARTITION: Final = struct.Struct(">hii")
 _PARTITION_AND_EPOCH: Final = struct.Struct(">hiii")
@@ -82,7 +82,7 @@ def write_tail(version: int, *, operations: bool) -> bytearray:
     """Write the part after the topics."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version in _CLUSTER_OPERATIONS:
-        writer.int32(sum(1 << number for number in ALL_CLUSTER_OPERATIONS) if operations else _NOT_REQUESTED)
+        writer.int32(ALL_CLUSTER_OPERATIONS if operations else NOT_REQUESTED)
     if version >= _ERROR_FROM:
         writer.int16(ErrorCode.NONE)
     writer.tags()
@@ -115,7 +115,7 @@ def write_topic_head(
 def write_topic_tail(version: int, *, operations: bool) -> bytes:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= _OPERATIONS_FROM:
-        writer.int32(ALL_TOPIC_OPERATIONS if operations else _NOT_REQUESTED)
+        writer.int32(ALL_TOPIC_OPERATIONS if operations else NOT_REQUESTED)
     writer.tags()
     return bytes(writer.buffer)
 

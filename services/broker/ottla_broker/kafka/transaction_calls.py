@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
 from ottla_core.event_loop.slices import sliced
@@ -19,6 +18,17 @@ from ottla_proto.contracts import Method
 
 RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
+T = TypeVar("T")
+
+
+class OfProducer(Protocol):
+    """A request of a transactional producer."""
+
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+
 
 IDS_AT_ONCE: Final = 16
 """How many ids of one request are looked up at once."""
@@ -33,15 +43,13 @@ async def call(
     return response
 
 
-def producer_of(request: Any) -> TxnProducer:
+def producer_of(request: OfProducer) -> TxnProducer:
     return TxnProducer(id=request.producer_id, epoch=request.producer_epoch)
 
 
-async def results_by_topic(
-    codes: Mapping[TopicPartition, int], result: Callable[[int, int], codec.Message]
-) -> dict[str, list[codec.Message]]:
+async def results_by_topic(codes: Mapping[TopicPartition, int], result: Callable[[int, int], T]) -> dict[str, list[T]]:
     """The `result` of each partition's number and code, by topic."""
-    by_topic: dict[str, list[codec.Message]] = {}
+    by_topic: dict[str, list[T]] = {}
 
     def report(outcome: tuple[TopicPartition, int]) -> None:
         partition, code = outcome

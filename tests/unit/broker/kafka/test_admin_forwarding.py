@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-import kafka.protocol.admin as messages
 import pytest
 from images import image_of, topic_id, with_topic
-from kafka.protocol.metadata import MetadataRequest
 from waiting import until
 
 from ottla_broker.kafka import auto_topics
@@ -32,6 +29,9 @@ from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka import messages
+from ottla_core.kafka.codec import encode
+from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -161,7 +161,7 @@ def _grown() -> Any:
 
 
 def _deleted(name: str | None) -> Any:
-    given = None if name else uuid.UUID(bytes=topic_id(1))
+    given = bytes(16) if name else topic_id(1)
     return messages.DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=given)
 
 
@@ -237,7 +237,7 @@ async def test_what_fails_as_a_whole_is_told_for_each_topic_or_resource(name: st
     told = results(answer)
     assert {each.error_code for each in told} == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
     assert {each.error_message for each in told if each is not answer} == {"cut off; look"}
-    answer.encode()
+    assert encode(answer, version)
 
 
 CREATED = pb.CreateTopicsResponse(topics=[pb.TopicCreated(name="t", topic_id=topic_id(1), partitions=1)])
@@ -319,21 +319,21 @@ async def test_of_topics_that_are_named_twice_none_grows_and_the_others_do() -> 
 
 @pytest.mark.parametrize("failure", [None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
 async def test_of_topics_that_are_named_twice_none_is_deleted_and_the_others_are(failure: ErrorCode | None) -> None:
-    ids = [uuid.UUID(bytes=topic_id(n)) for n in (1, 2)]
+    ids = [topic_id(n) for n in (1, 2)]
     gone = [pb.TopicDeleted(name="b", topic_id=topic_id(3)), pb.TopicDeleted(topic_id=topic_id(2))]
     backend = AsksController(pb.DeleteTopicsResponse(topics=gone) if failure is None else OttlaError(failure, "no"))
     backend.replicas = SimpleNamespace(until=_known)
     state = messages.DeleteTopicsRequest.DeleteTopicState
-    topics = [state(name=name, topic_id=None) for name in ("a", "b", "a")]
+    topics = [state(name=name) for name in ("a", "b", "a")]
     topics += [state(name=None, topic_id=each) for each in (ids[0], ids[1], ids[0])]
     asked = messages.DeleteTopicsRequest(topics=topics, topic_names=[], timeout_ms=1)
     told = await delete_topics.handle(cast(Any, backend), asked, request_of(6))
     assert (list(backend.requests[0].names), list(backend.requests[0].topic_ids)) == (["b"], [topic_id(2)])
     twice, others = told.responses[:2], told.responses[2:]
-    assert [(t.name, t.topic_id) for t in twice] == [("a", None), (None, ids[0])]
+    assert [(t.name, t.topic_id) for t in twice] == [("a", bytes(16)), (None, ids[0])]
     assert {t.error_code for t in twice} == {ErrorCode.INVALID_REQUEST}
     assert [t.error_code for t in others] == [failure or 0] * 2
-    told.encode()
+    assert encode(told, 6)
 
 
 @pytest.mark.story("repeated-resources-all-described")
@@ -378,13 +378,13 @@ async def test_a_topic_that_is_created_or_there_by_now_is_waited_for_and_a_refus
 def test_the_services_own_topics_come_from_the_services_and_illegal_names_from_nobody() -> None:
     kind = MetadataRequest.MetadataRequestTopic
     names = ("__consumer_offsets", "not legal", "t", "new", "new")
-    asked = MetadataRequest(topics=[kind(topic_id=None, name=name) for name in names], allow_auto_topic_creation=True)
+    asked = MetadataRequest(topics=[kind(name=name) for name in names], allow_auto_topic_creation=True)
     assert auto_topics.to_create(with_topic(image_of(1), "t"), asked, 12) == ["new"]
 
 
 def test_one_request_creates_100_topics_at_most() -> None:
     kind = MetadataRequest.MetadataRequestTopic
-    topics = [kind(topic_id=None, name=f"t-{n}") for n in range(130)]
+    topics = [kind(name=f"t-{n}") for n in range(130)]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=True)
     assert auto_topics.to_create(image_of(1), request, 12) == [f"t-{n}" for n in range(100)]
 

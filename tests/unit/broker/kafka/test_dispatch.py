@@ -13,7 +13,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
 from ottla_broker.kafka import codec, dispatch, fetch_wire
 from ottla_broker.kafka.apis import APIS, Api
@@ -26,6 +25,9 @@ from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerR
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.codec import encode
+from ottla_core.kafka.messages import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla_core.kafka.schema import schema_of
 from ottla_core.kafka_formats.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics
 
@@ -127,9 +129,10 @@ def test_the_table_agrees_with_the_message_definitions(key: int) -> None:
     decode = inspect.getclosurevars(api.handler).nonlocals["decode"]
     request_type = inspect.getclosurevars(decode).nonlocals["request_type"]
     assert (request_type.API_KEY, request_type.__name__) == (key, f"{api.name}Request")
-    assert api.max_version <= request_type.max_version
-    flexible = [request_type.flexible_version_q(v) for v in range(api.max_version + 1)]
-    assert flexible == [v >= api.flexible_from for v in range(api.max_version + 1)]
+    schema = schema_of(request_type.__name__)
+    served = range(api.min_version, api.max_version + 1)
+    assert set(served) <= set(schema.versions)
+    assert [v in schema.flexible for v in served] == [v >= api.flexible_from for v in served]
 
 
 def whether_on_the_loop(module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -149,9 +152,9 @@ async def test_a_large_request_is_decoded_beside_the_loop(monkeypatch: pytest.Mo
     """It may have a hundred thousand elements."""
     decoded_in = whether_on_the_loop(codec, "decode", monkeypatch)
     backend = cast(Backend, SimpleNamespace(threads=DiskThreads()))
-    api = control(DeleteGroupsRequest, lambda _, asked, request: DeleteGroupsResponse(version=1, results=[]))
+    api = control(DeleteGroupsRequest, lambda _, asked, request: DeleteGroupsResponse(results=[]))
     for count in (10, 5_000):
-        body = DeleteGroupsRequest(groups_names=[f"g{n}" for n in range(count)]).encode(version=1)
+        body = encode(DeleteGroupsRequest(groups_names=[f"g{n}" for n in range(count)]), 1)
         answered = api(backend, KafkaContext(1, 1, "me", Reader(memoryview(body)), CALLER))
         if asyncio.iscoroutine(answered):
             await answered
@@ -182,8 +185,7 @@ def test_the_page_is_fresh() -> None:
 
 
 def test_varints_of_the_codec_end() -> None:
-    from kafka.protocol.metadata import MetadataRequest
-
+    from ottla_core.kafka.messages import MetadataRequest
     from ottla_core.kafka_formats.primitives import Reader
 
     with pytest.raises(MalformedError):

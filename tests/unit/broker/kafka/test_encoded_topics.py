@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import MetadataResponse
 
 from ottla_broker.kafka import encoded_topics
 from ottla_broker.kafka.addresses import KafkaAddresses
@@ -21,6 +21,7 @@ from ottla_broker.kafka.handlers import metadata
 from ottla_broker.kafka.metadata_wire import Terms, write_partition
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Topic
+from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
 
@@ -78,8 +79,8 @@ class Backend:
 
     async def answer(self, *names: str) -> Any:
         """To a request of these topics; all where none is named."""
-        wanted = [MetadataRequest.MetadataRequestTopic(version=VERSION, name=name) for name in names]
-        request = MetadataRequest(version=VERSION, topics=wanted or None, allow_auto_topic_creation=False)
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=wanted or None, allow_auto_topic_creation=False)
         context = KafkaContext(VERSION, 1, "", Reader(memoryview(b"")), Caller("", ""))
         backend: Any = self
         response = await metadata.handle(backend, request, context)

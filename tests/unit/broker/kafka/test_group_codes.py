@@ -7,14 +7,19 @@ from typing import Any, cast
 
 import pytest
 from images import image_of, with_topic
-from kafka.protocol.admin import ListGroupsRequest
-from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest
 
 from ottla_broker.kafka import codec, coordinator_calls
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import heartbeat, list_groups, offset_commit, offset_fetch, sync_group
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import (
+    HeartbeatRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
@@ -52,7 +57,7 @@ async def ask(answer: Any, coordinator: Coordinator, asked: Any, version: int) -
         KafkaContext, SimpleNamespace(version=version, client_id="c", caller=Caller("127.0.0.1", "127.0.0.1"))
     )
     response = await answer(cast(Backend, coordinator), asked, request)
-    codec.encode(response)
+    codec.encode(response, version)
     return response
 
 
@@ -61,7 +66,7 @@ def error(code: ErrorCode) -> Error:
 
 
 async def test_a_heartbeat_is_well_while_the_group_is_loaded() -> None:
-    beat = HeartbeatRequest(version=3, group_id="g", generation_id=1, member_id="m", group_instance_id=None)
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group_instance_id=None)
     for code, told in {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID: ErrorCode.UNKNOWN_MEMBER_ID,
@@ -96,7 +101,6 @@ async def test_a_sync_names_the_protocol_from_version_5_on(missing: str) -> None
 def sync(version: int, **more: Any) -> Any:
     named = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
     return SyncGroupRequest(
-        version=version,
         group_id="g",
         generation_id=1,
         member_id="m",
@@ -108,16 +112,15 @@ def sync(version: int, **more: Any) -> Any:
 
 async def test_a_commit_that_is_too_large_is_told_in_its_own_code() -> None:
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
-    each = topic.OffsetCommitRequestPartition(
-        version=7, partition_index=0, committed_offset=5, committed_leader_epoch=-1, committed_metadata=""
+    each = OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=5, committed_leader_epoch=-1, committed_metadata=""
     )
     asked = OffsetCommitRequest(
-        version=7,
         group_id="g",
         generation_id_or_member_epoch=1,
         member_id="m",
         group_instance_id=None,
-        topics=[topic(version=7, name="t", partitions=[each])],
+        topics=[topic(name="t", partitions=[each])],
     )
     response = pb.CommitOffsetsResponse(error=error(ErrorCode.RECORD_LIST_TOO_LARGE))
     told = await ask(offset_commit.handle, Coordinator(response), asked, 7)
@@ -125,16 +128,14 @@ async def test_a_commit_that_is_too_large_is_told_in_its_own_code() -> None:
 
 
 async def test_the_member_that_fetches_offsets_is_not_checked() -> None:
-    group = OffsetFetchRequest.OffsetFetchRequestGroup(
-        version=9, group_id="g", member_id="m", member_epoch=3, topics=None
-    )
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", member_id="m", member_epoch=3, topics=None)
     coordinator = Coordinator(pb.FetchOffsetsResponse())
-    asked = OffsetFetchRequest(version=9, groups=[group], require_stable=False)
+    asked = OffsetFetchRequest(groups=[group], require_stable=False)
     await ask(offset_fetch.handle, coordinator, asked, 9)
     assert not coordinator.asked[0].HasField("member")
 
 
 async def test_a_list_is_asked_for_again_while_a_shard_changes_hands() -> None:
     response = pb.ListGroupsResponse(error=error(ErrorCode.NOT_COORDINATOR))
-    told = await ask(list_groups.handle, Coordinator(response), ListGroupsRequest(version=3), 3)
+    told = await ask(list_groups.handle, Coordinator(response), ListGroupsRequest(), 3)
     assert told.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from kafka.protocol.consumer import ListOffsetsRequest
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import list_offsets
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import ListOffsetsRequest
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
 
@@ -41,7 +41,7 @@ async def test_a_partition_that_is_named_twice_is_refused_and_looked_up_by_nobod
     )
     kind = ListOffsetsRequest.ListOffsetsTopic
     partitions = [
-        kind.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=5)
+        ListOffsetsRequest.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=5)
         for number in (0, 1, *[0] * 200)
     ]
     asked = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[kind(name="t", partitions=partitions)])

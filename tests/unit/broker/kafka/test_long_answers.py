@@ -30,6 +30,21 @@ from ottla_broker.kafka.handlers import (
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import (
+    AddPartitionsToTxnRequest,
+    AlterConfigsRequest,
+    AlterReplicaLogDirsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    IncrementalAlterConfigsRequest,
+    JoinGroupRequest,
+    ListConfigResourcesRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2, group_pb2
@@ -38,6 +53,8 @@ from ottla_proto import controller_pb2 as pb
 pytestmark = pytest.mark.usefixtures("slices_by_looks")
 
 MANY = 40_000
+_Dir = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+_DirTopic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
 IMAGE = with_topic(image_of(1), "t", 3, number=1)
 LARGE = ClusterImage("c").with_changes(
     [
@@ -83,89 +100,99 @@ def request(version: int) -> KafkaContext:
 
 
 def quorum() -> Coroutine[Any, Any, Any]:
-    partitions = [Told(partition_index=n) for n in range(MANY)]
+    partitions = [DescribeQuorumRequest.PartitionData(partition_index=n) for n in range(MANY)]
     backend: Any = Backend(pb.DescribeQuorumResponse(leader_id=1, address="host:1"))
-    return describe_quorum.handle(backend, Told(topics=[Told(topic_name="t", partitions=partitions)]), request(2))
+    topic = DescribeQuorumRequest.TopicData(topic_name="t", partitions=partitions)
+    return describe_quorum.handle(backend, DescribeQuorumRequest(topics=[topic]), request(2))
 
 
 def log_dirs() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend()
-    wanted = Told(path="/data", topics=[Told(name="t", partitions=range(MANY))])
-    return alter_replica_log_dirs.handle(backend, Told(dirs=[wanted]), request(2))
+    wanted = _Dir(path="/data", topics=[_DirTopic(name="t", partitions=range(MANY))])
+    return alter_replica_log_dirs.handle(backend, AlterReplicaLogDirsRequest(dirs=[wanted]), request(2))
 
 
 def offsets() -> Coroutine[Any, Any, Any]:
     """Fetch offsets of an unknown topic, for which the coordinator need not be queried."""
     backend: Any = Backend(group_pb2.FetchOffsetsResponse())
-    group = Told(group_id="g", topics=[Told(topic_id=None, partition_indexes=range(MANY))])
-    return offset_fetch.handle(backend, Told(groups=[group]), request(10))
+    topic = OffsetFetchRequest.OffsetFetchRequestTopics(partition_indexes=range(MANY))
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[topic])
+    return offset_fetch.handle(backend, OffsetFetchRequest(groups=[group]), request(10))
 
 
 def configs() -> Coroutine[Any, Any, Any]:
     entries = [pb.ConfigEntry(name=f"{n}", source="DYNAMIC_TOPIC_CONFIG") for n in range(100)]
     described = [pb.ConfigsDescribed(entries=entries) for _ in range(1_000)]
     backend: Any = Backend(pb.DescribeConfigsResponse(resources=[*described, pb.ConfigsDescribed()]))
-    resources = [Told(resource_type=2, resource_name=f"t{n}", configs=[]) for n in range(1_000)]
+    kind = AlterConfigsRequest.AlterConfigsResource
+    resources = [kind(resource_type=2, resource_name=f"t{n}") for n in range(1_000)]
     return alter_configs._replacements(backend, resources)
 
 
 def altering() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(pb.AlterConfigsResponse(resources=[pb.ConfigsAlterResult()]))
-    configs = [Told(name=f"{n}", value="", config_operation=0) for n in range(MANY)]
-    resource = Told(resource_type=2, resource_name="t", configs=configs)
-    return alter_configs.incremental(backend, Told(resources=[resource], validate_only=True), request(1))
+    kind = IncrementalAlterConfigsRequest.AlterableConfig
+    configs = [kind(name=f"{n}", value="", config_operation=0) for n in range(MANY)]
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name="t", configs=configs)
+    asked = IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+    return alter_configs.incremental(backend, asked, request(1))
 
 
 def creating() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(pb.CreateTopicsResponse(topics=[pb.TopicCreated(name="u")]))
-    assignments = [Told(partition_index=n, broker_ids=[]) for n in range(MANY)]
-    topic = Told(name="u", num_partitions=-1, replication_factor=-1, configs=[], assignments=assignments)
-    return create_topics.handle(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
+    assignments = [CreateTopicsRequest.CreatableReplicaAssignment(partition_index=n) for n in range(MANY)]
+    topic = CreateTopicsRequest.CreatableTopic(
+        name="u", num_partitions=-1, replication_factor=-1, assignments=assignments
+    )
+    asked = CreateTopicsRequest(topics=[topic], validate_only=True, timeout_ms=1)
+    return create_topics.handle(backend, asked, request(2))
 
 
 def growing() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(pb.CreatePartitionsResponse(topics=[pb.PartitionsCreated(name="t")]))
-    topic = Told(name="t", count=MANY, assignments=[Told(broker_ids=[]) for _ in range(MANY)])
-    return create_partitions.handle(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
+    assignments = [CreatePartitionsRequest.CreatePartitionsAssignment() for _ in range(MANY)]
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=MANY, assignments=assignments)
+    asked = CreatePartitionsRequest(topics=[topic], validate_only=True, timeout_ms=1)
+    return create_partitions.handle(backend, asked, request(2))
 
 
 def joining() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(group_pb2.JoinResponse())
-    protocols = [Told(name=f"{n}", metadata=b"") for n in range(MANY)]
-    who = {"member_id": "", "session_timeout_ms": 1, "rebalance_timeout_ms": 1, "protocol_type": "consumer"}
-    return join_group.handle(backend, Told(group_id="g", protocols=protocols, **who), request(1))
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name=f"{n}") for n in range(MANY)]
+    return join_group.handle(backend, JoinGroupRequest(group_id="g", protocols=protocols), request(1))
 
 
 def synchronizing() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(group_pb2.SyncResponse())
-    assignments = [Told(member_id=f"{n}", assignment=b"") for n in range(MANY)]
-    return sync_group.handle(
-        backend, Told(group_id="g", member_id="m", generation_id=1, assignments=assignments), request(1)
-    )
+    assignments = [SyncGroupRequest.SyncGroupRequestAssignment(member_id=f"{n}") for n in range(MANY)]
+    return sync_group.handle(backend, SyncGroupRequest(group_id="g", assignments=assignments), request(1))
 
 
 def commit_in_a_transaction() -> Coroutine[Any, Any, Any]:
-    partitions = [Told(partition_index=n, committed_offset=1, committed_metadata="") for n in range(MANY)]
-    asked = Told(topics=[Told(name="u", partitions=partitions)])
+    kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+    partitions = [kind(partition_index=n, committed_offset=1) for n in range(MANY)]
+    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="u", partitions=partitions)
+    asked = TxnOffsetCommitRequest(topics=[topic])
     backend: Any = Backend()
     return txn_offset_commit.handle(backend, asked, request(3))
 
 
 def adding_to_a_transaction() -> Coroutine[Any, Any, Any]:
-    asked = Told(v3_and_below_topics=[Told(name="u", partitions=range(MANY))])
+    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name="u", partitions=range(MANY))
+    asked = AddPartitionsToTxnRequest(v3_and_below_topics=[topic])
     backend: Any = Backend()
     return add_partitions_to_txn.handle(backend, asked, request(3))
 
 
 def resources() -> Coroutine[Any, Any, Any]:
     backend: Any = Told(image=Told(topics=dict.fromkeys(map(str, range(MANY)))))
-    return list_config_resources.handle(backend, Told(resource_types=[2]), request(1))
+    return list_config_resources.handle(backend, ListConfigResourcesRequest(resource_types=[2]), request(1))
 
 
 def describing() -> Coroutine[Any, Any, Any]:
     """Describe one topic, with as many partitions as fit into one response."""
     backend: Any = Told(image=LARGE)
-    asked = Told(topics=[Told(name="t")], cursor=None, response_partition_limit=2_000)
+    asked = DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequest.TopicRequest(name="t")])
     return describe_topic_partitions.handle(backend, asked, request(0))
 
 
@@ -216,9 +243,15 @@ async def test_one_topic_of_many_partitions_leaves_others_their_turns(
 @pytest.mark.story("unknown-partition-is-elsewhere")
 async def test_a_partition_that_nobody_has_is_unknown_and_one_that_others_have_is_not_here() -> None:
     backend: Any = Backend()
-    wanted = Told(path="/data", topics=[Told(name="t", partitions=[0, 3]), Told(name="nobody", partitions=[0])])
-    elsewhere = Told(path="/elsewhere", topics=[Told(name="t", partitions=[1]), Told(name="other", partitions=[0])])
-    answer = await alter_replica_log_dirs.handle(backend, Told(dirs=[wanted, elsewhere]), request(2))
+    wanted = _Dir(
+        path="/data", topics=[_DirTopic(name="t", partitions=[0, 3]), _DirTopic(name="nobody", partitions=[0])]
+    )
+    elsewhere = _Dir(
+        path="/elsewhere", topics=[_DirTopic(name="t", partitions=[1]), _DirTopic(name="other", partitions=[0])]
+    )
+    answer = await alter_replica_log_dirs.handle(
+        backend, AlterReplicaLogDirsRequest(dirs=[wanted, elsewhere]), request(2)
+    )
     codes = {(t.topic_name, p.partition_index): p.error_code for t in answer.results for p in t.partitions}
     assert codes == {
         ("t", 0): ErrorCode.REPLICA_NOT_AVAILABLE,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from images import image_of, topic_id, with_topic
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import MetadataResponse
 
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.encoded_topics import EncodedTopics
@@ -17,6 +17,7 @@ from ottla_broker.kafka.handlers import metadata
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Change
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId
 

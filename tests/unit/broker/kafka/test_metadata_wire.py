@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import MetadataResponse
 
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.apis import APIS
@@ -21,6 +21,7 @@ from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, ResourceConfigs, Topic
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
 
@@ -65,15 +66,10 @@ def images(draw: st.DrawFn) -> ClusterImage:
 @st.composite
 def requests(draw: st.DrawFn, version: int) -> Any:
     names = st.sampled_from(["a", "b" * 249, "c.d", "__consumer_offsets", "missing", "not legal", "ü" * 100])
-    named = names.map(lambda name: MetadataRequest.MetadataRequestTopic(version=version, name=name))
-    ids = st.integers(0, 6).map(
-        lambda n: MetadataRequest.MetadataRequestTopic(
-            version=version, name=None, topic_id=uuid.UUID(bytes=bytes([n]) * 16) if n else None
-        )
-    )
+    named = names.map(lambda name: MetadataRequest.MetadataRequestTopic(name=name))
+    ids = st.integers(0, 6).map(lambda n: MetadataRequest.MetadataRequestTopic(name=None, topic_id=bytes([n]) * 16))
     topic = named | ids if version >= 10 else named
     return MetadataRequest(
-        version=version,
         topics=draw(st.lists(topic, max_size=6) | st.none()),
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=draw(st.booleans()),
@@ -107,7 +103,7 @@ def expected(image: ClusterImage, request: Any, version: int, listener: str, nod
 
 def found(image: ClusterImage, requested: Any) -> Topic | tuple[ErrorCode, str | None, bytes]:
     if requested.name is None:
-        topic_id = requested.topic_id.bytes if requested.topic_id else bytes(16)
+        topic_id = requested.topic_id
         by_id = [topic for topic in image.topics.values() if topic.id == topic_id]
         return by_id[0] if by_id else (ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
     if requested.name in image.topics:

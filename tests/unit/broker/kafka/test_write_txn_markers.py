@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from kafka.protocol.producer import WriteTxnMarkersRequest
 from led import Led
 from produced import produced
 from transactional_logs import transactions_told_by
@@ -19,12 +18,15 @@ from ottla_broker.kafka.handlers import write_txn_markers
 from ottla_broker.partition_requests.active_producers import active_producers
 from ottla_broker.partition_requests.transaction_markers import MOST_MARKERS
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.codec import encode
+from ottla_core.kafka.messages import WriteTxnMarkersRequest
 from ottla_core.kafka_formats.primitives import MalformedError, Reader
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import TRANSACTIONAL
 
 PRODUCER, EPOCH, COORDINATOR_EPOCH = 7, 3, 5
 _Marker = WriteTxnMarkersRequest.WritableTxnMarker
+_Topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
 
 
 @pytest.fixture
@@ -44,7 +46,10 @@ def marker(topics: dict[str, list[int]], *, epoch: int = EPOCH, transaction_vers
         transaction_result=False,
         coordinator_epoch=COORDINATOR_EPOCH,
         transaction_version=transaction_version,
-        topics=[_Marker.WritableTxnMarkerTopic(name=n, partition_indexes=numbers) for n, numbers in topics.items()],
+        topics=[
+            WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=n, partition_indexes=numbers)
+            for n, numbers in topics.items()
+        ],
     )
 
 
@@ -61,11 +66,11 @@ async def codes(led: Led, version: int, *markers: Any) -> list[dict[tuple[str, i
         Backend, SimpleNamespace(id_of=id_of, replicas=SimpleNamespace(table=SimpleNamespace(leading=leading)))
     )
     context = KafkaContext(version, 1, "me", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"))
-    encoded = WriteTxnMarkersRequest(version=version, markers=list(markers)).encode()
+    encoded = encode(WriteTxnMarkersRequest(markers=markers), version)
     request = codec.decode(WriteTxnMarkersRequest, version, Reader(memoryview(encoded), flexible=True))
     response = await write_txn_markers.handle(backend, request, context)
     assert [result.producer_id for result in response.markers] == [PRODUCER] * len(markers)
-    assert codec.encode(response)
+    assert codec.encode(response, version)
     return [
         {(topic.name, p.partition_index): p.error_code for topic in result.topics for p in topic.partitions}
         for result in response.markers

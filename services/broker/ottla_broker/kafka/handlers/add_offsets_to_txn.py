@@ -5,20 +5,17 @@ v2 adds PRODUCER_FENCED (KIP-588); v4 TRANSACTION_ABORTABLE (KIP-890).
 
 from __future__ import annotations
 
-from kafka.protocol.producer import AddOffsetsToTxnResponse
-
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
+from ottla_core.kafka.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(backend: Backend, request: AddOffsetsToTxnRequest, context: KafkaContext) -> AddOffsetsToTxnResponse:
     forwarded = pb.AddOffsetsRequest(
         transactional_id=request.transactional_id,
         producer=producer_of(request),
@@ -30,4 +27,4 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         await call(backend, request.transactional_id, Txn.ADD_OFFSETS, forwarded)
     except OttlaError as error:
         code = error.code
-    return AddOffsetsToTxnResponse(version=version, error_code=code)
+    return AddOffsetsToTxnResponse(error_code=code)

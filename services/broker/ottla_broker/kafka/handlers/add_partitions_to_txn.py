@@ -7,16 +7,14 @@ here (`Txn.AddPartitions`); clients of transactions v2 leave it to them (KIP-890
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
-
-from kafka.protocol.producer import AddPartitionsToTxnResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, results_by_topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
+from ottla_core.kafka.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import raise_error
 from ottla_core.transactions import TRANSACTIONS_V1
@@ -24,15 +22,16 @@ from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Txn
 
-_Topic: Final = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
-_Partition: Final = _Topic.AddPartitionsToTxnPartitionResult
+_Topic: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+_Partition: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 _UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _NOT_ATTEMPTED: Final = int(ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(
+    backend: Backend, request: AddPartitionsToTxnRequest, context: KafkaContext
+) -> AddPartitionsToTxnResponse:
     named = await _named(request)
     exist = await sliced(partial(_exists, backend), named)
     unknown = {p for p, exists in zip(named, exist, strict=True) if not exists}
@@ -41,15 +40,15 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     else:
         codes = await _add(backend, request, named)
 
-    def result(number: int, code: int) -> Message:
-        return _Partition(version=version, partition_index=number, partition_error_code=code)
+    def result(number: int, code: int) -> _Partition:
+        return _Partition(partition_index=number, partition_error_code=code)
 
     by_topic = await results_by_topic(codes, result)
-    topics = [_Topic(version=version, name=name, results_by_partition=results) for name, results in by_topic.items()]
-    return AddPartitionsToTxnResponse(version=version, results_by_topic_v3_and_below=topics)
+    topics = [_Topic(name=name, results_by_partition=results) for name, results in by_topic.items()]
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
 
-async def _named(request: Message) -> list[TopicPartition]:
+async def _named(request: AddPartitionsToTxnRequest) -> list[TopicPartition]:
     """Each partition once."""
     named: dict[TopicPartition, None] = {}
     time_slice = Slice()
@@ -64,7 +63,9 @@ def _exists(backend: Backend, partition: TopicPartition) -> bool:
     return topic is not None and 0 <= partition.partition < topic.partition_count
 
 
-async def _add(backend: Backend, request: Message, named: list[TopicPartition]) -> dict[TopicPartition, int]:
+async def _add(
+    backend: Backend, request: AddPartitionsToTxnRequest, named: list[TopicPartition]
+) -> dict[TopicPartition, int]:
     transactional_id = request.v3_and_below_transactional_id
     addition = pb.PartitionsToAdd(
         transactional_id=transactional_id,

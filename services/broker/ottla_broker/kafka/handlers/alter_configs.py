@@ -5,14 +5,12 @@ AlterConfigs replaces all that is set, IncrementalAlterConfigs changes what it n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
-
-from kafka.protocol.admin import AlterConfigsResponse, IncrementalAlterConfigsResponse
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 from ottla_broker.kafka import broker_loggers
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields, translated
 from ottla_broker.kafka.frames import KafkaContext
@@ -20,53 +18,82 @@ from ottla_broker.kafka.handlers.describe_configs import describe, resource_of
 from ottla_core.configs.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla_core.rpc.status import raise_error
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+
+ResultT = TypeVar("ResultT")
+
+_Replaced: TypeAlias = AlterConfigsRequest.AlterConfigsResource
+_Changed: TypeAlias = IncrementalAlterConfigsRequest.AlterConfigsResource
+ResourceT = TypeVar("ResourceT", _Replaced, _Changed)
+_Planned: TypeAlias = "list[pb.ConfigsAltered | OttlaError]"
 
 _DELETE: Final = 1
 _OWN_SOURCES: Final = {TOPIC: Source.TOPIC, GROUP: Source.GROUP, CLIENT_METRICS: Source.CLIENT_METRICS}
 
 
-async def incremental(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    return await _respond(backend, request, context.version, IncrementalAlterConfigsResponse, replaces=False)
+async def incremental(
+    backend: Backend, request: IncrementalAlterConfigsRequest, context: KafkaContext
+) -> IncrementalAlterConfigsResponse:
+    async def alter(resources: Sequence[_Changed]) -> list[dict[str, Any]]:
+        planned = await translated(backend, _changes, resources)
+        return await _altered(backend, planned, validate_only=request.validate_only)
+
+    change_loggers = partial(_change_loggers, backend, validate_only=request.validate_only)
+    result_type = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    results = await _results(request.resources, alter, change_loggers, result_type)
+    return IncrementalAlterConfigsResponse(responses=results)
 
 
-async def replacing(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    return await _respond(backend, request, context.version, AlterConfigsResponse, replaces=True)
+async def replacing(backend: Backend, request: AlterConfigsRequest, context: KafkaContext) -> AlterConfigsResponse:
+    async def alter(resources: Sequence[_Replaced]) -> list[dict[str, Any]]:
+        planned = await _replacements(backend, resources)
+        return await _altered(backend, planned, validate_only=request.validate_only)
+
+    result_type = AlterConfigsResponse.AlterConfigsResourceResponse
+    results = await _results(request.resources, alter, partial(_replace_loggers, backend), result_type)
+    return AlterConfigsResponse(responses=results)
 
 
-async def _respond(backend: Backend, request: Message, version: int, response_type: Any, *, replaces: bool) -> Message:
-    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)
-    once = [r for r in request.resources if (r.resource_type, r.resource_name) not in twice]
+async def _results(
+    resources: Sequence[ResourceT],
+    alter: Callable[[Sequence[ResourceT]], Awaitable[list[dict[str, Any]]]],
+    alter_loggers: Callable[[ResourceT], None],
+    result_type: Callable[..., ResultT],
+) -> list[ResultT]:
+    """The result of each resource: this broker's own loggers are altered here, all others by the controller."""
+    twice = named_twice((r.resource_type, r.resource_name) for r in resources)
+    once = [r for r in resources if (r.resource_type, r.resource_name) not in twice]
     stored = [r for r in once if r.resource_type != BROKER_LOGGER]
     try:
-        results = iter(await _altered(backend, request, stored, replaces=replaces) if stored else ())
+        results = iter(await alter(stored) if stored else ())
     except OttlaError as error:
         results = iter([error_fields(error)] * len(stored))
-    response = response_type.AlterConfigsResourceResponse
 
-    def respond(resource: Message) -> Message:
+    def respond(resource: ResourceT) -> ResultT:
         kind, name = resource.resource_type, resource.resource_name
         if error := twice.get((kind, name)):
             result = error_fields(error)
         elif kind == BROKER_LOGGER:
-            result = _loggers_altered(backend, request, resource, replaces=replaces)
+            result = _outcome(alter_loggers, resource)
         else:
             result = next(results)
-        return response(version=version, resource_type=kind, resource_name=name, **result)
+        return result_type(resource_type=kind, resource_name=name, **result)
 
-    responses = await sliced(respond, request.resources)
-    return response_type(version=version, responses=responses)
+    return await sliced(respond, resources)
 
 
-async def _altered(
-    backend: Backend, request: Message, resources: Sequence[Message], *, replaces: bool
-) -> list[dict[str, Any]]:
-    """Carry out what is requested for each resource; the fields of its result."""
-    planned = await (_replacements(backend, resources) if replaces else translated(backend, _changes, resources))
+async def _altered(backend: Backend, planned: _Planned, *, validate_only: bool) -> list[dict[str, Any]]:
+    """Carry out what is planned for each resource; the fields of its result."""
     altered = [entry for entry in planned if not isinstance(entry, OttlaError)]
-    forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=request.validate_only)
+    forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=validate_only)
     response = await forward(backend, Controller.ALTER_CONFIGS, forwarded, limit_s=UNTIMED_S)
     results = iter(response.resources)
     return [
@@ -74,36 +101,49 @@ async def _altered(
     ]
 
 
-def _loggers_altered(backend: Backend, request: Message, resource: Message, *, replaces: bool) -> dict[str, Any]:
-    """This broker's own process is altered, without the controller."""
-    error = broker_loggers.misplaced(resource.resource_name, backend.node_id)
-    if error is None and replaces:
-        text = "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
-        error = OttlaError(ErrorCode.INVALID_REQUEST, text, hint="use IncrementalAlterConfigs")
-    if error is not None:
-        return error_fields(error)
+def _outcome(alter_loggers: Callable[[ResourceT], None], resource: ResourceT) -> dict[str, Any]:
     try:
-        changes = [(c.name, c.config_operation, c.value) for c in resource.configs]
-        broker_loggers.alter(changes, dry=request.validate_only)
-    except OttlaError as failure:
-        return error_fields(failure)
+        alter_loggers(resource)
+    except OttlaError as error:
+        return error_fields(error)
     return {"error_code": 0, "error_message": None}
 
 
-def _changes(resource: Message) -> pb.ConfigsAltered | OttlaError:
+def _change_loggers(backend: Backend, resource: _Changed, *, validate_only: bool) -> None:
+    """This broker's own process is altered, without the controller."""
+    _check_place(backend, resource.resource_name)
+    broker_loggers.alter([(c.name, c.config_operation, c.value) for c in resource.configs], dry=validate_only)
+
+
+def _replace_loggers(backend: Backend, resource: _Replaced) -> None:
+    _check_place(backend, resource.resource_name)
+    text = "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
+    raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint="use IncrementalAlterConfigs")
+
+
+def _check_place(backend: Backend, name: str) -> None:
+    if (error := broker_loggers.misplaced(name, backend.node_id)) is not None:
+        raise error
+
+
+def _changes(resource: _Changed) -> pb.ConfigsAltered | OttlaError:
     for config in resource.configs:
         if config.value is None and config.config_operation != _DELETE:
             return _no_value(config.name)
-    ops = [pb.ConfigOp(name=c.name, op=c.config_operation, value=c.value or "") for c in resource.configs]
+    ops = [
+        # Kafka's numbers are ours, and the controller rejects those that it does not know.
+        pb.ConfigOp(name=c.name, op=c.config_operation, value=c.value or "")  # type: ignore[arg-type]  # an enum's int
+        for c in resource.configs
+    ]
     return pb.ConfigsAltered(resource=resource_of(resource), ops=ops)
 
 
-async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[pb.ConfigsAltered | OttlaError]:
+async def _replacements(backend: Backend, resources: Sequence[_Replaced]) -> _Planned:
     described, _ = await describe(backend, resources)
     return await translated(backend, lambda entry: replacement(*entry), zip(resources, described, strict=True))
 
 
-def replacement(resource: Message, described: pb.ConfigsDescribed) -> pb.ConfigsAltered | OttlaError:
+def replacement(resource: _Replaced, described: pb.ConfigsDescribed) -> pb.ConfigsAltered | OttlaError:
     """Return the operations that set the request's configs and delete all others that are set for this resource."""
     try:
         raise_error(described.error)
@@ -122,7 +162,7 @@ def replacement(resource: Message, described: pb.ConfigsDescribed) -> pb.Configs
     return pb.ConfigsAltered(resource=resource_of(resource), ops=ops)
 
 
-def _own_source(resource: Message) -> Source:
+def _own_source(resource: _Replaced) -> Source:
     """Where a value comes from that is set for this very resource."""
     if resource.resource_type != BROKER:
         return _OWN_SOURCES[resource.resource_type]

@@ -7,36 +7,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Set
-from typing import Final
-
-from kafka.protocol.admin import AlterReplicaLogDirsResponse
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from ottla_core.model import PartitionId
 
-_Topic: Final = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
-_Partition: Final = _Topic.AlterReplicaLogDirPartitionResult
+_Topic: TypeAlias = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+_Partition: TypeAlias = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(
+    backend: Backend, request: AlterReplicaLogDirsRequest, context: KafkaContext
+) -> AlterReplicaLogDirsResponse:
     """A partition that is named for several directories is answered for the last one, as in Kafka."""
-    version, own = context.version, backend.log_dir().sizes().path
+    own = backend.log_dir().sizes().path
     local = {replica.id for replica in backend.replicas.table.all()}
     requested = {(topic.name, n): item.path for item in request.dirs for topic in item.topics for n in topic.partitions}
-    by_topic: dict[str, list[Message]] = defaultdict(list)
+    by_topic: dict[str, list[_Partition]] = defaultdict(list)
 
     def respond(entry: tuple[tuple[str, int], str]) -> None:
         (topic, number), path = entry
         code = _code(backend, topic, number, local) if path == own else ErrorCode.LOG_DIR_NOT_FOUND
-        by_topic[topic].append(_Partition(version=version, partition_index=number, error_code=int(code)))
+        by_topic[topic].append(_Partition(partition_index=number, error_code=int(code)))
 
     await sliced(respond, requested.items())
-    results = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    return AlterReplicaLogDirsResponse(version=version, results=results)
+    results = [_Topic(topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    return AlterReplicaLogDirsResponse(results=results)
 
 
 def _code(backend: Backend, topic: str, number: int, local: Set[PartitionId]) -> ErrorCode:

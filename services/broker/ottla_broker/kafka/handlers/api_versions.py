@@ -15,12 +15,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-
 from ottla_broker.kafka import codec
 from ottla_broker.kafka.features import EPOCH, FEATURES
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import ApiVersionsRequest, ApiVersionsResponse
 
 KEY: Final = 18
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -44,7 +43,7 @@ def handle(context: KafkaContext, apis: Iterable[Served]) -> Parts:
     request = codec.decode(ApiVersionsRequest, context.version, context.body)
     # Kafka checks both with this pattern (KIP-511), so a client that is accepted here is accepted there.
     if context.version >= _NAMED_FROM and not all(
-        _SOFTWARE.fullmatch(text or "") for text in (request.client_software_name, request.client_software_version)
+        _SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version)
     ):
         return _encoded(context.version, ErrorCode.INVALID_REQUEST, ())
     return _encoded(context.version, ErrorCode.NONE, tuple(apis))
@@ -58,14 +57,10 @@ def unsupported(own: Served) -> Parts:
 
 def _encoded(version: int, error: ErrorCode, apis: Sequence[Served]) -> Parts:
     ranges = [
-        ApiVersionsResponse.ApiVersion(
-            version=version, api_key=api.key, min_version=api.advertised_min, max_version=api.max_version
-        )
+        ApiVersionsResponse.ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.max_version)
         for api in apis
     ]
-    return codec.encode(
-        ApiVersionsResponse(version=version, error_code=int(error), api_keys=ranges, **_features(version))
-    )
+    return codec.encode(ApiVersionsResponse(error_code=int(error), api_keys=ranges, **_features(version)), version)
 
 
 def _features(version: int) -> dict[str, Any]:
@@ -74,18 +69,13 @@ def _features(version: int) -> dict[str, Any]:
     supported, finalized = ApiVersionsResponse.SupportedFeatureKey, ApiVersionsResponse.FinalizedFeatureKey
     return {
         "supported_features": [
-            supported(version=version, name=feature.name, min_version=feature.least, max_version=feature.most)
+            supported(name=feature.name, min_version=feature.least, max_version=feature.most)
             for feature in FEATURES
             if feature.least or version >= _ZERO_FROM
         ],
         "finalized_features_epoch": EPOCH,
         "finalized_features": [
-            finalized(
-                version=version,
-                name=feature.name,
-                max_version_level=feature.finalized,
-                min_version_level=feature.finalized,
-            )
+            finalized(name=feature.name, max_version_level=feature.finalized, min_version_level=feature.finalized)
             for feature in FEATURES
         ],
     }

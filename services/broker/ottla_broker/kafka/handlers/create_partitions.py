@@ -6,12 +6,9 @@ Versions differ in encoding only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
-
-from kafka.protocol.admin import CreatePartitionsResponse
+from typing import Any, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import (
     error_fields,
     forward,
@@ -25,25 +22,27 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
-_Result: Final = CreatePartitionsResponse.CreatePartitionsTopicResult
+_Result: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(backend: Backend, request: CreatePartitionsRequest, context: KafkaContext) -> CreatePartitionsResponse:
     results = {name: error_fields(error) for name, error in named_twice(t.name for t in request.topics).items()}
     requested = [topic for topic in request.topics if topic.name not in results]
     try:
         results |= await _grown(backend, requested, request)
     except OttlaError as error:
         results |= {topic.name: error_fields(error) for topic in requested}
-    responses = await sliced(lambda entry: _Result(version=version, name=entry[0], **entry[1]), results.items())
-    return CreatePartitionsResponse(version=version, results=responses)
+    responses = await sliced(lambda entry: _Result(name=entry[0], **entry[1]), results.items())
+    return CreatePartitionsResponse(results=responses)
 
 
-async def _grown(backend: Backend, topics: Sequence[Message], request: Message) -> dict[str, dict[str, Any]]:
+async def _grown(
+    backend: Backend, topics: Sequence[CreatePartitionsRequest.CreatePartitionsTopic], request: CreatePartitionsRequest
+) -> dict[str, dict[str, Any]]:
     """The error of each topic, or none."""
     forwarded = pb.CreatePartitionsRequest(
         topics=await translated(backend, _increase, topics), validate_only=request.validate_only
@@ -56,7 +55,7 @@ async def _grown(backend: Backend, topics: Sequence[Message], request: Message) 
     return {topic.name: reported_fields(topic.error) for topic in response.topics}
 
 
-def _increase(topic: Message) -> pb.PartitionIncrease:
+def _increase(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> pb.PartitionIncrease:
     assignments = [pb.ReplicaList(replicas=assignment.broker_ids) for assignment in topic.assignments or ()]
     return pb.PartitionIncrease(name=topic.name, total_count=topic.count, assignments=assignments)
 

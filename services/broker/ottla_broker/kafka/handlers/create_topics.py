@@ -6,14 +6,10 @@ id (KIP-516).
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-from kafka.protocol.admin import CreateTopicsResponse
+from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import SOURCES
 from ottla_broker.kafka.forwarding import (
     error_fields,
@@ -30,14 +26,17 @@ from ottla_core.configs.config_table import TOPIC_CONFIGS
 from ottla_core.configs.config_values import resolve
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
+from ottla_core.kafka.messages import CreateTopicsRequest, CreateTopicsResponse
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
-_Topic: Final = CreateTopicsResponse.CreatableTopicResult
+_Topic: TypeAlias = CreateTopicsResponse.CreatableTopicResult
+_Config: TypeAlias = CreateTopicsResponse.CreatableTopicConfigs
+
 _CONFIGS_FROM: Final = 5
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: CreateTopicsRequest, context: KafkaContext) -> CreateTopicsResponse:
     version, names = context.version, dict.fromkeys(t.name for t in request.topics)
     results = {name: error_fields(error) for name, error in named_twice(t.name for t in request.topics).items()}
     requested = [topic for topic in request.topics if topic.name not in results]
@@ -45,12 +44,12 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         results |= await _created(backend, requested, request, version)
     except OttlaError as error:
         results |= {topic.name: error_fields(error) for topic in requested}
-    topics = await sliced(lambda name: _Topic(version=version, name=name, **results[name]), names)
-    return CreateTopicsResponse(version=version, topics=topics)
+    topics = await sliced(lambda name: _Topic(name=name, **results[name]), names)
+    return CreateTopicsResponse(topics=topics)
 
 
 async def _created(
-    backend: Backend, topics: Sequence[Message], request: Message, version: int
+    backend: Backend, topics: Sequence[CreateTopicsRequest.CreatableTopic], request: CreateTopicsRequest, version: int
 ) -> dict[str, dict[str, Any]]:
     """The fields of each topic's response."""
     results: dict[str, dict[str, Any]] = {}
@@ -70,15 +69,15 @@ async def _created(
         results[made.name] = reported_fields(made.error)
         if version >= _CONFIGS_FROM and not made.error.code:
             results[made.name] |= {
-                "topic_id": uuid.UUID(int=0) if request.validate_only else uuid.UUID(bytes=made.topic_id),
+                "topic_id": bytes(16) if request.validate_only else made.topic_id,
                 "num_partitions": made.partitions,
                 "replication_factor": made.replication_factor,
-                "configs": configs_of(backend.image, requested.configs, version),
+                "configs": configs_of(backend.image, requested.configs),
             }
     return results
 
 
-def _new_topic(topic: Message) -> pb.NewTopic | OttlaError:
+def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> pb.NewTopic | OttlaError:
     """Return the topic for the controller to create, or the reason why it can't be created."""
     for error in named_twice(config.name for config in topic.configs).values():
         return error
@@ -91,20 +90,19 @@ def _new_topic(topic: Message) -> pb.NewTopic | OttlaError:
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        configs={config.name: config.value for config in topic.configs},
+        configs={config.name: config.value or "" for config in topic.configs},
         assignments=[
             pb.ReplicaAssignment(partition=a.partition_index, replicas=a.broker_ids) for a in topic.assignments
         ],
     )
 
 
-def configs_of(image: ClusterImage, configs: Mapping[str, str], version: int) -> list[Message]:
+def configs_of(image: ClusterImage, configs: Mapping[str, str]) -> list[_Config]:
     """Return the effective configs of a topic that was created with these configs, which are legal."""
     canonical = {name: TOPIC_CONFIGS[name].parse(text) for name, text in configs.items()}
     cluster = image.broker_configs()
     return [
-        _Topic.CreatableTopicConfigs(
-            version=version,
+        _Config(
             name=entry.key.name,
             value=entry.text,
             read_only=False,

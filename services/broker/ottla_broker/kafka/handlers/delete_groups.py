@@ -6,27 +6,25 @@ Versions differ in encoding only.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
-
-from kafka.protocol.admin import DeleteGroupsResponse
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import few_at_once
+from ottla_core.kafka.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
-_Result: Final = DeleteGroupsResponse.DeletableGroupResult
+_Result: TypeAlias = DeleteGroupsResponse.DeletableGroupResult
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version, names = context.version, list(dict.fromkeys(request.groups_names))
+async def handle(backend: Backend, request: DeleteGroupsRequest, context: KafkaContext) -> DeleteGroupsResponse:
+    names = list(dict.fromkeys(request.groups_names))
     codes = await few_at_once(partial(_delete, backend), names, at_once=GROUPS_AT_ONCE)
-    results = [_Result(version=version, group_id=g, error_code=code) for g, code in zip(names, codes, strict=True)]
-    return DeleteGroupsResponse(version=version, results=results)
+    results = [_Result(group_id=g, error_code=code) for g, code in zip(names, codes, strict=True)]
+    return DeleteGroupsResponse(results=results)
 
 
 async def _delete(backend: Backend, group: str) -> int:

@@ -7,46 +7,44 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from typing import Final
-
-from kafka.protocol.admin import DeleteRecordsResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend, leading_by_name
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import limit_s
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.partition_requests.delete_records import delete_records
 from ottla_broker.replication.produce import check_client_may_write
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import few_at_once
+from ottla_core.kafka.messages import DeleteRecordsRequest, DeleteRecordsResponse
 
-_Topic: Final = DeleteRecordsResponse.DeleteRecordsTopicResult
-_Partition: Final = _Topic.DeleteRecordsPartitionResult
+_Topic: TypeAlias = DeleteRecordsResponse.DeleteRecordsTopicResult
+_Partition: TypeAlias = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 _AT_ONCE: Final = 100
 """Each may wait for its followers, all that is left of the time."""
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(backend: Backend, request: DeleteRecordsRequest, context: KafkaContext) -> DeleteRecordsResponse:
     deadline = asyncio.get_running_loop().time() + limit_s(request.timeout_ms)
     requested = {
         (topic.name, partition.partition_index): partition for topic in request.topics for partition in topic.partitions
     }
 
-    async def delete(key: tuple[str, int]) -> Message:
-        return await _delete(backend, key[0], requested[key], deadline, version)
+    async def delete(key: tuple[str, int]) -> _Partition:
+        return await _delete(backend, key[0], requested[key], deadline)
 
-    topics: dict[str, list[Message]] = defaultdict(list)
+    topics: dict[str, list[_Partition]] = defaultdict(list)
     for (name, _), result in zip(requested, await few_at_once(delete, list(requested), at_once=_AT_ONCE), strict=True):
         topics[name].append(result)
     return DeleteRecordsResponse(
-        version=version,
-        topics=[_Topic(version=version, name=name, partitions=partitions) for name, partitions in topics.items()],
+        topics=[_Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
     )
 
 
-async def _delete(backend: Backend, topic: str, requested: Message, deadline: float, version: int) -> Message:
+async def _delete(
+    backend: Backend, topic: str, requested: DeleteRecordsRequest.DeleteRecordsPartition, deadline: float
+) -> _Partition:
     number, low_watermark, code = requested.partition_index, -1, 0
     try:
         check_client_may_write(topic)  # also where there is no such topic yet
@@ -54,4 +52,4 @@ async def _delete(backend: Backend, topic: str, requested: Message, deadline: fl
         low_watermark = await delete_records(leading, requested.offset, deadline)
     except OttlaError as error:
         code = error.code
-    return _Partition(version=version, partition_index=number, low_watermark=low_watermark, error_code=code)
+    return _Partition(partition_index=number, low_watermark=low_watermark, error_code=code)

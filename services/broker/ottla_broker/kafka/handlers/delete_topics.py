@@ -9,50 +9,51 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
-
-from kafka.protocol.admin import DeleteTopicsResponse
+from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, named_twice, reported_fields, until_known
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla_core.model import TopicId
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
-_Result: Final = DeleteTopicsResponse.DeletableTopicResult
+_Result: TypeAlias = DeleteTopicsResponse.DeletableTopicResult
 _IDS_FROM: Final = 6
+_NO_ID: Final = bytes(16)
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: DeleteTopicsRequest, context: KafkaContext) -> DeleteTopicsResponse:
     version = context.version
     names, ids = request.topic_names, []
     if version >= _IDS_FROM:
         names = [topic.name for topic in request.topics if topic.name is not None]
-        ids = [topic.topic_id for topic in request.topics if topic.name is None]
+        ids = [uuid.UUID(bytes=topic.topic_id) for topic in request.topics if topic.name is None]
     twice, twice_ids = named_twice(names), named_twice(ids)
-    outcomes = [{"name": name, "topic_id": None, **error_fields(error)} for name, error in twice.items()]
-    outcomes += [{"name": None, "topic_id": topic_id, **error_fields(error)} for topic_id, error in twice_ids.items()]
+    outcomes = [{"name": name, **error_fields(error)} for name, error in twice.items()]
+    outcomes += [
+        {"name": None, "topic_id": topic_id.bytes, **error_fields(error)} for topic_id, error in twice_ids.items()
+    ]
     names, ids = [n for n in names if n not in twice], [i for i in ids if i not in twice_ids]
     try:
-        _check_named(request.topics or ())
+        _check_named(request.topics)
         forwarded = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
         response = await forward(backend, Controller.DELETE_TOPICS, forwarded, limit_s=limit_s(request.timeout_ms))
         gone = {TopicId(topic.topic_id) for topic in response.topics if not topic.error.code}
         await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
         outcomes += await sliced(partial(_reported, version=version), response.topics)
     except OttlaError as error:
-        outcomes += [{"name": name, "topic_id": None, **error_fields(error)} for name in names]
-        outcomes += [{"name": None, "topic_id": topic_id, **error_fields(error)} for topic_id in ids]
-    results = await sliced(lambda entry: _Result(version=version, **entry), outcomes)
-    return DeleteTopicsResponse(version=version, responses=results)
+        outcomes += [{"name": name, **error_fields(error)} for name in names]
+        outcomes += [{"name": None, "topic_id": topic_id.bytes, **error_fields(error)} for topic_id in ids]
+    results = await sliced(lambda entry: _Result(**entry), outcomes)
+    return DeleteTopicsResponse(responses=results)
 
 
-def _check_named(topics: Iterable[Message]) -> None:
-    if any((topic.name is None) == (topic.topic_id is None) for topic in topics):  # the codec gives None for a zero id
+def _check_named(topics: Iterable[DeleteTopicsRequest.DeleteTopicState]) -> None:
+    if any((topic.name is None) == (topic.topic_id == _NO_ID) for topic in topics):
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
             "a topic to delete needs either a name or an id",
@@ -64,6 +65,6 @@ def _reported(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:
     no_name = None if version >= _IDS_FROM else ""
     return {
         "name": topic.name or no_name,
-        "topic_id": uuid.UUID(bytes=topic.topic_id or bytes(16)),
+        "topic_id": topic.topic_id or _NO_ID,
         **reported_fields(topic.error),
     }

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka.protocol.admin import DescribeAclsResponse
-
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import DescribeAclsRequest, DescribeAclsResponse
 
 _DISABLED: Final = OttlaError(ErrorCode.SECURITY_DISABLED, "this cluster has no ACLs: no authorizer is configured")
 
 
-def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    return DescribeAclsResponse(version=context.version, **error_fields(_DISABLED), resources=[])
+def handle(backend: Backend, request: DescribeAclsRequest, context: KafkaContext) -> DescribeAclsResponse:
+    return DescribeAclsResponse(**error_fields(_DISABLED), resources=[])

@@ -5,36 +5,33 @@ v1 adds the endpoint type (KIP-919); v2 fenced brokers, on request (KIP-1073).
 
 from __future__ import annotations
 
-from typing import Final
-
-from kafka.protocol.admin import DescribeClusterResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.metadata_wire import ALL_CLUSTER_OPERATIONS
+from ottla_broker.kafka.metadata_wire import ALL_CLUSTER_OPERATIONS, NOT_REQUESTED
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import DescribeClusterRequest, DescribeClusterResponse
 
-_Broker: Final = DescribeClusterResponse.DescribeClusterBroker
+_Broker: TypeAlias = DescribeClusterResponse.DescribeClusterBroker
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version, image = context.version, backend.image
+def handle(backend: Backend, request: DescribeClusterRequest, context: KafkaContext) -> DescribeClusterResponse:
+    image = backend.image
     if request.endpoint_type != _BROKERS:
         known = request.endpoint_type == _CONTROLLERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         text = "a broker describes brokers only; controllers do not speak Kafka's protocol"
-        return DescribeClusterResponse(version=version, error_code=int(code), error_message=text, cluster_id="")
+        return DescribeClusterResponse(error_code=int(code), error_message=text, cluster_id="")
     brokers = []
     for broker in image.brokers.values():
         address = backend.addresses.advertised(broker, context.caller)
         if address is not None and (request.include_fenced_brokers or not broker.fenced):
             brokers.append(
                 _Broker(
-                    version=version,
                     broker_id=broker.id,
                     host=address.host,
                     port=address.port,
@@ -43,12 +40,13 @@ def handle(backend: Backend, request: Message, context: KafkaContext) -> Message
                 )
             )
     return DescribeClusterResponse(
-        version=version,
         error_code=0,
         error_message=None,
         endpoint_type=_BROKERS,
         cluster_id=image.cluster_id,
         controller_id=controller_for(backend.node_id, (b.broker_id for b in brokers if not b.is_fenced)),
         brokers=brokers,
-        authorized_operations=ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
+        cluster_authorized_operations=(
+            ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        ),
     )

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
-
-from kafka.protocol.admin import DescribeConfigsResponse
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ottla_broker.kafka import broker_loggers
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
@@ -22,12 +19,23 @@ from ottla_core.configs.config_table import SYNONYMS
 from ottla_core.configs.config_values import Source, find_broker_key
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
-_Result: Final = DescribeConfigsResponse.DescribeConfigsResult
-_Entry: Final = _Result.DescribeConfigsResourceResult
-_Synonym: Final = _Entry.DescribeConfigsSynonym
+_Result: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
+_Entry: TypeAlias = DescribeConfigsResponse.DescribeConfigsResourceResult
+_Resource: TypeAlias = DescribeConfigsRequest.DescribeConfigsResource
+_Synonym: TypeAlias = DescribeConfigsResponse.DescribeConfigsSynonym
+
+
+class NamedResource(Protocol):
+    """A resource of a request that describes or alters configs."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
 
 
 class Value(NamedTuple):
@@ -38,42 +46,38 @@ class Value(NamedTuple):
     source: Source
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(backend: Backend, request: DescribeConfigsRequest, context: KafkaContext) -> DescribeConfigsResponse:
     twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)  # each is a large response
-    local = await sliced(lambda r: _local_result(r, twice, backend.node_id, version), request.resources)
+    local = await sliced(lambda r: _local_result(r, twice, backend.node_id), request.resources)
     requested = [resource for resource, result in zip(request.resources, local, strict=True) if result is None]
     try:
         described, cluster = await describe(backend, requested) if requested else ((), {})
-        respond = partial(_reported, cluster=cluster, request=request, version=version)
+        respond = partial(_reported, cluster=cluster, request=request)
         described_results = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
     except OttlaError as error:
         fields = error_fields(error)
-        described_results = iter(await sliced(lambda r: _result(r, version, **fields, configs=[]), requested))
+        described_results = iter(await sliced(lambda r: _result(r, **fields, configs=[]), requested))
     results = [next(described_results) if result is None else result for result in local]
-    return DescribeConfigsResponse(version=version, results=results)
+    return DescribeConfigsResponse(results=results)
 
 
-def _local_result(
-    resource: Message, twice: Mapping[tuple[int, str], OttlaError], node_id: int, version: int
-) -> Message | None:
+def _local_result(resource: _Resource, twice: Mapping[tuple[int, str], OttlaError], node_id: int) -> _Result | None:
     """Describe rejected resources and this broker's loggers; None for the rest, which the controller describes."""
     error = twice.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
     if error is not None:
-        return _result(resource, version, **error_fields(error), configs=[])
-    return _loggers(resource, version) if resource.resource_type == BROKER_LOGGER else None
+        return _result(resource, **error_fields(error), configs=[])
+    return _loggers(resource) if resource.resource_type == BROKER_LOGGER else None
 
 
-def _keys(resource: Message) -> frozenset[str] | None:
+def _keys(resource: _Resource) -> frozenset[str] | None:
     """The configs that are requested, however many; None for all."""
     return None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
 
 
-def _loggers(resource: Message, version: int) -> Message:
+def _loggers(resource: _Resource) -> _Result:
     keys = _keys(resource)
     configs = [
         _Entry(
-            version=version,
             name=name,
             value=level,
             read_only=False,
@@ -86,10 +90,10 @@ def _loggers(resource: Message, version: int) -> Message:
         for name, level in broker_loggers.levels().items()
         if keys is None or name in keys
     ]
-    return _result(resource, version, error_code=0, error_message=None, configs=configs)
+    return _result(resource, error_code=0, error_message=None, configs=configs)
 
 
-def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
+def _misplaced(resource: _Resource, node_id: int) -> OttlaError | None:
     """Why this broker does not describe a broker: Kafka's describe themselves only, and clients ask the one they mean.
 
     The cluster-wide default has an empty name, and every broker describes it.
@@ -104,16 +108,20 @@ def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
 
 
 def _reported(
-    resource: Message, described: pb.ConfigsDescribed, *, cluster: Mapping[str, str], request: Message, version: int
-) -> Message:
+    resource: _Resource,
+    described: pb.ConfigsDescribed,
+    *,
+    cluster: Mapping[str, str],
+    request: DescribeConfigsRequest,
+) -> _Result:
     keys = _keys(resource)
     entries = [e for e in described.entries if _is_requested(resource, e, keys)]
-    configs = [_entry(resource, e, cluster, request, version) for e in entries]
-    return _result(resource, version, **reported_fields(described.error), configs=configs)
+    configs = [_entry(resource, e, cluster, request) for e in entries]
+    return _result(resource, **reported_fields(described.error), configs=configs)
 
 
 async def describe(
-    backend: Backend, resources: Sequence[Message]
+    backend: Backend, resources: Sequence[NamedResource]
 ) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
     """The configs of each resource, and those that are set for the cluster, as they are at one moment."""
     requested = await sliced(resource_of, resources)
@@ -124,9 +132,10 @@ async def describe(
     return described, {e.name: e.value for e in of_cluster.entries if Source(e.source) is Source.CLUSTER}
 
 
-def resource_of(resource: Message) -> pb.ConfigResource:
+def resource_of(resource: NamedResource) -> pb.ConfigResource:
     """Kafka's numbers are ours; the controller rejects those that it does not know."""
-    return pb.ConfigResource(type=resource.resource_type, name=resource.resource_name)
+    kind = resource.resource_type
+    return pb.ConfigResource(type=kind, name=resource.resource_name)  # type: ignore[arg-type]  # an enum's int
 
 
 def synonyms(resource_type: int, entry: pb.ConfigEntry, cluster: Mapping[str, str]) -> Iterator[Value]:
@@ -154,31 +163,28 @@ def _stand_ins(resource_type: int, name: str) -> list[str]:
     return [f"group.{name}"] if resource_type == GROUP else [name] if resource_type == BROKER else []
 
 
-def _is_requested(resource: Message, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
+def _is_requested(resource: _Resource, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
     """Whether to describe the config. For the cluster-wide default, Kafka describes only configs that are set."""
     if resource.resource_type == BROKER and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
         return False
     return keys is None or entry.name in keys
 
 
-def _result(resource: Message, version: int, **fields: object) -> Message:
-    return _Result(
-        version=version, resource_type=resource.resource_type, resource_name=resource.resource_name, **fields
-    )
+def _result(resource: _Resource, **fields: Any) -> _Result:
+    return _Result(resource_type=resource.resource_type, resource_name=resource.resource_name, **fields)
 
 
 def _entry(
-    resource: Message, entry: pb.ConfigEntry, cluster: Mapping[str, str], request: Message, version: int
-) -> Message:
+    resource: _Resource, entry: pb.ConfigEntry, cluster: Mapping[str, str], request: DescribeConfigsRequest
+) -> _Entry:
     rest = synonyms(resource.resource_type, entry, cluster) if request.include_synonyms else ()
     return _Entry(
-        version=version,
         name=entry.name,
         value=_text(entry),
         read_only=entry.read_only,
         config_source=SOURCES[Source(entry.source)],
         is_sensitive=entry.sensitive,
-        synonyms=[_Synonym(version=version, name=o.name, value=o.text, source=SOURCES[o.source]) for o in rest],
+        synonyms=[_Synonym(name=o.name, value=o.text, source=SOURCES[o.source]) for o in rest],
         config_type=TYPES[ConfigType(entry.type)],
         documentation=_documentation(entry) if request.include_documentation else None,
     )

@@ -7,35 +7,34 @@ for a group that does not exist, which is `Dead` before.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
-
-from kafka.protocol.admin import DescribeGroupsResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, instance_id_of
+from ottla_broker.kafka.metadata_wire import NOT_REQUESTED
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
+from ottla_core.kafka.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla_core.rpc.status import error_message
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
-_Group: Final = DescribeGroupsResponse.DescribedGroup
-_Member: Final = _Group.DescribedGroupMember
+_Group: TypeAlias = DescribeGroupsResponse.DescribedGroup
+_Member: TypeAlias = DescribeGroupsResponse.DescribedGroupMember
 
 _NOT_FOUND_FROM: Final = 6
-_ALL_OPERATIONS: Final = frozenset({3, 6, 8})
+_ALL_OPERATIONS: Final = sum(1 << number for number in (3, 6, 8))
 """Read, delete, describe: what may be done with a group."""
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: DescribeGroupsRequest, context: KafkaContext) -> DescribeGroupsResponse:
     requested = list(dict.fromkeys(request.groups))  # each once, however often it is named
     described = await few_at_once(partial(_describe, backend), requested, at_once=GROUPS_AT_ONCE)
-    operations = _ALL_OPERATIONS if getattr(request, "include_authorized_operations", False) else None
+    operations = _ALL_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
     groups = [_reported(entry, context.version, operations) for entry in described]
-    return DescribeGroupsResponse(version=context.version, groups=groups)
+    return DescribeGroupsResponse(groups=groups)
 
 
 async def _describe(backend: Backend, group: str) -> pb.GroupDescription:
@@ -46,29 +45,27 @@ async def _describe(backend: Backend, group: str) -> pb.GroupDescription:
     return response.groups[0] if response.groups else pb.GroupDescription(group=group, error=response.error)
 
 
-def _reported(group: pb.GroupDescription, version: int, operations: frozenset[int] | None) -> Message:
+def _reported(group: pb.GroupDescription, version: int, operations: int) -> _Group:
     code, state, text = group.error.code, group.state, shortened(group.error.message) or None
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         state = "Dead"
         if version < _NOT_FOUND_FROM:
-            code, text = 0, None
-    more: dict[str, Any] = {"error_message": text, "authorized_operations": operations}
+            code = 0
     return _Group(
-        version=version,
         error_code=code,
         group_id=group.group,
         group_state=state,
         protocol_type=group.protocol_type,
         protocol_data=group.protocol,
-        members=[_member(member, version) for member in group.members],
-        **more,
+        members=[_member(member) for member in group.members],
+        error_message=text if version >= _NOT_FOUND_FROM else None,
+        authorized_operations=operations,
     )
 
 
-def _member(described: pb.MemberDescription, version: int) -> Message:
+def _member(described: pb.MemberDescription) -> _Member:
     who = described.member
     return _Member(
-        version=version,
         member_id=who.member_id,
         group_instance_id=instance_id_of(who),
         client_id=described.client_id,

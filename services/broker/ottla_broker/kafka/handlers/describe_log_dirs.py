@@ -6,33 +6,29 @@ v3 adds an error code (KIP-784); v4 total and usable bytes (KIP-827); v5 whether
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
-from typing import Final
-
-from kafka.protocol.admin import DescribeLogDirsResponse
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
 from ottla_core.event_loop.slices import Slice, sliced
+from ottla_core.kafka.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-_Result: Final = DescribeLogDirsResponse.DescribeLogDirsResult
-_Topic: Final = _Result.DescribeLogDirsTopic
-_Partition: Final = _Topic.DescribeLogDirsPartition
+_Result: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsResult
+_Topic: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsTopic
+_Partition: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version, sizes = context.version, backend.log_dir().sizes()
+async def handle(backend: Backend, request: DescribeLogDirsRequest, context: KafkaContext) -> DescribeLogDirsResponse:
+    sizes = backend.log_dir().sizes()
     by_topic: dict[str, list[Replica]] = defaultdict(list)
     for replica in _requested(backend, request):
         by_topic[replica.topic].append(replica)
     topics, slice_ = [], Slice()
     for name in sorted(by_topic):
-        partitions = await sliced(partial(_partition, version=version), by_topic[name], slice_)
-        topics.append(_Topic(version=version, name=name, partitions=partitions))
+        partitions = await sliced(_partition, by_topic[name], slice_)
+        topics.append(_Topic(name=name, partitions=partitions))
     result = _Result(
-        version=version,
         error_code=0,
         log_dir=sizes.path,
         topics=topics,
@@ -40,10 +36,10 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         usable_bytes=sizes.usable_bytes,
         is_cordoned=False,
     )
-    return DescribeLogDirsResponse(version=version, error_code=0, results=[result])
+    return DescribeLogDirsResponse(error_code=0, results=[result])
 
 
-def _requested(backend: Backend, request: Message) -> list[Replica]:
+def _requested(backend: Backend, request: DescribeLogDirsRequest) -> list[Replica]:
     """The replicas requested, all where none are named, in the order of their partitions. Others are left out."""
     if request.topics is None:
         return sorted(backend.replicas.table.all(), key=lambda replica: replica.id.partition)
@@ -53,10 +49,9 @@ def _requested(backend: Backend, request: Message) -> list[Replica]:
     return [replica for replica in found if replica is not None]
 
 
-def _partition(replica: Replica, version: int) -> Message:
+def _partition(replica: Replica) -> _Partition:
     """`offset_lag`: how far the log is behind what is known to be committed."""
     return _Partition(
-        version=version,
         partition_index=replica.id.partition,
         partition_size=replica.log.size_bytes,
         offset_lag=max(0, replica.offsets.high_watermark - replica.log.log_end_offset),

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from kafka.protocol.admin import DescribeProducersResponse
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import text_of, unknown_topic
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.partition_requests.active_producers import ActiveProducer, active_producers
 from ottla_broker.replication.replica import Replica
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
+from ottla_core.kafka.messages import DescribeProducersRequest, DescribeProducersResponse
 
-_Topic: Final = DescribeProducersResponse.TopicResponse
-_Partition: Final = _Topic.PartitionResponse
-_Producer: Final = _Partition.ProducerState
+_Topic: TypeAlias = DescribeProducersResponse.TopicResponse
+_Partition: TypeAlias = DescribeProducersResponse.PartitionResponse
+_Producer: TypeAlias = DescribeProducersResponse.ProducerState
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(
+    backend: Backend, request: DescribeProducersRequest, context: KafkaContext
+) -> DescribeProducersResponse:
     requested: dict[str, dict[int, None]] = {}
     for topic in request.topics:  # each partition once, however often it is named: its response may be large
         requested.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
@@ -30,17 +29,16 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         partitions = []
         for number in numbers:
             await slice_.rest()
-            partitions.append(await _described(backend, name, version, number))
-        topics.append(_Topic(version=version, name=name, partitions=partitions))
-    return DescribeProducersResponse(version=version, topics=topics)
+            partitions.append(await _described(backend, name, number))
+        topics.append(_Topic(name=name, partitions=partitions))
+    return DescribeProducersResponse(topics=topics)
 
 
-async def _described(backend: Backend, topic: str, version: int, number: int) -> Message:
+async def _described(backend: Backend, topic: str, number: int) -> _Partition:
     try:
         replica = _replica(backend, topic, number)
     except OttlaError as error:
         return _Partition(
-            version=version,
             partition_index=number,
             error_code=error.code,
             error_message=text_of(error),
@@ -48,11 +46,10 @@ async def _described(backend: Backend, topic: str, version: int, number: int) ->
         )
     producers = await active_producers(replica.log.producers)
     return _Partition(
-        version=version,
         partition_index=number,
         error_code=0,
         error_message=None,
-        active_producers=await sliced(lambda found: _producer(found, version), producers),
+        active_producers=await sliced(_producer, producers),
     )
 
 
@@ -63,9 +60,8 @@ def _replica(backend: Backend, topic: str, number: int) -> Replica:
     return backend.replicas.table.find(partition_id)
 
 
-def _producer(found: ActiveProducer, version: int) -> Message:
+def _producer(found: ActiveProducer) -> _Producer:
     return _Producer(
-        version=version,
         producer_id=found.producer_id,
         producer_epoch=found.epoch,
         last_sequence=found.last_sequence,

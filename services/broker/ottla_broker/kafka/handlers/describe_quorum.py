@@ -9,62 +9,56 @@ v1 adds the times of the last fetch (KIP-836); v2 directory ids, nodes and error
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
-from typing import Any, Final
-
-from kafka.protocol.admin import DescribeQuorumResponse
+from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla_core.model import NO_LEADER
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
-_Topic: Final = DescribeQuorumResponse.TopicData
-_Partition: Final = _Topic.PartitionData
-_Replica: Final = _Partition.ReplicaState
-_Node: Final = DescribeQuorumResponse.Node
+_Topic: TypeAlias = DescribeQuorumResponse.TopicData
+_Partition: TypeAlias = DescribeQuorumResponse.PartitionData
+_Replica: TypeAlias = DescribeQuorumResponse.ReplicaState
+_Node: TypeAlias = DescribeQuorumResponse.Node
 
 METADATA: Final = ("__cluster_metadata", 0)
 """The one partition that may be requested."""
 
 _UNKNOWN: Final = -1
 _NODES_FROM: Final = 2
-_NO_DIRECTORY: Final = uuid.UUID(int=0)
 _INT32_MAX: Final = 2**31 - 1
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(backend: Backend, request: DescribeQuorumRequest, context: KafkaContext) -> DescribeQuorumResponse:
     try:
         quorum = await forward(backend, Controller.DESCRIBE_QUORUM, pb.DescribeQuorumRequest(), limit_s=UNTIMED_S)
     except OttlaError as error:
-        return DescribeQuorumResponse(version=version, **error_fields(error), topics=[], nodes=[])
+        return DescribeQuorumResponse(**error_fields(error), topics=[], nodes=[])
     named = dict.fromkeys((topic.topic_name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    by_topic: dict[str, list[Message]] = {topic.topic_name: [] for topic in request.topics}
-    await sliced(lambda entry: by_topic[entry[0]].append(_partition(backend, quorum, entry, version)), named)
-    topics = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    nodes = [_node(quorum, version)] if version >= _NODES_FROM else []
-    return DescribeQuorumResponse(version=version, error_code=0, error_message=None, topics=topics, nodes=nodes)
+    by_topic: dict[str, list[_Partition]] = {topic.topic_name: [] for topic in request.topics}
+    await sliced(lambda entry: by_topic[entry[0]].append(_partition(backend, quorum, entry)), named)
+    topics = [_Topic(topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    nodes = [_node(quorum)] if context.version >= _NODES_FROM else []
+    return DescribeQuorumResponse(error_code=0, error_message=None, topics=topics, nodes=nodes)
 
 
-def _partition(backend: Backend, quorum: pb.DescribeQuorumResponse, named: tuple[str, int], version: int) -> Message:
+def _partition(backend: Backend, quorum: pb.DescribeQuorumResponse, named: tuple[str, int]) -> _Partition:
     if named != METADATA:
         text = f"the quorum is that of {METADATA[0]}-{METADATA[1]} alone"
         error = error_fields(OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
-        return _reported(named[1], version, error, leader_id=NO_LEADER, leader_epoch=_UNKNOWN, high_watermark=_UNKNOWN)
+        return _reported(named[1], error, leader_id=NO_LEADER, leader_epoch=_UNKNOWN, high_watermark=_UNKNOWN)
     image = backend.image
-    leader = _replica(quorum.leader_id, quorum.revision, _UNKNOWN, backend.clock.wall_ms(), version)
+    leader = _replica(quorum.leader_id, quorum.revision, _UNKNOWN, backend.clock.wall_ms())
     followed = {backend.node_id: image.revision}
-    observers = [_replica(n, followed.get(n, _UNKNOWN), _UNKNOWN, _UNKNOWN, version) for n in sorted(image.brokers)]
+    observers = [_replica(n, followed.get(n, _UNKNOWN), _UNKNOWN, _UNKNOWN) for n in sorted(image.brokers)]
     return _reported(
         named[1],
-        version,
         {"error_code": 0, "error_message": None},
         leader_id=quorum.leader_id,
         leader_epoch=min(quorum.epoch, _INT32_MAX),
@@ -74,23 +68,21 @@ def _partition(backend: Backend, quorum: pb.DescribeQuorumResponse, named: tuple
     )
 
 
-def _node(quorum: pb.DescribeQuorumResponse, version: int) -> Message:
+def _node(quorum: pb.DescribeQuorumResponse) -> _Node:
     """Where the controller is reached: not by Kafka's protocol."""
     host, _, port = quorum.address.rpartition(":")
-    listener = _Node.Listener(version=version, name="GRPC", host=host, port=int(port))
-    return _Node(version=version, node_id=quorum.leader_id, listeners=[listener])
+    listener = DescribeQuorumResponse.Listener(name="GRPC", host=host, port=int(port))
+    return _Node(node_id=quorum.leader_id, listeners=[listener])
 
 
-def _reported(number: int, version: int, error: Mapping[str, Any], **fields: Any) -> Message:
+def _reported(number: int, error: Mapping[str, Any], **fields: Any) -> _Partition:
     options = {"current_voters": [], "observers": []} | fields
-    return _Partition(version=version, partition_index=number, **error, **options)
+    return _Partition(partition_index=number, **error, **options)
 
 
-def _replica(number: int, end_offset: int, fetched_ms: int, caught_up_ms: int, version: int) -> Message:
+def _replica(number: int, end_offset: int, fetched_ms: int, caught_up_ms: int) -> _Replica:
     return _Replica(
-        version=version,
         replica_id=number,
-        replica_directory_id=_NO_DIRECTORY,
         log_end_offset=end_offset,
         last_fetch_timestamp=fetched_ms,
         last_caught_up_timestamp=caught_up_ms,

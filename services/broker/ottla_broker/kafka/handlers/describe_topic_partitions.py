@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
-
-from kafka.protocol.admin import DescribeTopicPartitionsResponse
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.metadata_wire import ALL_TOPIC_OPERATIONS
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
+from ottla_core.kafka.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, PartitionId, TopicId, check_topic_name
 
-_Topic: Final = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
-_Partition: Final = _Topic.DescribeTopicPartitionsResponsePartition
-_Cursor: Final = DescribeTopicPartitionsResponse.Cursor
+_Topic: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+_Partition: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+_Cursor: TypeAlias = DescribeTopicPartitionsResponse.Cursor
 
 MAX_PARTITIONS: Final = 2000
 """In one response, however many are requested: Kafka's max.request.partition.size.limit."""
@@ -34,18 +31,20 @@ class PartitionPage(NamedTuple):
     stop: int
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    image, version, cursor = backend.image, context.version, request.cursor
+async def handle(
+    backend: Backend, request: DescribeTopicPartitionsRequest, context: KafkaContext
+) -> DescribeTopicPartitionsResponse:
+    image, cursor = backend.image, request.cursor
     names = {topic.name for topic in request.topics} or image.topics
     first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
     counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names}
     slices, rest = page(counts, first, min(max(request.response_partition_limit, 1), MAX_PARTITIONS))
     topics, time_slice = [], Slice()
     for entry in slices:
-        topics.append(await _described(image, entry, version, time_slice))
+        topics.append(await _described(image, entry, time_slice))
         await time_slice.rest()
-    next_cursor = None if rest is None else _Cursor(version=version, topic_name=rest[0], partition_index=rest[1])
-    return DescribeTopicPartitionsResponse(version=version, topics=topics, next_cursor=next_cursor)
+    next_cursor = None if rest is None else _Cursor(topic_name=rest[0], partition_index=rest[1])
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
 
 def page(
@@ -68,19 +67,19 @@ def page(
     return slices, None
 
 
-async def _described(image: ClusterImage, requested: PartitionPage, version: int, time_slice: Slice) -> Message:
-    topic, partitions = image.topics.get(requested.name), []
+async def _described(image: ClusterImage, requested: PartitionPage, time_slice: Slice) -> _Topic:
+    topic = image.topics.get(requested.name)
+    partitions: list[_Partition] = []
     if topic is None:
         code, topic_id = _missing_code(requested.name), bytes(16)
     else:
         code, topic_id = ErrorCode.NONE, topic.id
-        of_partition = partial(_partition, image, topic.id, version)
+        of_partition = partial(_partition, image, topic.id)
         partitions = await sliced(of_partition, range(requested.start, requested.stop), time_slice)
     return _Topic(
-        version=version,
         error_code=int(code),
         name=requested.name,
-        topic_id=uuid.UUID(bytes=topic_id),
+        topic_id=topic_id,
         is_internal=requested.name in INTERNAL_TOPICS,
         partitions=partitions,
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
@@ -95,13 +94,12 @@ def _missing_code(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _partition(image: ClusterImage, topic_id: TopicId, version: int, number: int) -> Message:
+def _partition(image: ClusterImage, topic_id: TopicId, number: int) -> _Partition:
     """Without eligible replicas the lists are empty: Java's client takes no null, which the schema allows."""
     partition = image.partitions[PartitionId(topic_id, number)]
     leader = image.brokers.get(partition.leader)
     has_leader = leader is not None and not leader.fenced  # else no client could find it among the brokers
     return _Partition(
-        version=version,
         error_code=int(ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE),
         partition_index=number,
         leader_id=partition.leader if has_leader else NO_LEADER,

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
-
-from kafka.protocol.admin import DescribeTransactionsResponse
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import IDS_AT_ONCE, call
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import few_at_once
+from ottla_core.kafka.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla_core.rpc.status import error_message
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 
-_State: Final = DescribeTransactionsResponse.TransactionState
-_Topic: Final = _State.TopicData
+_State: TypeAlias = DescribeTransactionsResponse.TransactionState
+_Topic: TypeAlias = DescribeTransactionsResponse.TopicData
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(
+    backend: Backend, request: DescribeTransactionsRequest, context: KafkaContext
+) -> DescribeTransactionsResponse:
     requested = list(dict.fromkeys(request.transactional_ids))  # each once, however often it is named
     described = await few_at_once(partial(_describe, backend), requested, at_once=IDS_AT_ONCE)
-    states = [_reported(entry, context.version) for entry in described]
-    return DescribeTransactionsResponse(version=context.version, transaction_states=states)
+    states = [_reported(entry) for entry in described]
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 async def _describe(backend: Backend, transactional_id: str) -> pb.TransactionDescription:
@@ -36,12 +36,11 @@ async def _describe(backend: Backend, transactional_id: str) -> pb.TransactionDe
         return pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
 
 
-def _reported(found: pb.TransactionDescription, version: int) -> Message:
+def _reported(found: pb.TransactionDescription) -> _State:
     by_topic: dict[str, list[int]] = {}
     for partition in found.partitions:
         by_topic.setdefault(partition.topic, []).append(partition.partition)
     return _State(
-        version=version,
         error_code=found.error.code,
         transactional_id=found.transactional_id,
         transaction_state=found.state,
@@ -49,5 +48,5 @@ def _reported(found: pb.TransactionDescription, version: int) -> Message:
         transaction_start_time_ms=found.started_at_ms,
         producer_id=found.producer.id,
         producer_epoch=found.producer.epoch,
-        topics=[_Topic(version=version, topic=name, partitions=numbers) for name, numbers in by_topic.items()],
+        topics=[_Topic(topic=name, partitions=numbers) for name, numbers in by_topic.items()],
     )

@@ -7,36 +7,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, Final
-
-from kafka.protocol.admin import ElectLeadersResponse
+from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import ElectLeadersRequest, ElectLeadersResponse
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
-_Topic: Final = ElectLeadersResponse.ReplicaElectionResult
-_Partition: Final = _Topic.PartitionResult
+_Topic: TypeAlias = ElectLeadersResponse.ReplicaElectionResult
+_Partition: TypeAlias = ElectLeadersResponse.PartitionResult
+
+_CODE_FROM: Final = 1
 
 _Reported = tuple[str, int, dict[str, Any]]
 """Topic, partition, and the fields of its error."""
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: ElectLeadersRequest, context: KafkaContext) -> ElectLeadersResponse:
     """Version 0 knows preferred leaders only, and no error of the request as a whole."""
-    version, code = context.version, 0
+    code = 0
     named = dict.fromkeys(
         (topic_partition.topic, number)
         for topic_partition in request.topic_partitions or ()
         for number in topic_partition.partitions
     )
     forwarded = pb.ElectLeadersRequest(
-        type=request.election_type,
+        type=request.election_type,  # type: ignore[arg-type]  # an enum's int, which the controller checks
         partitions=await sliced(lambda item: pb.PartitionOfTopic(topic=item[0], partition=item[1]), named),
         all_partitions=request.topic_partitions is None,
     )
@@ -47,19 +47,19 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
             lambda entry: (entry.topic, entry.partition, reported_fields(entry.error)), response.partitions
         )
     except OttlaError as error:
-        code = int(error.code)
+        code = int(error.code) if context.version >= _CODE_FROM else 0
         fields = error_fields(error)
         outcomes = [(topic, number, fields) for topic, number in named]
-    results = await _by_topic(outcomes, version)
-    return ElectLeadersResponse(version=version, error_code=code, replica_election_results=results)
+    results = await _by_topic(outcomes)
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
-async def _by_topic(outcomes: Iterable[_Reported], version: int) -> list[Message]:
-    partitions: dict[str, list[Message]] = defaultdict(list)
+async def _by_topic(outcomes: Iterable[_Reported]) -> list[_Topic]:
+    partitions: dict[str, list[_Partition]] = defaultdict(list)
 
     def add(entry: _Reported) -> None:
         topic, number, error = entry
-        partitions[topic].append(_Partition(version=version, partition_id=number, **error))
+        partitions[topic].append(_Partition(partition_id=number, **error))
 
     await sliced(add, outcomes)
-    return [_Topic(version=version, topic=topic, partition_result=found) for topic, found in partitions.items()]
+    return [_Topic(topic=topic, partition_result=found) for topic, found in partitions.items()]

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka.protocol.producer import EndTxnResponse
-
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
+from ottla_core.kafka.messages import EndTxnRequest, EndTxnResponse
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
@@ -22,7 +20,7 @@ from ottla_proto.contracts import Txn
 _RAISES_FROM: Final = 5
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: EndTxnRequest, context: KafkaContext) -> EndTxnResponse:
     version = context.version
     forwarded = pb.EndTxnRequest(
         transactional_id=request.transactional_id,
@@ -34,5 +32,5 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         producer = (await call(backend, request.transactional_id, Txn.END_TXN, forwarded)).producer
     except OttlaError as error:
         code = error.code
-        return EndTxnResponse(version=version, error_code=code)
-    return EndTxnResponse(version=version, error_code=0, producer_id=producer.id, producer_epoch=producer.epoch)
+        return EndTxnResponse(error_code=code)
+    return EndTxnResponse(error_code=0, producer_id=producer.id, producer_epoch=producer.epoch)

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka.protocol.metadata import FindCoordinatorResponse
-
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import text_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.routing import GROUP, TXN
 from ottla_proto.common_pb2 import ShardNumbers
@@ -26,18 +24,17 @@ _SEVERAL_FROM: Final = 4
 _KINDS: Final = {0: GROUP, 1: TXN}
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
-    key_type = getattr(request, "key_type", 0)
+async def handle(backend: Backend, request: FindCoordinatorRequest, context: KafkaContext) -> FindCoordinatorResponse:
+    version, key_type = context.version, request.key_type
     if version < _SEVERAL_FROM:
-        return FindCoordinatorResponse(version=version, **_reported(backend, request.key, key_type, context))
+        return FindCoordinatorResponse(**_reported(backend, request.key, key_type, context))
 
-    def find(key: str) -> Message:
+    def find(key: str) -> FindCoordinatorResponse.Coordinator:
         fields = _reported(backend, key, key_type, context)
-        return FindCoordinatorResponse.Coordinator(version=version, key=key, **fields)
+        return FindCoordinatorResponse.Coordinator(key=key, **fields)
 
     found = await sliced(find, dict.fromkeys(request.coordinator_keys))
-    return FindCoordinatorResponse(version=version, coordinators=found)
+    return FindCoordinatorResponse(coordinators=found)
 
 
 def _reported(backend: Backend, key: str, key_type: int, context: KafkaContext) -> dict[str, Any]:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka.protocol.producer import InitProducerIdResponse
-
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
+from ottla_core.kafka.messages import InitProducerIdRequest, InitProducerIdResponse
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Txn
@@ -25,18 +23,19 @@ _TWO_PHASES_FROM: Final = 6
 _NONE: Final = TxnProducer(id=-1, epoch=-1)
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: InitProducerIdRequest, context: KafkaContext) -> InitProducerIdResponse:
     version = context.version
     try:
         if request.transactional_id is None:
-            return _response(version, producer=TxnProducer(id=await backend.producer_ids.next()))
+            return _response(producer=TxnProducer(id=await backend.producer_ids.next()))
         response = await call(backend, request.transactional_id, Txn.INIT_PRODUCER, _forwarded(request, version))
     except OttlaError as error:
-        return _response(version, error.code)
-    return _response(version, producer=response.producer, kept=response.kept if response.HasField("kept") else _NONE)
+        return _response(error.code)
+    has_kept = version >= _TWO_PHASES_FROM and response.HasField("kept")
+    return _response(producer=response.producer, kept=response.kept if has_kept else _NONE)
 
 
-def _forwarded(request: Message, version: int) -> pb.InitProducerRequest:
+def _forwarded(request: InitProducerIdRequest, version: int) -> pb.InitProducerRequest:
     has_producer = version >= _PRODUCER_FROM and request.producer_id >= 0
     return pb.InitProducerRequest(
         transactional_id=request.transactional_id,
@@ -47,9 +46,8 @@ def _forwarded(request: Message, version: int) -> pb.InitProducerRequest:
     )
 
 
-def _response(version: int, code: int = 0, *, producer: TxnProducer = _NONE, kept: TxnProducer = _NONE) -> Message:
+def _response(code: int = 0, *, producer: TxnProducer = _NONE, kept: TxnProducer = _NONE) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        version=version,
         error_code=code,
         producer_id=producer.id,
         producer_epoch=producer.epoch,

@@ -6,27 +6,25 @@ the protocol type (KIP-559); v8 a reason (KIP-800); v9 lets the leader skip the 
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from kafka.protocol.consumer import JoinGroupResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of, instance_of, member
+from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of, member
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import JoinGroupRequest, JoinGroupResponse
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
-_Member: Final = JoinGroupResponse.JoinGroupResponseMember
+_Member: TypeAlias = JoinGroupResponse.JoinGroupResponseMember
 
 _MEMBER_ID_REQUIRED_FROM: Final = 4
 _NO_PROTOCOL_FROM: Final = 7
 _SKIPS_ASSIGNMENT_FROM: Final = 9
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: JoinGroupRequest, context: KafkaContext) -> JoinGroupResponse:
     version = context.version
     try:
         response = await call(
@@ -37,47 +35,39 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     if response.error.code:
         return _failed(version, response.error.code, response.member_id or request.member_id)
     return JoinGroupResponse(
-        version=version,
         error_code=0,
         generation_id=response.generation,
         protocol_type=response.protocol_type,
         protocol_name=response.protocol,
         leader=response.leader,
-        skip_assignment=response.skip_assignment,
+        skip_assignment=version >= _SKIPS_ASSIGNMENT_FROM and response.skip_assignment,
         member_id=response.member_id,
-        members=[_member(entry, version) for entry in response.members],
+        members=[_member(entry) for entry in response.members],
     )
 
 
-async def _join_request(request: Message, context: KafkaContext) -> pb.JoinRequest:
+async def _join_request(request: JoinGroupRequest, context: KafkaContext) -> pb.JoinRequest:
     version = context.version
-    rebalance_timeout_ms = getattr(request, "rebalance_timeout_ms", -1)
     return pb.JoinRequest(
         group=request.group_id,
-        member=member(request.member_id, instance_of(request)),
+        member=member(request.member_id, request.group_instance_id),
         session_timeout_ms=max(0, request.session_timeout_ms),
-        rebalance_timeout_ms=max(0, rebalance_timeout_ms),
+        rebalance_timeout_ms=max(0, request.rebalance_timeout_ms),
         protocol_type=request.protocol_type,
         protocols=await sliced(lambda p: pb.Protocol(name=p.name, metadata=p.metadata), request.protocols),
         member_id_required=version >= _MEMBER_ID_REQUIRED_FROM,
-        reason=getattr(request, "reason", None) or "",
+        reason=request.reason or "",
         skips_assignment=version >= _SKIPS_ASSIGNMENT_FROM,
         client_id=context.client_id,
         client_host=host_of(context),
     )
 
 
-def _member(subscriber: pb.Subscriber, version: int) -> Message:
+def _member(subscriber: pb.Subscriber) -> _Member:
     who = subscriber.member
-    return _Member(
-        version=version, member_id=who.member_id, group_instance_id=instance_id_of(who), metadata=subscriber.metadata
-    )
+    return _Member(member_id=who.member_id, group_instance_id=instance_id_of(who), metadata=subscriber.metadata)
 
 
-def _failed(version: int, code: int, member_id: str) -> Message:
-    nothing: dict[str, Any] = {
-        "protocol_name": None if version >= _NO_PROTOCOL_FROM else "",
-        "leader": "",
-        "members": [],
-    }
-    return JoinGroupResponse(version=version, error_code=code, generation_id=-1, member_id=member_id, **nothing)
+def _failed(version: int, code: int, member_id: str) -> JoinGroupResponse:
+    no_protocol = None if version >= _NO_PROTOCOL_FROM else ""
+    return JoinGroupResponse(error_code=code, generation_id=-1, protocol_name=no_protocol, member_id=member_id)

@@ -6,33 +6,29 @@ v0 lists clients' metrics only; v1 the kinds that the request names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
-
-from kafka.protocol.admin import ListConfigResourcesResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
 
-_Resource: Final = ListConfigResourcesResponse.ConfigResource
+_Resource: TypeAlias = ListConfigResourcesResponse.ConfigResource
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(
+    backend: Backend, request: ListConfigResourcesRequest, context: KafkaContext
+) -> ListConfigResourcesResponse:
     version, image = context.version, backend.image
     kinds = dict.fromkeys([CLIENT_METRICS] if version == 0 else request.resource_types or _NAMES)
     if kinds.keys() - _NAMES.keys():
-        return ListConfigResourcesResponse(
-            version=version, error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[]
-        )
+        return ListConfigResourcesResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[])
     named = ((kind, name) for kind in kinds for name in _NAMES[kind](image))
-    resources = await sliced(
-        lambda entry: _Resource(version=version, resource_type=entry[0], resource_name=entry[1]), named
-    )
-    return ListConfigResourcesResponse(version=version, error_code=0, config_resources=resources)
+    resources = await sliced(lambda entry: _Resource(resource_type=entry[0], resource_name=entry[1]), named)
+    return ListConfigResourcesResponse(error_code=0, config_resources=resources)
 
 
 def _brokers(image: ClusterImage) -> Iterable[str]:

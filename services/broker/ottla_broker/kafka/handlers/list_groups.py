@@ -7,36 +7,31 @@ it leads: a group is in one response, and a client of all brokers sees all group
 
 from __future__ import annotations
 
-from typing import Final
-
-from kafka.protocol.admin import ListGroupsResponse
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.coordinator_calls import list_all
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
+from ottla_core.kafka.messages import ListGroupsRequest, ListGroupsResponse
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
-_Group: Final = ListGroupsResponse.ListedGroup
+_Group: TypeAlias = ListGroupsResponse.ListedGroup
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(backend: Backend, request: ListGroupsRequest, context: KafkaContext) -> ListGroupsResponse:
     forwarded = pb.ListGroupsRequest(
-        states=getattr(request, "states_filter", None) or (),
-        types=getattr(request, "types_filter", None) or (),
+        states=request.states_filter,
+        types=request.types_filter,
         shards=spoken_for(backend, GROUP),
     )
     code, responses = await list_all(backend, GROUP, Group.LIST_GROUPS, forwarded)
     return ListGroupsResponse(
-        version=version,
         error_code=code,
         groups=[
             _Group(
-                version=version,
                 group_id=group.group,
                 protocol_type=group.protocol_type,
                 group_state=group.state,

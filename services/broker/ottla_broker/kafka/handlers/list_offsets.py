@@ -7,23 +7,21 @@ timeout (KIP-1075). The offset of the largest timestamp has -3 in place of a tim
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
-
-from kafka.protocol.consumer import ListOffsetsResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.backend import Backend, leading_by_name
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.leading import Leading
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
+from ottla_core.kafka.messages import ListOffsetsRequest, ListOffsetsResponse
 from ottla_core.model import EARLIEST_TIMESTAMP, MAX_TIMESTAMP
 
-_Topic: Final = ListOffsetsResponse.ListOffsetsTopicResponse
-_Partition: Final = _Topic.ListOffsetsPartitionResponse
+_Topic: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse
+_Partition: TypeAlias = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 _AT_ONCE: Final = 2
 """As many as there are threads for it: a request that fills the queue keeps all others waiting."""
@@ -31,9 +29,10 @@ _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
 _ISOLATION_FROM: Final = 2
+_EPOCH_FROM: Final = 4
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: ListOffsetsRequest, context: KafkaContext) -> ListOffsetsResponse:
     """A partition that is named twice is rejected, as in Kafka; few are looked up at the same time."""
     version = context.version
     requested = {
@@ -43,38 +42,36 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
     read_committed = version >= _ISOLATION_FROM and request.isolation_level == fetch_wire.READ_COMMITTED
 
-    async def find(key: tuple[str, int]) -> Message:
+    async def find(key: tuple[str, int]) -> _Partition:
         return await _find(backend, key[0], requested[key], version, twice.get(key), read_committed=read_committed)
 
-    topics: dict[str, list[Message]] = defaultdict(list)
+    topics: dict[str, list[_Partition]] = defaultdict(list)
     for (name, _), found in zip(requested, await few_at_once(find, list(requested), at_once=_AT_ONCE), strict=True):
         topics[name].append(found)
-    return ListOffsetsResponse(
-        version=version, topics=[_Topic(version=version, name=name, partitions=found) for name, found in topics.items()]
-    )
+    return ListOffsetsResponse(topics=[_Topic(name=name, partitions=found) for name, found in topics.items()])
 
 
 async def _find(
     backend: Backend,
     topic: str,
-    requested: Message,
+    requested: ListOffsetsRequest.ListOffsetsPartition,
     version: int,
     rejected: OttlaError | None,
     *,
     read_committed: bool,
-) -> Message:
-    response = {"version": version, "partition_index": requested.partition_index, "error_code": 0}
-    response |= {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+) -> _Partition:
+    number = requested.partition_index
     try:
         if rejected is not None:
             raise rejected
-        leading = leading_by_name(backend, topic, requested.partition_index, requested.current_leader_epoch)
+        leading = leading_by_name(backend, topic, number, requested.current_leader_epoch)
         found = await _offset_for(leading, requested.timestamp, read_committed=read_committed)
     except OttlaError as error:
-        return _Partition(**response | {"error_code": error.code})
-    if found is not None:
-        response |= {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": leading.epoch}
-    return _Partition(**response)
+        return _Partition(partition_index=number, error_code=error.code)
+    if found is None:
+        return _Partition(partition_index=number)
+    epoch = leading.epoch if version >= _EPOCH_FROM else -1
+    return _Partition(partition_index=number, timestamp=found.timestamp_ms, offset=found.offset, leader_epoch=epoch)
 
 
 async def _offset_for(leading: Leading, timestamp_ms: int, *, read_committed: bool) -> FoundOffset | None:

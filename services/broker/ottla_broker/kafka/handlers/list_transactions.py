@@ -5,38 +5,34 @@ v1 adds a filter by duration (KIP-994); v2 one by a pattern of the transactional
 
 from __future__ import annotations
 
-from typing import Final
-
-from kafka.protocol.admin import ListTransactionsResponse
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.coordinator_calls import list_all
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import ListTransactionsRequest, ListTransactionsResponse
 from ottla_core.routing import TXN
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 
-_State: Final = ListTransactionsResponse.TransactionState
+_State: TypeAlias = ListTransactionsResponse.TransactionState
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(backend: Backend, request: ListTransactionsRequest, context: KafkaContext) -> ListTransactionsResponse:
     forwarded = pb.ListTransactionsRequest(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,
-        longer_than_ms=max(0, getattr(request, "duration_filter", 0)),
-        pattern=getattr(request, "transactional_id_pattern", None) or "",
+        longer_than_ms=max(0, request.duration_filter),
+        pattern=request.transactional_id_pattern or "",
         shards=spoken_for(backend, TXN),
     )
     code, responses = await list_all(backend, TXN, Txn.LIST_TRANSACTIONS, forwarded)
     unknown = {state for response in responses for state in response.unknown_states}
 
-    def state(entry: pb.ListedTransaction) -> Message:
+    def state(entry: pb.ListedTransaction) -> _State:
         return _State(
-            version=version,
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,
             transaction_state=entry.state,
@@ -44,7 +40,6 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
     listed = (entry for response in responses for entry in response.transactions)
     return ListTransactionsResponse(
-        version=version,
         error_code=code,
         unknown_state_filters=sorted(unknown),
         transaction_states=await sliced(state, listed),

@@ -13,11 +13,11 @@ from typing import Any, Final, TypeVar
 from ottla_broker.kafka import auto_topics
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
 from ottla_broker.kafka.metadata_wire import Terms, write_head, write_missing, write_tail
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.model import TopicId, check_topic_name
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _LARGE: Final = 500
 """Topics that are named: this many take some milliseconds."""
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Parts:
+async def handle(backend: Backend, request: MetadataRequest, context: KafkaContext) -> Parts:
     version, caller = context.version, context.caller
     topics: Parts
     if request.topics is None or (version == 0 and not request.topics):
@@ -49,16 +49,16 @@ def _endpoints(backend: Backend, image: ClusterImage, caller: Caller) -> dict[in
     return {broker_id: endpoint for broker_id, endpoint in live if endpoint is not None}
 
 
-def _terms(backend: Backend, image: ClusterImage, request: Message, context: KafkaContext) -> Terms:
+def _terms(backend: Backend, image: ClusterImage, request: MetadataRequest, context: KafkaContext) -> Terms:
     brokers = image.brokers.values()
     unreachable = (b.id for b in brokers if backend.addresses.advertised(b, context.caller) is None)
     operations = bool(request.include_topic_authorized_operations)
     return Terms(context.version, operations, frozenset(image.live_brokers()), frozenset(unreachable))
 
 
-async def _named(backend: Backend, request: Message, version: int) -> tuple[ClusterImage, list[Topic | bytes]]:
+async def _named(backend: Backend, request: MetadataRequest, version: int) -> tuple[ClusterImage, list[Topic | bytes]]:
     """The topics by name or id, created where that is allowed; beside the loop where they are many."""
-    work = backend.threads.work if len(request.topics) > _LARGE else _at_once
+    work = backend.threads.work if len(request.topics or ()) > _LARGE else _at_once
     unknown = await work(auto_topics.to_create, backend.image, request, version)
     rejected = await auto_topics.create(backend, unknown) if unknown else {}
     image = backend.image
@@ -70,16 +70,15 @@ async def _at_once(work: Callable[..., T], *arguments: Any) -> T:
 
 
 def _found(
-    image: ClusterImage, request: Message, version: int, rejected: Mapping[str, ErrorCode]
+    image: ClusterImage, request: MetadataRequest, version: int, rejected: Mapping[str, ErrorCode]
 ) -> list[Topic | bytes]:
     """Each topic, or the bytes that say that it is missing; once, as in Kafka.
 
     `rejected`: topics that could not be created, and why.
     """
     found: list[Topic | bytes] = []
-    for name, uuid in dict.fromkeys((topic.name, topic.topic_id) for topic in request.topics):
+    for name, topic_id in dict.fromkeys((topic.name, topic.topic_id) for topic in request.topics or ()):
         if name is None:
-            topic_id = uuid.bytes if uuid else bytes(16)
             topic = image.topic_by_id(TopicId(topic_id))
             found.append(topic or write_missing(version, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
         else:

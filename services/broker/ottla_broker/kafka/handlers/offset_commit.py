@@ -6,44 +6,47 @@ id.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
-
-from kafka.protocol.consumer import OffsetCommitResponse
+from typing import NamedTuple, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import IDS_FROM, call, existing_partitions, instance_of, member, name_of
+from ottla_broker.kafka.group_calls import IDS_FROM, call, existing_partitions, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
+from ottla_core.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, TxnOffsetCommitRequest
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import commit_in_parts
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
-_Topic: Final = OffsetCommitResponse.OffsetCommitResponseTopic
-_Partition: Final = _Topic.OffsetCommitResponsePartition
+_Topic: TypeAlias = OffsetCommitResponse.OffsetCommitResponseTopic
+_Partition: TypeAlias = OffsetCommitResponse.OffsetCommitResponsePartition
+
+
+CommittedPartition: TypeAlias = (
+    OffsetCommitRequest.OffsetCommitRequestPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+)
 
 
 class RequestedTopic(NamedTuple):
     """A topic of the request; `name` is None where it is unknown."""
 
     name: str | None
-    topic: Message
+    topic: OffsetCommitRequest.OffsetCommitRequestTopic
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: OffsetCommitRequest, context: KafkaContext) -> OffsetCommitResponse:
     version = context.version
     requested: list[RequestedTopic] = []
-    named: dict[TopicPartition, tuple[Message, bytes]] = {}
+    named: dict[TopicPartition, tuple[CommittedPartition, bytes]] = {}
     slice_ = Slice()
     for topic in request.topics:
         await slice_.rest()
-        name = name_of(backend, topic, version)
+        name = name_of(backend, topic.name, topic.topic_id, version)
         requested.append(RequestedTopic(name, topic))
         if name is not None:  # of what names a partition twice the last holds, as it would if it were committed twice
             existing = existing_partitions(backend, name)
-            topic_id = topic.topic_id.bytes if version >= IDS_FROM else b""
+            topic_id = topic.topic_id if version >= IDS_FROM else b""
             named |= {
                 TopicPartition(name, p.partition_index): (p, topic_id)
                 for p in topic.partitions
@@ -51,17 +54,19 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
             }
     codes = await _commit(backend, request, await sliced(_named_offset, named.items()))
     topics = [await _reported(entry, codes, version, slice_) for entry in requested]
-    return OffsetCommitResponse(version=version, topics=topics)
+    return OffsetCommitResponse(topics=topics)
 
 
-def _named_offset(named: tuple[TopicPartition, tuple[Message, bytes]]) -> pb.OffsetToCommit:
+def _named_offset(named: tuple[TopicPartition, tuple[CommittedPartition, bytes]]) -> pb.OffsetToCommit:
     partition, (requested, topic_id) = named
     return offset_to_commit(partition, requested, topic_id)
 
 
-def offset_to_commit(partition: TopicPartition, requested: Message, topic_id: bytes = b"") -> pb.OffsetToCommit:
+def offset_to_commit(
+    partition: TopicPartition, requested: CommittedPartition, topic_id: bytes = b""
+) -> pb.OffsetToCommit:
     """As the contract has it; of TxnOffsetCommit, too."""
-    epoch = getattr(requested, "committed_leader_epoch", -1)
+    epoch = requested.committed_leader_epoch
     return pb.OffsetToCommit(
         topic=partition.topic,
         partition=partition.partition,
@@ -72,11 +77,13 @@ def offset_to_commit(partition: TopicPartition, requested: Message, topic_id: by
     )
 
 
-async def _commit(backend: Backend, request: Message, offsets: list[pb.OffsetToCommit]) -> dict[TopicPartition, int]:
+async def _commit(
+    backend: Backend, request: OffsetCommitRequest, offsets: list[pb.OffsetToCommit]
+) -> dict[TopicPartition, int]:
     """The code for each partition that was passed on."""
     whole = pb.CommitOffsetsRequest(
         group=request.group_id,
-        member=member(request.member_id, instance_of(request)),
+        member=member(request.member_id, request.group_instance_id),
         generation=request.generation_id_or_member_epoch,
     )
     return await commit(backend, whole, offsets)
@@ -100,18 +107,16 @@ async def commit(
     return codes
 
 
-async def _reported(
-    requested: RequestedTopic, codes: dict[TopicPartition, int], version: int, slice_: Slice
-) -> Message:
+async def _reported(requested: RequestedTopic, codes: dict[TopicPartition, int], version: int, slice_: Slice) -> _Topic:
     unknown = int(ErrorCode.UNKNOWN_TOPIC_ID if requested.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def reported(number: int) -> Message:
+    def reported(number: int) -> _Partition:
         code = codes.get(TopicPartition(requested.name or "", number), unknown)
-        return _Partition(version=version, partition_index=number, error_code=code)
+        return _Partition(partition_index=number, error_code=code)
 
     partitions = await sliced(
         reported, dict.fromkeys(partition.partition_index for partition in requested.topic.partitions), slice_
     )
     if version >= IDS_FROM:
-        return _Topic(version=version, topic_id=requested.topic.topic_id, partitions=partitions)
-    return _Topic(version=version, name=requested.topic.name, partitions=partitions)
+        return _Topic(topic_id=requested.topic.topic_id, partitions=partitions)
+    return _Topic(name=requested.topic.name, partitions=partitions)

@@ -6,27 +6,24 @@ Of partitions that exist: those of a deleted topic go with it.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
-
-from kafka.protocol.consumer import OffsetDeleteResponse
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, existing_partitions, group_partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import in_parts
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
-_Topic: Final = OffsetDeleteResponse.OffsetDeleteResponseTopic
-_Partition: Final = _Topic.OffsetDeleteResponsePartition
+_Topic: TypeAlias = OffsetDeleteResponse.OffsetDeleteResponseTopic
+_Partition: TypeAlias = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
+async def handle(backend: Backend, request: OffsetDeleteRequest, context: KafkaContext) -> OffsetDeleteResponse:
     named = dict.fromkeys(TopicPartition(t.name, item.partition_index) for t in request.topics for item in t.partitions)
     existing = {topic.name: existing_partitions(backend, topic.name) for topic in request.topics}
     requested = await sliced(
@@ -41,14 +38,14 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         except OttlaError as error:
             code = error.code
         if code:
-            return OffsetDeleteResponse(version=version, error_code=code, topics=[])
+            return OffsetDeleteResponse(error_code=code, topics=[])
         codes |= {TopicPartition(entry.topic, entry.partition): entry.error.code for entry in response.partitions}
-    by_topic: dict[str, list[Message]] = defaultdict(list)
+    by_topic: dict[str, list[_Partition]] = defaultdict(list)
 
     def respond(partition: TopicPartition) -> None:
         number, code = partition.partition, codes.get(partition, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        by_topic[partition.topic].append(_Partition(version=version, partition_index=number, error_code=code))
+        by_topic[partition.topic].append(_Partition(partition_index=number, error_code=code))
 
     await sliced(respond, named)
-    topics = [_Topic(version=version, name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    return OffsetDeleteResponse(version=version, error_code=0, topics=topics)
+    topics = [_Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    return OffsetDeleteResponse(error_code=0, topics=topics)

@@ -6,19 +6,17 @@ groups (KIP-709); v9 the member, which matters to groups of KIP-848 alone; v10 n
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
-
-from kafka.protocol.consumer import OffsetFetchResponse
+from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, group_partition, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, few_at_once, sliced
+from ottla_core.kafka.messages import OffsetFetchRequest, OffsetFetchResponse
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import in_parts
 from ottla_proto import group_pb2 as pb
@@ -27,52 +25,59 @@ from ottla_proto.contracts import Group
 _SEVERAL_FROM: Final = 8
 _GROUP_ERROR_FROM: Final = 2
 _NO_OFFSET: Final = -1
-_OneTopic: Final = OffsetFetchResponse.OffsetFetchResponseTopic
-_Group: Final = OffsetFetchResponse.OffsetFetchResponseGroup
-_GroupTopic: Final = _Group.OffsetFetchResponseTopics
+_OneTopic: TypeAlias = OffsetFetchResponse.OffsetFetchResponseTopic
+_Group: TypeAlias = OffsetFetchResponse.OffsetFetchResponseGroup
+_GroupTopic: TypeAlias = OffsetFetchResponse.OffsetFetchResponseTopics
+_Topics: TypeAlias = list[Any]
+"""Of the one or the other type, as the version has them; their fields are named alike."""
+_Requested: TypeAlias = OffsetFetchRequest.OffsetFetchRequestGroup
+_OldTopic: TypeAlias = OffsetFetchRequest.OffsetFetchRequestTopic
+_RequestedTopic: TypeAlias = _OldTopic | OffsetFetchRequest.OffsetFetchRequestTopics
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: OffsetFetchRequest, context: KafkaContext) -> OffsetFetchResponse:
     version = context.version
-    require_stable = bool(getattr(request, "require_stable", False))
+    require_stable = request.require_stable
     if version >= _SEVERAL_FROM:
         twice = named_twice(entry.group_id for entry in request.groups)
         requested = list({item.group_id: item for item in request.groups}.values())
 
-        async def fetch(group: Message) -> Message:
+        async def fetch(group: _Requested) -> _Group:
             rejected = twice.get(group.group_id)
             return await _group(backend, group, version, require_stable, rejected)
 
         groups = await few_at_once(fetch, requested, at_once=GROUPS_AT_ONCE)
-        return OffsetFetchResponse(version=version, groups=groups)
+        return OffsetFetchResponse(groups=groups)
     code, topics = await _find(backend, request, version, require_stable)
     if code and version < _GROUP_ERROR_FROM:
         topics = await _everywhere(request.topics, code, version, Slice())
-    return OffsetFetchResponse(version=version, error_code=code, topics=topics)
+    return OffsetFetchResponse(error_code=code, topics=topics)
 
 
 async def _group(
-    backend: Backend, request: Message, version: int, require_stable: bool, rejected: OttlaError | None
-) -> Message:
+    backend: Backend, request: _Requested, version: int, require_stable: bool, rejected: OttlaError | None
+) -> _Group:
     """A group that is named twice is rejected: each is a call, and a large response."""
     if rejected is not None:
-        return _Group(version=version, group_id=request.group_id, topics=[], error_code=int(rejected.code))
+        return _Group(group_id=request.group_id, topics=[], error_code=int(rejected.code))
     code, topics = await _find(backend, request, version, require_stable)
-    return _Group(version=version, group_id=request.group_id, topics=topics, error_code=code)
+    return _Group(group_id=request.group_id, topics=topics, error_code=code)
 
 
-async def _find(backend: Backend, request: Message, version: int, require_stable: bool) -> tuple[int, list[Message]]:
+async def _find(
+    backend: Backend, request: OffsetFetchRequest | _Requested, version: int, require_stable: bool
+) -> tuple[int, _Topics]:
     """The error of the whole, and the topics where there is none."""
     forwarded = pb.FetchOffsetsRequest(
         group=request.group_id, all=request.topics is None, require_stable=require_stable
     )
     found: dict[str, list[pb.CommittedOffset]] = {}
-    unknown: list[Message] = []
+    unknown: list[_RequestedTopic] = []
     named: dict[TopicPartition, None] = {}
     slice_ = Slice()
     for topic in request.topics or ():
         await slice_.rest()
-        name = name_of(backend, topic, version)
+        name = topic.name if isinstance(topic, _OldTopic) else name_of(backend, topic.name, topic.topic_id, version)
         if name is None:
             unknown.append(topic)
             continue
@@ -96,33 +101,34 @@ async def _find(backend: Backend, request: Message, version: int, require_stable
 
 async def _reported(
     backend: Backend, name: str, found: list[pb.CommittedOffset], version: int, slice_: Slice
-) -> Message | None:
+) -> Any | None:
     """None for a topic that is gone, where topics have to be named by their ids."""
     named: dict[str, Any] = {"name": name}
     if version >= IDS_FROM:
         topic = backend.image.topics.get(name)
         if topic is None:
             return None
-        named = {"topic_id": uuid.UUID(bytes=topic.id)}
+        named = {"topic_id": topic.id}
         found = [entry if entry.topic_id in (b"", topic.id) else _nothing(entry) for entry in found]
     return _topic(version, named, await sliced(partial(_partition, version), found, slice_))
 
 
-async def _everywhere(topics: Any, code: int, version: int, slice_: Slice) -> list[Message]:
+async def _everywhere(topics: Sequence[_RequestedTopic] | None, code: int, version: int, slice_: Slice) -> _Topics:
     """One error for every partition that was requested."""
     nothing = {"committed_offset": _NO_OFFSET, "committed_leader_epoch": -1, "metadata": "", "error_code": code}
-    partition = partial(_partition_type(version), version=version, **nothing)
+    partition = partial(_partition_type(version), **nothing)
     reported = []
     for topic in topics or ():
-        named = {"topic_id": topic.topic_id} if version >= IDS_FROM else {"name": topic.name}
+        named = (
+            {"name": topic.name} if isinstance(topic, _OldTopic) or version < IDS_FROM else {"topic_id": topic.topic_id}
+        )
         partitions = await sliced(lambda n: partition(partition_index=n), topic.partition_indexes, slice_)
         reported.append(_topic(version, named, partitions))
     return reported
 
 
-def _partition(version: int, found: pb.CommittedOffset) -> Message:
+def _partition(version: int, found: pb.CommittedOffset) -> Any:
     return _partition_type(version)(
-        version=version,
         partition_index=found.partition,
         committed_offset=found.offset,
         committed_leader_epoch=found.leader_epoch if found.HasField("leader_epoch") else -1,
@@ -136,12 +142,12 @@ def _nothing(elsewhere: pb.CommittedOffset) -> pb.CommittedOffset:
     return pb.CommittedOffset(topic=elsewhere.topic, partition=elsewhere.partition, offset=_NO_OFFSET)
 
 
-def _topic(version: int, named: dict[str, Any], partitions: list[Message]) -> Message:
+def _topic(version: int, named: dict[str, Any], partitions: list[Any]) -> Any:
     topic_type = _GroupTopic if version >= _SEVERAL_FROM else _OneTopic
-    return topic_type(version=version, partitions=partitions, **named)
+    return topic_type(partitions=partitions, **named)
 
 
 def _partition_type(version: int) -> Any:
     if version >= _SEVERAL_FROM:
-        return _GroupTopic.OffsetFetchResponsePartitions
-    return _OneTopic.OffsetFetchResponsePartition
+        return OffsetFetchResponse.OffsetFetchResponsePartitions
+    return OffsetFetchResponse.OffsetFetchResponsePartition

@@ -7,40 +7,36 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka.protocol.consumer import SyncGroupResponse
-
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import JOIN_S, call, instance_of, member
+from ottla_broker.kafka.group_calls import JOIN_S, call, member
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import SyncGroupRequest, SyncGroupResponse
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
 _NAMES_PROTOCOL_FROM: Final = 5
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    version = context.version
-    if version >= _NAMES_PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
-        return _failed(version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+async def handle(backend: Backend, request: SyncGroupRequest, context: KafkaContext) -> SyncGroupResponse:
+    if context.version >= _NAMES_PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
+        return _failed(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     forwarded = pb.SyncRequest(
         group=request.group_id,
-        member=member(request.member_id, instance_of(request)),
+        member=member(request.member_id, request.group_instance_id),
         generation=request.generation_id,
-        protocol_type=getattr(request, "protocol_type", None) or "",
-        protocol=getattr(request, "protocol_name", None) or "",
+        protocol_type=request.protocol_type or "",
+        protocol=request.protocol_name or "",
         assignments=await sliced(_assignment, request.assignments),
     )
     try:
         response = await call(backend, request.group_id, Group.SYNC, forwarded, limit_s=JOIN_S)
     except OttlaError as error:
-        return _failed(version, error.code)
+        return _failed(error.code)
     if response.error.code:
-        return _failed(version, response.error.code)
+        return _failed(response.error.code)
     return SyncGroupResponse(
-        version=version,
         error_code=0,
         protocol_type=response.protocol_type,
         protocol_name=response.protocol,
@@ -48,9 +44,9 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     )
 
 
-def _assignment(entry: Message) -> pb.MemberAssignment:
+def _assignment(entry: SyncGroupRequest.SyncGroupRequestAssignment) -> pb.MemberAssignment:
     return pb.MemberAssignment(member_id=entry.member_id, assignment=entry.assignment)
 
 
-def _failed(version: int, code: int) -> Message:
-    return SyncGroupResponse(version=version, error_code=code, assignment=b"")
+def _failed(code: int) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code, assignment=b"")

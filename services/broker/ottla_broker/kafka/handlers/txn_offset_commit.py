@@ -6,30 +6,28 @@ group to the transaction, before that it is verified (KIP-890).
 
 from __future__ import annotations
 
-from typing import Final
-
-from kafka.protocol.producer import TxnOffsetCommitResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import existing_partitions, instance_of, member
+from ottla_broker.kafka.group_calls import existing_partitions, member
 from ottla_broker.kafka.handlers.offset_commit import commit, offset_to_commit
 from ottla_broker.kafka.transaction_calls import producer_of, results_by_topic
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla_core.model import TopicPartition
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import group_pb2 as pb
 
-_Topic: Final = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
-_Partition: Final = _Topic.TxnOffsetCommitResponsePartition
+_Topic: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+_Partition: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 _ADDS_FROM: Final = 5
 _UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: KafkaContext) -> TxnOffsetCommitResponse:
     version = context.version
     named = {
         TopicPartition(topic.name, partition.partition_index): partition
@@ -42,19 +40,19 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         offsets = await sliced(lambda each: offset_to_commit(*each), known)
         codes |= await commit(backend, _forwarded(request, version), offsets)
 
-    def result(number: int, code: int) -> Message:
-        return _Partition(version=version, partition_index=number, error_code=code)
+    def result(number: int, code: int) -> _Partition:
+        return _Partition(partition_index=number, error_code=code)
 
     by_topic = await results_by_topic(codes, result)
-    topics = [_Topic(version=version, name=name, partitions=results) for name, results in by_topic.items()]
-    return TxnOffsetCommitResponse(version=version, topics=topics)
+    topics = [_Topic(name=name, partitions=results) for name, results in by_topic.items()]
+    return TxnOffsetCommitResponse(topics=topics)
 
 
-def _forwarded(request: Message, version: int) -> pb.CommitOffsetsRequest:
+def _forwarded(request: TxnOffsetCommitRequest, version: int) -> pb.CommitOffsetsRequest:
     return pb.CommitOffsetsRequest(
         group=request.group_id,
-        member=member(getattr(request, "member_id", ""), instance_of(request)),
-        generation=getattr(request, "generation_id", -1),
+        member=member(request.member_id, request.group_instance_id),
+        generation=request.generation_id_or_member_epoch,
         transaction=pb.OffsetsTransaction(
             transactional_id=request.transactional_id,
             producer=producer_of(request),

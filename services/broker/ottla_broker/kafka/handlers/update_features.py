@@ -6,35 +6,33 @@ not at all: where one is rejected, the response has its error at the top and no 
 
 from __future__ import annotations
 
-from typing import Final
-
-from kafka.protocol.admin import UpdateFeaturesResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.features import FEATURES
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-_Result: Final = UpdateFeaturesResponse.UpdatableFeatureResult
+_Result: TypeAlias = UpdateFeaturesResponse.UpdatableFeatureResult
 _RESULTS_UNTIL: Final = 1
 _FINALIZED: Final = {feature.name: feature.finalized for feature in FEATURES}
 
 
-def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+def handle(backend: Backend, request: UpdateFeaturesRequest, context: KafkaContext) -> UpdateFeaturesResponse:
     version = context.version
     outcomes = {update.feature: _rejection(update) for update in request.feature_updates}
     failed = next(filter(None, outcomes.values()), None)
     if failed is not None:
-        return UpdateFeaturesResponse(version=version, **error_fields(failed))
+        return UpdateFeaturesResponse(**error_fields(failed))
     if version > _RESULTS_UNTIL:
-        return UpdateFeaturesResponse(version=version, error_code=0, error_message=None)
-    results = [_Result(version=version, feature=name, error_code=0, error_message=None) for name in outcomes]
-    return UpdateFeaturesResponse(version=version, error_code=0, error_message=None, results=results)
+        return UpdateFeaturesResponse(error_code=0, error_message=None)
+    results = [_Result(feature=name, error_code=0, error_message=None) for name in outcomes]
+    return UpdateFeaturesResponse(error_code=0, error_message=None, results=results)
 
 
-def _rejection(update: Message) -> OttlaError | None:
+def _rejection(update: UpdateFeaturesRequest.FeatureUpdateKey) -> OttlaError | None:
     level = _FINALIZED.get(update.feature)
     if level is None:
         return OttlaError(ErrorCode.INVALID_UPDATE_VERSION, f"there is no feature {update.feature[:60]!r}")

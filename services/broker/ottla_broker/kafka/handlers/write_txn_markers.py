@@ -8,12 +8,10 @@ v2 adds the version of transactions (KIP-1228).
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
-
-from kafka.protocol.producer import WriteTxnMarkersResponse
+from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message, has_more_elements
+from ottla_broker.kafka.codec import has_more_elements
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.partition_requests.transaction_markers import (
@@ -24,22 +22,23 @@ from ottla_broker.partition_requests.transaction_markers import (
 )
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.kafka.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.control import EndTransactionMarker
 from ottla_core.transactions import TRANSACTIONS_V2
 
-_Marker: Final = WriteTxnMarkersResponse.WritableTxnMarkerResult
-_Topic: Final = _Marker.WritableTxnMarkerTopicResult
-_Partition: Final = _Topic.WritableTxnMarkerPartitionResult
+_Marker: TypeAlias = WriteTxnMarkersResponse.WritableTxnMarkerResult
+_Topic: TypeAlias = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
+_Partition: TypeAlias = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 _LIMIT_S: Final = 30.0
 """Kafka's request.timeout.ms: requests have none of their own."""
 _NO_TOPIC: Final = TopicId(bytes(16))
 
 
-async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    if has_more_elements(request, MOST_MARKERS):  # there is no error of the whole
+async def handle(backend: Backend, request: WriteTxnMarkersRequest, context: KafkaContext) -> WriteTxnMarkersResponse:
+    if has_more_elements(request, context.version, MOST_MARKERS):  # there is no error of the whole
         raise MalformedError(f"the request has more than {MOST_MARKERS} markers, topics and partitions in all")
     requested = await sliced(partial(_to_write, backend), request.markers)
     leading = partial(backend.replicas.table.leading, known_epoch=None)
@@ -49,14 +48,13 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         errors = await write_markers(leading, requested, timeout_s=_LIMIT_S)
     except OttlaError as error:
         errors = [[error] * len(markers.partitions) for markers in requested]
-    version = context.version
-    results = [_result(marker, of_marker, version) for marker, of_marker in zip(request.markers, errors, strict=True)]
-    return WriteTxnMarkersResponse(version=version, markers=results)
+    results = [_result(marker, of_marker) for marker, of_marker in zip(request.markers, errors, strict=True)]
+    return WriteTxnMarkersResponse(markers=results)
 
 
-def _to_write(backend: Backend, marker: Message) -> MarkersToWrite:
+def _to_write(backend: Backend, marker: WriteTxnMarkersRequest.WritableTxnMarker) -> MarkersToWrite:
     decided = EndTransactionMarker(marker.transaction_result, marker.coordinator_epoch)
-    raises_epochs = getattr(marker, "transaction_version", 0) >= TRANSACTIONS_V2
+    raises_epochs = marker.transaction_version >= TRANSACTIONS_V2
     return MarkersToWrite(
         TransactionEnd(marker.producer_id, marker.producer_epoch, decided, raises_epochs),
         [
@@ -67,18 +65,16 @@ def _to_write(backend: Backend, marker: Message) -> MarkersToWrite:
     )
 
 
-def _result(marker: Message, errors: list[OttlaError | None], version: int) -> Message:
+def _result(marker: WriteTxnMarkersRequest.WritableTxnMarker, errors: list[OttlaError | None]) -> _Marker:
     """`errors`: of its partitions, in their order."""
     codes = iter([0 if error is None else error.code for error in errors])
     topics = [
         _Topic(
-            version=version,
             name=topic.name,
             partitions=[
-                _Partition(version=version, partition_index=number, error_code=next(codes))
-                for number in topic.partition_indexes
+                _Partition(partition_index=number, error_code=next(codes)) for number in topic.partition_indexes
             ],
         )
         for topic in marker.topics
     ]
-    return _Marker(version=version, producer_id=marker.producer_id, topics=topics)
+    return _Marker(producer_id=marker.producer_id, topics=topics)
