@@ -196,7 +196,18 @@ def connections(figures: Figures) -> None:
     figures.add(f"{stalled['readers']} readers that don't read", [stalled["mb_each"]], "MB each", "≤ 8", most=8)
 
 
-_PARTS = ("traffic", "replication", "broker", "footprint", "connections", "groups", "memory")
+def kafka_codec(figures: Figures) -> None:
+    """The ratios are of neighbouring rounds, which measured both."""
+    for name, rounds in run("rows.codec").items():
+        for way in ("encode", "decode"):
+            ours, theirs = rounds[f"{way}_us"], rounds[f"kafka_python_{way}_us"]
+            figures.add(f"{name}: {way}", ours, "µs CPU", "")
+            figures.add(f"{name}: {way}, kafka-python", theirs, "µs CPU", "")
+            ratios = [their_us / our_us for our_us, their_us in zip(ours, theirs, strict=True)]
+            figures.add(f"{name}: {way}, times as fast", ratios, "×", "≥ 1", least=1)
+
+
+_PARTS = ("traffic", "replication", "broker", "codec", "footprint", "connections", "groups", "memory")
 
 
 def main() -> int:
@@ -222,6 +233,8 @@ def main() -> int:
             failover(figures)
         if "broker" in rows:
             broker_alone(figures)
+        if "codec" in rows:
+            kafka_codec(figures)
         if "footprint" in rows:
             footprint(figures)
         if "connections" in rows:

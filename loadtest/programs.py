@@ -20,6 +20,7 @@ Program = Literal[
     "mirror.paced",
     "rows.aio_produce",
     "rows.append",
+    "rows.codec",
     "rows.connections",
     "rows.consume",
     "rows.failover",

@@ -53,7 +53,7 @@ from typing import Final
 
 from ottla_core.kafka.runtime import MAX_ARRAY_ELEMENTS, ONE_BYTE
 from ottla_core.kafka.schema import Field, Schema, Struct
-from ottla_core.kafka.source import LAYOUTS, Slot, Source
+from ottla_core.kafka.source import FEW, LAYOUTS, Slot, Source
 from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 
 _LONG: Final = frozenset({"committed_metadata"})
@@ -174,7 +174,10 @@ class DecoderSource(Source):
         crowded = f"raise too_many({field.name!r}, {count}, size - at)"
         self.when(f"{count} * {size} > size - at or {limit}", crowded)
         if field.kind in LAYOUTS and field.kind != "uuid":
-            self.line(f'{target} = list(unpack_from(f">{{{count}}}{LAYOUTS[field.kind]}", data, at))')
+            layout = LAYOUTS[field.kind]
+            few = f"{self.methods_of(layout, 'unpack_from')}[{count}](data, at)"
+            many = f'unpack_from(f">{{{count}}}{layout}", data, at)'
+            self.line(f"{target} = list({few} if {count} < {FEW} else {many})")
             self.line(f"at += {count} * {size}")
             return
         elements, layouts = self.new_name("list"), field.struct and self.fixed_layouts(field.struct)

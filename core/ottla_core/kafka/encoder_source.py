@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ottla_core.kafka.runtime import ONE_BYTE
 from ottla_core.kafka.schema import Field, Schema, Struct
-from ottla_core.kafka.source import LAYOUTS, Slot, Source
+from ottla_core.kafka.source import FEW, LAYOUTS, Slot, Source
 
 
 class EncoderSource(Source):
@@ -128,7 +128,10 @@ class EncoderSource(Source):
     def _array(self, field: Field, elements: str) -> None:
         of, element = field.struct, self.new_name("m")
         if field.kind in LAYOUTS and field.kind != "uuid":
-            self.line(f'{self._out}.append(pack(f">{{len({elements})}}{LAYOUTS[field.kind]}", *{elements}))')
+            layout, count = LAYOUTS[field.kind], f"len({elements})"
+            few = f"{self.methods_of(layout, 'pack')}[{count}](*{elements})"
+            many = f'pack(f">{{{count}}}{layout}", *{elements})'
+            self.line(f"{self._out}.append({few} if {count} < {FEW} else {many})")
         elif of and self.fixed_layouts(of) and all(self.version in f.versions or f.ignorable for f in of.fields):
             slots = [Slot(f"{element}.{f.name}", LAYOUTS[f.kind]) for f in self.plain_fields(of)]
             packed = self._packed([*slots, *[Slot("", "x")] * self.flexible])
