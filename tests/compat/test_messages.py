@@ -1,0 +1,43 @@
+"""Our codec beside the message classes of Apache Kafka itself, in every version of every message."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from kafka_messages import invented
+from peers.kafka.messages import KafkaMessages
+from peers.place import PeerError
+from tests.compat.cells import DIFFERS
+
+from ottla_core.kafka import codec
+from ottla_core.kafka.schema import message_names, schema_of
+
+EXAMPLES = 12
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaMessages]:
+    with KafkaMessages() as messages:
+        yield messages
+
+
+@DIFFERS.cell
+@pytest.mark.parametrize("name", message_names())
+def test_kafka_reads_what_we_encode_and_writes_the_same_bytes(kafka: KafkaMessages, name: str) -> None:
+    for version in schema_of(name).versions:
+        for seed in range(EXAMPLES):
+            data = codec.encode(invented(name, version, random.Random(seed), many=seed == 1), version)
+            assert kafka.again(name, version, data) == data, f"version {version}, seed {seed}"
+
+
+@DIFFERS.cell
+@pytest.mark.parametrize("name", message_names())
+def test_kafka_refuses_what_is_cut_off_as_we_do(kafka: KafkaMessages, name: str) -> None:
+    for version in schema_of(name).versions:
+        data = codec.encode(invented(name, version, random.Random(3)), version)
+        for end in range(0, len(data), 1 + len(data) // 20):
+            with pytest.raises(PeerError):
+                kafka.again(name, version, data[:end])
+        assert kafka.again(name, version, data) == data, "it is alive, and refused nothing else"
