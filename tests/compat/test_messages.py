@@ -28,7 +28,7 @@ def kafka() -> Iterator[KafkaMessages]:
 def test_kafka_reads_what_we_encode_and_writes_the_same_bytes(kafka: KafkaMessages, name: str) -> None:
     for version in schema_of(name).versions:
         for seed in range(EXAMPLES):
-            data = codec.encode(invented(name, version, random.Random(seed), many=seed == 1), version)
+            data = codec.encode(invented(name, version, random.Random(seed), many=130 if seed == 1 else 0), version)
             assert kafka.again(name, version, data) == data, f"version {version}, seed {seed}"
 
 

@@ -30,18 +30,17 @@ def type_of(name: str) -> type[Message]:
     return found
 
 
-def invented(name: str, version: int, random_: random.Random, *, many: bool = False) -> Message:
+def invented(name: str, version: int, random_: random.Random, *, many: int = 0) -> Message:
     """A message in which every field of this version has a value: boundaries among numbers, null where it may be.
 
-    `many`: arrays of simple values, and of structures on the first level, have so many elements that their count takes
-    two bytes.
+    `many`: most arrays of numbers, and most of any kind on the first level, have so many elements.
     """
     schema = schema_of(name)
-    return _struct(schema.struct, type_of(name), type_of(name), version, random_, 130 if many else 0)
+    return _struct(schema.struct, type_of(name), type_of(name), version, random_, (many, many))
 
 
 def _struct(
-    of: Struct, kind: type[Message], message: type[Message], version: int, random_: random.Random, many: int
+    of: Struct, kind: type[Message], message: type[Message], version: int, random_: random.Random, many: tuple[int, int]
 ) -> Message:
     values = {}
     for field in of.fields:
@@ -53,16 +52,17 @@ def _struct(
     return kind(**values)
 
 
-def _value(field: Field, message: type[Message], version: int, random_: random.Random, many: int) -> Any:
+def _value(field: Field, message: type[Message], version: int, random_: random.Random, many: tuple[int, int]) -> Any:
     if version in field.nullable and random_.random() < _NULL_SHARE:
         return None
     if not field.is_array:
         return _element(field, message, version, random_, many)
-    count = random_.choice((*_COUNTS, many, many, many))
-    return [_element(field, message, version, random_, 0) for _ in range(count)]
+    of_any_kind, of_numbers = many
+    count = random_.choice((*_COUNTS, *[of_numbers if field.kind in _BITS else of_any_kind] * 3))
+    return [_element(field, message, version, random_, (0, of_numbers)) for _ in range(count)]
 
 
-def _element(field: Field, message: type[Message], version: int, random_: random.Random, many: int) -> Any:
+def _element(field: Field, message: type[Message], version: int, random_: random.Random, many: tuple[int, int]) -> Any:
     if field.struct is not None:
         return _struct(field.struct, getattr(message, field.struct.name), message, version, random_, many)
     if field.kind in _BITS:

@@ -48,7 +48,10 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def tagged_fields(data: bytes, at: int, first: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Return the tag, the start and the end of each tagged field. `first` is the first byte of their count."""
+    """Return the tag, the start and the end of each tagged field. `first` is the first byte of their count.
+
+    The last may end behind the data, which is seen at the end of the message.
+    """
     count = first
     if first >= ONE_BYTE:
         count, at = long_varint(data, at, first)
@@ -60,8 +63,6 @@ def tagged_fields(data: bytes, at: int, first: int) -> tuple[list[tuple[int, int
         size, at = _read_varint(data, at)
         found.append((tag, at, at + size))
         at += size
-    if at > len(data):
-        raise ends_early()
     return found, at
 
 
