@@ -22,10 +22,7 @@ What the brokers' Kafka listener serves, and so what ApiVersions advertises. `ma
 
 NEWER = {
     "Produce": "0–13",
-    "ApiVersions": "0–5",
     "AddPartitionsToTxn": "0–5",
-    "TxnOffsetCommit": "0–6",
-    "DeleteGroups": "0–3",
 }
 """Where Kafka 4.4 has other versions; `make compat CLIENTS=differs` compares them with a running broker's."""
 
@@ -44,9 +41,8 @@ def codes() -> str:
 TAIL = (
     """
 Versions are Kafka 4's. Its APIs for reassignments, quotas, ACLs and other credentials, telemetry, share groups and the
-newer consumer groups (KIP-848) are not served. These versions of Kafka 4.4 are not served yet: Produce 13 and
-TxnOffsetCommit 6, which name topics by their ids; ApiVersions 5, in which a client says which cluster and broker it
-expects; and DeleteGroups 3. AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and why:
+newer consumer groups (KIP-848) are not served. Produce 13, which names topics by their ids, is not served yet.
+AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and why:
 
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0

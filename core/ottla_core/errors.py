@@ -1,8 +1,9 @@
 """Kafka's error codes, and the one exception that carries them.
 
 A code is what a client may branch on, so it travels in band (docs/design/boundaries.md). Codes, names and the
-retriable flag are Kafka's (org.apache.kafka.common.protocol.Errors); a code that no service of ours sends yet is not
-listed. From 1,000 on they are our own: they go between our services and never to a Kafka client.
+retriable flag are Kafka's (org.apache.kafka.common.protocol.Errors). A code that no service of ours sends yet is not
+listed, except that Kafka 4.4's newest, 128 to 136, all are. From 1,000 on they are our own: they go between our
+services and never to a Kafka client.
 """
 
 from __future__ import annotations
@@ -103,6 +104,14 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ENDPOINT_TYPE = 115
     TRANSACTION_ABORTABLE = 120
     INVALID_REGULAR_EXPRESSION = 128
+    REBOOTSTRAP_REQUIRED = 129
+    STREAMS_INVALID_TOPOLOGY = 130
+    STREAMS_INVALID_TOPOLOGY_EPOCH = 131
+    STREAMS_TOPOLOGY_FENCED = 132
+    SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
     OFFSET_MISMATCH = 1000
     """Nothing was appended: the shard's log does not end where its owner thinks."""
@@ -132,6 +141,7 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,

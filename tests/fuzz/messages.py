@@ -11,7 +11,7 @@ import random
 import struct
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kafka.protocol.api_message import ApiMessage
 from tests.fuzz.world import World
@@ -24,6 +24,25 @@ _COUNTS: Final = (0, 1, 1, 1, 2, 3)
 _INTS: Final = {"int8": ("b", 8), "int16": ("h", 16), "int32": ("i", 32), "int64": ("q", 64)}
 _UNKNOWN_TAG: Final = b"\xe7\x07\0"  # number 999, of no bytes
 _MODULES: Final = ("admin", "consumer", "metadata", "producer")
+
+OTHERS_MOST: Final = {18: 4, 28: 5, 42: 2}
+"""The newest versions that kafka-python and kio know, where those of Kafka 4.4 are newer."""
+
+
+class HasVersions(Protocol):
+    """An API of the dispatch table."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def min_version(self) -> int: ...
+    @property
+    def max_version(self) -> int: ...
+
+
+def known_versions(api: HasVersions) -> range:
+    """Those that are served, and that kafka-python and kio know."""
+    return range(api.min_version, min(api.max_version, OTHERS_MOST.get(api.key, api.max_version)) + 1)
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from tests.fuzz.client import DEADLINE_S, Client, End
 from tests.fuzz.endless import Endless
 from tests.fuzz.held_back import HeldBack
 from tests.fuzz.journal import Bug, Journal
+from tests.fuzz.messages import known_versions
 from tests.fuzz.stack import Stack
 from tests.fuzz.world import World
 
@@ -104,7 +105,7 @@ class _Run:
         self._show: Final = show
         self._most_findings: Final = most_findings
         self._world: Final = World(batches.records)
-        served = [Served(api.key, api.min_version, api.max_version) for api in APIS.values()]
+        served = [Served(api.key, api.min_version, known_versions(api)[-1], api.max_version) for api in APIS.values()]
         self._cases: Final = Cases(served, self._world, seed)
         self._journal: Final = Journal(stack.logs)
         self._clients: Final = [Client(stack.kafka_port, self._on_end) for _ in range(_CLIENTS)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 from images import image_of, topic_id, with_topic
 from kio.index import load_response_schema
 from kio_messages import read
 from tests.fuzz.kafka_wire import framed
+from tests.fuzz.messages import known_versions
 
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.apis import APIS
@@ -23,6 +24,9 @@ from ottla_broker.peers.coordinator_peers import not_available
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic
 from ottla_core.errors import OttlaError
+from ottla_core.kafka import codec
+from ottla_core.kafka.message import Message as KafkaMessage
+from ottla_core.kafka.messages import ApiVersionsRequest, DeleteGroupsRequest, RequestHeader, TxnOffsetCommitRequest
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.telemetry import Metrics
 
@@ -30,6 +34,8 @@ CALLER = Caller("10.0.0.2", "10.0.0.1")
 SHARDS = 4
 
 Response = Message | OttlaError
+Request = ApiVersionsRequest | DeleteGroupsRequest | TxnOffsetCommitRequest
+R = TypeVar("R", bound=KafkaMessage)
 Answer = Callable[[Any, Any], Response]
 """What the coordinator makes of a method and a request."""
 
@@ -74,13 +80,26 @@ class GroupBackend:
 
     async def answer(self, request: Any, version: int) -> Any:
         """The answer to a request of kafka-python's, through the dispatch table, as kio reads it."""
-        frame = memoryview(framed(request, version, 77, client_id="me"))
+        key, body = await self._handled(memoryview(framed(request, version, 77, client_id="me")), version)
+        return read(load_response_schema(key, version), body)
+
+    async def answer_by_ours(self, request: Request, response_type: type[R], version: int) -> R:
+        """The same for a version that only our own codec knows."""
+        header = RequestHeader(
+            request_api_key=request.API_KEY, request_api_version=version, correlation_id=77, client_id="me"
+        )
+        frame = codec.encode(header, 2) + codec.encode(request, version)
+        _, body = await self._handled(memoryview(len(frame).to_bytes(4, "big") + frame), version)
+        return codec.decode(response_type, body, version)
+
+    async def _handled(self, frame: memoryview, version: int) -> tuple[int, bytes]:
+        """The key of a request, and the body of its response."""
         head = read_head(frame)
         answered = Dispatcher(cast(Backend, self), Metrics()).handle(head, frame, CALLER)
         parts = await answered if asyncio.iscoroutine(answered) else answered
         assert isinstance(parts, list)
         tagged = version >= APIS[head.key].flexible_from and head.key != api_versions.KEY
-        return read(load_response_schema(head.key, version), b"".join(parts)[9 if tagged else 8 :])
+        return head.key, b"".join(parts)[9 if tagged else 8 :]
 
 
 def _with_shards(image: ClusterImage) -> ClusterImage:
@@ -93,9 +112,9 @@ def _with_shards(image: ClusterImage) -> ClusterImage:
 
 
 def versions(key: int, *, since: int = 0, until: int = 99) -> range:
-    """Those that are served, from one on or up to one."""
-    api = APIS[key]
-    return range(max(api.min_version, since), min(api.max_version, until) + 1)
+    """Those that are served and that the other codecs know, from one on or up to one."""
+    known = known_versions(APIS[key])
+    return range(max(known.start, since), min(known.stop, until + 1))
 
 
 TOPIC_ID = topic_id(1)

@@ -10,6 +10,7 @@ from typing import Any
 import kafka.protocol.admin as messages
 import pytest
 from tests.fuzz.kafka_wire import KafkaWire
+from tests.fuzz.messages import known_versions
 from waiting import wait_until
 from wire import Wire, batch
 
@@ -44,7 +45,7 @@ def topic(admin: ottla.Admin) -> ottla.TopicInfo:
 
 
 def versions(key: int) -> range:
-    return range(APIS[key].min_version, APIS[key].max_version + 1)
+    return known_versions(APIS[key])
 
 
 def ask(kafka: KafkaWire, name: str, version: int, **fields: Any) -> Any:

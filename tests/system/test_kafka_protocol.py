@@ -34,6 +34,7 @@ from kafka.protocol.producer import (
     ProduceResponse,
 )
 from tests.fuzz.kafka_wire import KafkaWire, framed
+from tests.fuzz.messages import known_versions
 from waiting import wait_until
 from wire import Wire, batch
 
@@ -78,7 +79,7 @@ def topic(contract: Wire) -> Topic:
 
 
 def versions(key: int) -> range:
-    return range(APIS[key].min_version, APIS[key].max_version + 1)
+    return known_versions(APIS[key])
 
 
 def produce(topic: str, records: bytes | None, *, acks: int = 1, partition: int = 0, timeout_ms: int = 5_000) -> Any:

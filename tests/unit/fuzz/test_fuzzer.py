@@ -13,7 +13,7 @@ from tests.fuzz import batches
 from tests.fuzz.cases import Case, Cases, Expect, Served, simple_fetch, simple_produce
 from tests.fuzz.journal import Journal
 from tests.fuzz.lies import BOMBS, HARMLESS, LIES
-from tests.fuzz.messages import Composer
+from tests.fuzz.messages import Composer, known_versions
 from tests.fuzz.report import load_cases, save_cases
 from tests.fuzz.run import Finding, Outcome
 from tests.fuzz.world import World
@@ -22,7 +22,7 @@ from ottla_broker.kafka.apis import APIS
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import check_batch
 
-SERVED = [Served(api.key, api.min_version, api.max_version) for api in APIS.values()]
+SERVED = [Served(api.key, api.min_version, known_versions(api)[-1], api.max_version) for api in APIS.values()]
 VERSIONS = [(s.key, v) for s in SERVED for v in range(s.min_version, s.max_version + 1)]
 
 

@@ -148,14 +148,14 @@ _TABLE: Final = (
     Api(25, "AddOffsetsToTxn", 0, 4, 3, control(AddOffsetsToTxnRequest, add_offsets_to_txn.handle)),
     Api(26, "EndTxn", 0, 5, 3, control(EndTxnRequest, end_txn.handle)),
     Api(27, "WriteTxnMarkers", 1, 2, 1, control(WriteTxnMarkersRequest, write_txn_markers.handle)),
-    Api(28, "TxnOffsetCommit", 0, 5, 3, control(TxnOffsetCommitRequest, txn_offset_commit.handle)),
+    Api(28, "TxnOffsetCommit", 0, 6, 3, control(TxnOffsetCommitRequest, txn_offset_commit.handle)),
     Api(29, "DescribeAcls", 1, 3, 2, control(DescribeAclsRequest, describe_acls.handle)),
     Api(32, "DescribeConfigs", 1, 4, 4, control(DescribeConfigsRequest, describe_configs.handle)),
     Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),
     Api(34, "AlterReplicaLogDirs", 1, 2, 2, control(AlterReplicaLogDirsRequest, alter_replica_log_dirs.handle)),
     Api(35, "DescribeLogDirs", 1, 5, 2, control(DescribeLogDirsRequest, describe_log_dirs.handle)),
     Api(37, "CreatePartitions", 0, 3, 2, control(CreatePartitionsRequest, create_partitions.handle)),
-    Api(42, "DeleteGroups", 0, 2, 2, control(DeleteGroupsRequest, delete_groups.handle)),
+    Api(42, "DeleteGroups", 0, 3, 2, control(DeleteGroupsRequest, delete_groups.handle)),
     Api(43, "ElectLeaders", 0, 2, 2, control(ElectLeadersRequest, elect_leaders.handle)),
     Api(44, "IncrementalAlterConfigs", 0, 1, 1, control(IncrementalAlterConfigsRequest, alter_configs.incremental)),
     Api(47, "OffsetDelete", 0, 0, NEVER, control(OffsetDeleteRequest, offset_delete.handle)),
@@ -187,9 +187,9 @@ def served(*, unstable: bool = False) -> dict[int, Api]:
 
     # ApiVersions is in the table that it shows, so it reads the finished table when it is called.
     def versions(backend: Backend, request: KafkaContext) -> HandlerResult:
-        return api_versions.handle(request, apis.values())
+        return api_versions.handle(backend, request, apis.values())
 
-    table = (*_TABLE, Api(api_versions.KEY, "ApiVersions", 0, 4, 3, versions))
+    table = (*_TABLE, Api(api_versions.KEY, "ApiVersions", 0, 5, 3, versions))
     newest = _UNSTABLE if unstable else {}
     for api in sorted(table, key=lambda api: api.key):
         apis[api.key] = replace(api, max_version=newest.get(api.key, api.max_version))

@@ -272,7 +272,10 @@ ERRORS: Final[Mapping[int, Errors]] = {
             E.KAFKA_STORAGE_ERROR: E.COORDINATOR_LOAD_IN_PROGRESS,
         },
     ),
-    18: Errors("ApiVersionsResponse; KIP-511"),
+    18: Errors(
+        "ApiVersionsResponse; KafkaApis, handleApiVersionsRequest; KIP-511, KIP-1242",
+        since={E.REBOOTSTRAP_REQUIRED: Since(5, E.INVALID_REQUEST)},
+    ),
     19: Errors(
         "CreateTopicsResponse; ReplicationControlManager",
         _CONTROLLER
@@ -349,7 +352,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         instead={**_BY_NAME, E.FENCED_LEADER_EPOCH: E.NOT_LEADER_OR_FOLLOWER},
     ),
     28: Errors(
-        "schema (v4); TxnOffsetCommitResponse: no version has PRODUCER_FENCED; KIP-447, KIP-890",
+        "schema (v4, v6); TxnOffsetCommitResponse: no version has PRODUCER_FENCED; KIP-447, KIP-890, KIP-1319",
         _TRANSACTION
         | _TOPIC
         | {
@@ -361,12 +364,10 @@ ERRORS: Final[Mapping[int, Errors]] = {
             E.INVALID_COMMIT_OFFSET_SIZE,
             E.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         },
-        {**_static(3), **_abortable(4)},
+        {**_static(3), **_abortable(4), **_by_id(6), E.GROUP_ID_NOT_FOUND: Since(6, E.ILLEGAL_GENERATION)},
         {
             **_COMMITTING,
-            **_BY_NAME,
             E.PRODUCER_FENCED: E.INVALID_PRODUCER_EPOCH,
-            E.GROUP_ID_NOT_FOUND: E.ILLEGAL_GENERATION,
         },
     ),
     29: Errors("DescribeAclsResponse; AclApis without an authorizer", frozenset({E.SECURITY_DISABLED})),

@@ -50,6 +50,10 @@ def name_of(backend: Backend, name: str, topic_id: bytes, version: int) -> str |
     """The name of a topic that OffsetCommit or OffsetFetch names by one of the two; None for an unknown id."""
     if version < IDS_FROM:
         return name
+    return name_by_id(backend, topic_id)
+
+
+def name_by_id(backend: Backend, topic_id: bytes) -> str | None:
     known = backend.image.topic_by_id(TopicId(topic_id))
     return None if known is None else known.name
 

@@ -84,11 +84,11 @@ def test_headers_of_all_versions(
 
 
 @pytest.mark.rule(71)
-@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+@pytest.mark.parametrize("version", [6, 99, 32767, -1])
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: int) -> None:
     parts = handle(frame(18, version, b"whatever"))
     assert isinstance(parts, list)
-    assert b"".join(parts) == struct.pack(">iihihhh", 16, 77, 35, 1, 18, 0, 4)
+    assert b"".join(parts) == struct.pack(">iihihhh", 16, 77, 35, 1, 18, 0, 5)
 
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (500, 0), (500, 4), (0, 2), (0, 13), (3, 99)])

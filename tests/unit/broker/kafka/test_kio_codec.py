@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from group_backend import versions
 from kafka_messages import type_of
 from kio.index import load_request_schema, load_response_schema
 from kio_messages import invent, read, write
@@ -19,7 +20,7 @@ CONTROL = [
     pytest.param(api.key, version, id=f"{api.name}-{version}")
     for api in APIS.values()
     if api.key not in (PRODUCE, FETCH)
-    for version in range(api.min_version, api.max_version + 1)
+    for version in versions(api.key)
 ]
 EXAMPLES = 4
 

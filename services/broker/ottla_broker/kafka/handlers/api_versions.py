@@ -1,4 +1,4 @@
-"""ApiVersions (key 18), versions 0 to 4, says what the table of APIs serves, and nothing else.
+"""ApiVersions (key 18), versions 0 to 5, says what the table of APIs serves, and nothing else.
 
 It is the first request of a connection, before the client knows what the broker understands. So it can't rely on a
 common version: a client may ask in a version that this broker has never heard of. The response is then v0, which every
@@ -6,7 +6,8 @@ client reads, with UNSUPPORTED_VERSION and the range of this API alone, and the 
 (rule 71, KIP-511).
 
 v1 adds the throttle time. v3 adds the client's name and version, which are checked, and features (KIP-584). v4 has
-those of them that may be at 0 (KIP-1022).
+those of them that may be at 0 (KIP-1022). v5 adds the cluster and the broker that the client expects here: if it has
+reached another one, it is told to bootstrap again (KIP-1242).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from ottla_broker.kafka import codec
+from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.features import EPOCH, FEATURES
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_core.errors import ErrorCode
@@ -26,6 +28,8 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMED_FROM: Final = 3
 # Readers of older versions take a minimum of 0 for an invalid feature, so such features are left out before v4.
 _ZERO_FROM: Final = 4
+_EXPECTS_FROM: Final = 5
+_ANY_NODE: Final = -1
 
 
 class Served(Protocol):
@@ -39,14 +43,26 @@ class Served(Protocol):
     def max_version(self) -> int: ...
 
 
-def handle(context: KafkaContext, apis: Iterable[Served]) -> Parts:
+def handle(backend: Backend, context: KafkaContext, apis: Iterable[Served]) -> Parts:
     request = codec.decode(ApiVersionsRequest, context.version, context.body)
     # Kafka checks both with this pattern (KIP-511), so a client that is accepted here is accepted there.
     if context.version >= _NAMED_FROM and not all(
         _SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version)
     ):
         return _encoded(context.version, ErrorCode.INVALID_REQUEST, ())
+    if context.version >= _EXPECTS_FROM and (error := _check_expected(backend, request)):
+        return _encoded(context.version, error, ())
     return _encoded(context.version, ErrorCode.NONE, tuple(apis))
+
+
+def _check_expected(backend: Backend, request: ApiVersionsRequest) -> ErrorCode:
+    """Compare what the client expects with what is here. It names both the cluster and the broker, or neither."""
+    if (request.cluster_id is None) != (request.node_id == _ANY_NODE):
+        return ErrorCode.INVALID_REQUEST
+    here = (backend.image.cluster_id, backend.node_id)
+    if request.cluster_id is None or (request.cluster_id, request.node_id) == here:
+        return ErrorCode.NONE
+    return ErrorCode.REBOOTSTRAP_REQUIRED
 
 
 def unsupported(own: Served) -> Parts:

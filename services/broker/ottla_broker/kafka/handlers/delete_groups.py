@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42), versions 0 to 2: groups without members, each with its own result (KIP-229).
+"""DeleteGroups (key 42), versions 0 to 3: groups without members, each with its own result (KIP-229).
 
-Versions differ in encoding only.
+v3 adds an error message.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding import error_fields, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call
 from ottla_core.errors import OttlaError
@@ -22,14 +23,14 @@ _Result: TypeAlias = DeleteGroupsResponse.DeletableGroupResult
 
 async def handle(backend: Backend, request: DeleteGroupsRequest, context: KafkaContext) -> DeleteGroupsResponse:
     names = list(dict.fromkeys(request.groups_names))
-    codes = await few_at_once(partial(_delete, backend), names, at_once=GROUPS_AT_ONCE)
-    results = [_Result(group_id=g, error_code=code) for g, code in zip(names, codes, strict=True)]
+    results = await few_at_once(partial(_delete, backend), names, at_once=GROUPS_AT_ONCE)
     return DeleteGroupsResponse(results=results)
 
 
-async def _delete(backend: Backend, group: str) -> int:
+async def _delete(backend: Backend, group: str) -> _Result:
     try:
         response = await call(backend, group, Group.DELETE_GROUPS, pb.DeleteGroupsRequest(groups=[group]))
     except OttlaError as error:
-        return error.code
-    return response.error.code or next((entry.error.code for entry in response.groups), 0)
+        return _Result(group_id=group, **error_fields(error))
+    of_group = next((entry.error for entry in response.groups), response.error)
+    return _Result(group_id=group, **reported_fields(response.error if response.error.code else of_group))

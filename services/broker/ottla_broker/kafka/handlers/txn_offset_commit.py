@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group that count once a transaction is committed (KIP-98).
+"""TxnOffsetCommit (key 28), versions 0 to 6: offsets of a group that count once a transaction is committed (KIP-98).
 
 v2 adds leader epochs (KIP-320); v3 the member and its generation (KIP-447); from v5 on the group's coordinator adds the
-group to the transaction, before that it is verified (KIP-890).
+group to the transaction, before that it is verified (KIP-890); v6 names topics by id (KIP-1319).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import existing_partitions, member
-from ottla_broker.kafka.handlers.offset_commit import commit, offset_to_commit
+from ottla_broker.kafka.group_calls import existing_partitions, member, name_by_id
+from ottla_broker.kafka.handlers.offset_commit import CommittedPartition, commit, offset_to_commit
 from ottla_broker.kafka.transaction_calls import producer_of, results_by_topic
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
@@ -24,17 +24,23 @@ _Topic: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 _Partition: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 _ADDS_FROM: Final = 5
+_IDS_FROM: Final = 6
+_UNKNOWN_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
 _UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: KafkaContext) -> TxnOffsetCommitResponse:
     version = context.version
-    named = {
-        TopicPartition(topic.name, partition.partition_index): partition
-        for topic in request.topics
-        for partition in topic.partitions
-    }
-    known = [(p, offset) for p, offset in named.items() if p.partition in existing_partitions(backend, p.topic)]
+    ids, unknown = {}, []
+    named: dict[TopicPartition, tuple[CommittedPartition, bytes]] = {}
+    for topic in request.topics:
+        name = topic.name if version < _IDS_FROM else name_by_id(backend, topic.topic_id)
+        if name is None:
+            unknown.append(topic)
+            continue
+        ids[name] = topic_id = topic.topic_id if version >= _IDS_FROM else b""
+        named |= {TopicPartition(name, entry.partition_index): (entry, topic_id) for entry in topic.partitions}
+    known = [(p, *entry) for p, entry in named.items() if p.partition in existing_partitions(backend, p.topic)]
     codes = dict.fromkeys(named, _UNKNOWN)
     if known:
         offsets = await sliced(lambda each: offset_to_commit(*each), known)
@@ -44,7 +50,13 @@ async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: Kaf
         return _Partition(partition_index=number, error_code=code)
 
     by_topic = await results_by_topic(codes, result)
-    topics = [_Topic(name=name, partitions=results) for name, results in by_topic.items()]
+    if version < _IDS_FROM:
+        topics = [_Topic(name=name, partitions=results) for name, results in by_topic.items()]
+    else:
+        topics = [_Topic(topic_id=ids[name], partitions=results) for name, results in by_topic.items()]
+    for topic in unknown:
+        results = await sliced(lambda entry: result(entry.partition_index, _UNKNOWN_ID), topic.partitions)
+        topics.append(_Topic(topic_id=topic.topic_id, partitions=results))
     return TxnOffsetCommitResponse(topics=topics)
 
 
