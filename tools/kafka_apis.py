@@ -21,7 +21,6 @@ What the brokers' Kafka listener serves, and so what ApiVersions advertises. `ma
 """
 
 NEWER = {
-    "Produce": "0–13",
     "AddPartitionsToTxn": "0–5",
 }
 """Where Kafka 4.4 has other versions; `make compat CLIENTS=differs` compares them with a running broker's."""
@@ -41,7 +40,7 @@ def codes() -> str:
 TAIL = (
     """
 Versions are Kafka 4's. Its APIs for reassignments, quotas, ACLs and other credentials, telemetry, share groups and the
-newer consumer groups (KIP-848) are not served. Produce 13, which names topics by their ids, is not served yet.
+newer consumer groups (KIP-848) are not served.
 AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and why:
 
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a

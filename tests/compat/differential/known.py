@@ -7,7 +7,6 @@ from typing import Final
 
 from tests.compat.differential.stories import rules
 
-_CODEC: Final = "new in Kafka 4.1 to 4.4: served once the codec has it"
 _TELLS_MORE: Final = "Kafka leaves the positions out beside the error; clients read neither"
 _KIP_848: Final = "its groups are those of KIP-848 and later, which ottla does not have"
 _ONE_LEVEL: Final = "a release of ottla serves one level of each feature"
@@ -35,7 +34,6 @@ KNOWN: Final = MappingProxyType(
         "protocol: feature streams.version": _KIP_848,
         "protocol: feature kraft.version": _METADATA,
         "protocol: feature metadata.version": _METADATA,
-        "protocol: Produce": _CODEC,
         "protocol: AddPartitionsToTxn": "versions 4 and 5 are of brokers, which have a contract of their own",
         "protocol: APIs beside those of ottla": "they are of what ottla does not have: docs/kafka-apis.md",
         "protocol: update: transaction.version to 1": _ONE_LEVEL,

@@ -126,7 +126,7 @@ class Api:
 
 
 _TABLE: Final = (
-    Api(PRODUCE_KEY, "Produce", 3, 12, 9, produce.handle, advertised_from=0),
+    Api(PRODUCE_KEY, "Produce", 3, 13, 9, produce.handle, advertised_from=0),
     Api(FETCH_KEY, "Fetch", 4, 18, 12, decoded(fetch.read, fetch.handle, speed=fetch.SPEED)),
     Api(2, "ListOffsets", 1, 11, 6, control(ListOffsetsRequest, list_offsets.handle)),
     Api(3, "Metadata", 0, 13, 9, control(MetadataRequest, metadata.handle)),

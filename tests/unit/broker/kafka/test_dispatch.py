@@ -91,7 +91,7 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: in
     assert b"".join(parts) == struct.pack(">iihihhh", 16, 77, 35, 1, 18, 0, 5)
 
 
-@pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (500, 0), (500, 4), (0, 2), (0, 13), (3, 99)])
+@pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (500, 0), (500, 4), (0, 2), (0, 14), (3, 99)])
 def test_what_is_not_served_ends_the_connection(seen: list[KafkaContext], key: int, version: int) -> None:
     with pytest.raises(CloseConnectionError, match="not supported"):
         handle(frame(key, version))
@@ -118,7 +118,7 @@ def test_the_table() -> None:
         assert key == api.key
         assert 0 <= api.advertised_min <= api.min_version <= api.max_version
     assert APIS[0].advertised_min == 0
-    assert APIS[0].max_version == 12
+    assert APIS[0].max_version == 13
     assert list(APIS) == sorted(APIS)
 
 

@@ -44,6 +44,17 @@ def ms(delta: Any) -> int:
     return milliseconds
 
 
+def named(topic: Any) -> str | TopicId:
+    """A topic's name, or its id where kio has that."""
+    return TopicId(topic.topic_id.bytes if topic.topic_id else bytes(16)) if hasattr(topic, "topic_id") else topic.name
+
+
+def topics_of(version: int) -> tuple[str | TopicId, str | TopicId, str | TopicId]:
+    if version < 13:
+        return "a", "ü" * 100, "none"
+    return TopicId(b"a" * 16), TopicId(b"b" * 16), TopicId(b"c" * 16)
+
+
 def backend_of_two() -> Backend:
     """Where broker 1 leads that topic's partition 0, in epoch 7."""
     leads = SimpleNamespace(leader=1, leader_epoch=7)
@@ -60,31 +71,32 @@ def test_a_produce_of_kio_is_read(version: int) -> None:
     for seed in range(EXAMPLES):
         meant = invent(schema, random.Random(seed))
         body = reader_of(write(meant), PRODUCE, version)
-        transactional_id, acks, timeout_ms, topics = produce._read(body)
+        transactional_id, acks, timeout_ms, topics = produce._read(body, version)
         assert body.at == body.end
         assert (transactional_id, acks, timeout_ms) == (meant.transactional_id, meant.acks, ms(meant.timeout))
-        assert topics == [(t.name, [(p.index, p.records or b"") for p in t.partition_data]) for t in meant.topic_data]
+        assert topics == [(named(t), [(p.index, p.records or b"") for p in t.partition_data]) for t in meant.topic_data]
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_our_answer_to_a_produce_is_read_by_kio(version: int) -> None:
     refused = OttlaError(ErrorCode.CORRUPT_MESSAGE, "its CRC is wrong")
+    first, second, third = topics_of(version)
     results = [
         (
-            "a",
+            first,
             [
                 ProduceResult(PartitionId(TOPIC_ID, 0), 41, 1_700_000_000_000, 5),
                 ProduceResult(PartitionId(TOPIC_ID, 7), error=refused),
             ],
         ),
-        ("ü" * 100, [ProduceResult(PartitionId(TOPIC_ID, 0), error=MOVED)]),
-        ("none", []),
+        (second, [ProduceResult(PartitionId(TOPIC_ID, 0), error=MOVED)]),
+        (third, []),
     ]
     flexible = reader_of(b"", PRODUCE, version).flexible
     parts = produce._encoded(backend_of_two(), produce._Context(version, flexible, CALLER, 1), results)
     answer = read(load_response_schema(PRODUCE, version), b"".join(parts))
     assert ms(answer.throttle_time) == 0
-    assert [t.name for t in answer.responses] == ["a", "ü" * 100, "none"]
+    assert [named(t) for t in answer.responses] == [first, second, third]
     (good, bad), (moved,), _ = (t.partition_responses for t in answer.responses)
     assert (good.index, int(good.error_code), good.base_offset) == (0, 0, 41)
     assert good.log_append_time.timestamp() == 1_700_000_000
@@ -106,7 +118,7 @@ def test_our_answer_to_a_produce_is_read_by_kio(version: int) -> None:
 def test_the_bad_records_of_a_batch_are_named(version: int) -> None:
     bad = [BadRecord(0, "no key"), BadRecord(70_000, "ü")]
     error = BadRecordsError(ErrorCode.INVALID_RECORD, "two of them", bad, hint="take others")
-    results = [("a", [ProduceResult(PartitionId(TOPIC_ID, 3), log_start_offset=5, error=error)])]
+    results = [(topics_of(version)[0], [ProduceResult(PartitionId(TOPIC_ID, 3), log_start_offset=5, error=error)])]
     flexible = reader_of(b"", PRODUCE, version).flexible
     parts = produce._encoded(backend_of_two(), produce._Context(version, flexible, CALLER, 1), results)
     ((told,),) = (
@@ -227,4 +239,4 @@ def test_what_is_cut_off_is_refused(key: int, version: int) -> None:
     for end in range(0, len(sent), 1 + len(sent) // 50):
         body = reader_of(sent[:end], key, version)
         with pytest.raises(MalformedError):
-            produce._read(body) if key == PRODUCE else fetch_wire.read(body, version)
+            produce._read(body, version) if key == PRODUCE else fetch_wire.read(body, version)

@@ -1,4 +1,4 @@
-"""Produce (key 0), versions 3 to 12: batches to the leaders of their partitions, as they are.
+"""Produce (key 0), versions 3 to 13: batches to the leaders of their partitions, as they are.
 
     request:   transactional id (nullable), acks int16, timeout ms int32, [topic, [partition int32, records]]
     response:  [topic, [partition int32, error int16, base offset int64, append time int64, log start int64 (v5),
@@ -6,7 +6,8 @@
                tags: endpoints (v10)
 
 v3 adds the transactional id (KIP-98); v8 record errors (KIP-467); v10 new leaders (KIP-951); from v12 on the broker
-adds the partitions to the transaction (KIP-890). From v9 on all fields are compact. Read and written by hand.
+adds the partitions to the transaction (KIP-890); v13 has the id of a topic instead of its name (KIP-516). From v9 on
+all fields are compact. Read and written by hand.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.error_table import sent_code
@@ -27,6 +28,7 @@ from ottla_broker.kafka.network.limits import PRODUCE_KEY
 from ottla_broker.machines.bad_records import BadRecordsError
 from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks, without_traces
 from ottla_core.errors import OttlaError
+from ottla_core.kafka_formats.kafka_uuid import spelled
 from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
@@ -38,6 +40,8 @@ _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8
 _LEADER_FROM: Final = 10
 _ADDS_FROM: Final = 12
+_IDS_FROM: Final = 13
+_ID_BYTES: Final = 16
 
 _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 _RESULT: Final = struct.Struct(">ihqq")
@@ -47,8 +51,10 @@ _PARTITION_MIN_BYTES: Final = 5  # its number and a length
 _TOPIC_MIN_BYTES: Final = 2
 
 
-_Results = list[tuple[str, list[ProduceResult]]]
-_Topics = list[tuple[str, list[tuple[int, memoryview | bytes]]]]
+_Named: TypeAlias = str | TopicId
+"""A topic by its name or, in versions that have those, by its id."""
+_Results = list[tuple[_Named, list[ProduceResult]]]
+_Topics = list[tuple[_Named, list[tuple[int, memoryview | bytes]]]]
 
 
 class _Context(NamedTuple):
@@ -64,7 +70,7 @@ class _Context(NamedTuple):
 def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
     """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
     returns may still wait for that, or for acknowledgements."""
-    transactional_id, acks, timeout_ms, topics = _read(context.body)
+    transactional_id, acks, timeout_ms, topics = _read(context.body, context.version)
     transaction = None
     if transactional_id is not None:
         version = TRANSACTIONS_V2 if context.version >= _ADDS_FROM else TRANSACTIONS_V1
@@ -80,21 +86,26 @@ def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
     return _finish(backend, kept, results)
 
 
-def _named_twice(topics: _Topics) -> Mapping[tuple[str, int], OttlaError]:
+def _named_twice(topics: _Topics) -> Mapping[tuple[_Named, int], OttlaError]:
     """The partitions that stand there twice, as no client has them: nothing of either is appended."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         return {}  # which is most requests
     return named_twice((topic, number) for topic, partitions in topics for number, _ in partitions)
 
 
-def _read(reader: Reader) -> tuple[str | None, int, int, _Topics]:
+def _shown(topic: _Named) -> str:
+    return topic if isinstance(topic, str) else spelled(topic)
+
+
+def _read(reader: Reader, version: int) -> tuple[str | None, int, int, _Topics]:
     """Transactional id, acks, timeout, and each topic's partitions with their batches. All of it, before anything is
     appended."""
     transactional_id = reader.string()
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
-    topics, count = [], 0
+    topics: _Topics = []
+    count = 0
     for _ in range(reader.few(_TOPIC_MIN_BYTES, MOST_PARTITIONS, _REQUEST)):
-        topic = reader.string()
+        topic = TopicId(bytes(reader.take(_ID_BYTES))) if version >= _IDS_FROM else reader.string()
         if topic is None:
             raise MalformedError("a topic has no name")
         partitions: list[tuple[int, memoryview | bytes]] = []
@@ -112,19 +123,19 @@ def _read(reader: Reader) -> tuple[str | None, int, int, _Topics]:
 def _append(
     backend: Backend,
     produce: Produce,
-    topic: str,
+    topic: _Named,
     number: int,
     records: memoryview | bytes,
     acks: int,
-    twice: Mapping[tuple[str, int], OttlaError],
+    twice: Mapping[tuple[_Named, int], OttlaError],
 ) -> ProduceResult:
-    partition_id = backend.id_of(topic, number)
+    partition_id = backend.id_of(topic, number) if isinstance(topic, str) else PartitionId(topic, number)
     try:
         check_acks(acks)
         if (topic, number) in twice:
             raise twice[topic, number]
         if partition_id is None:
-            raise unknown_topic(topic)
+            raise unknown_topic(_shown(topic))
     except OttlaError as error:
         return ProduceResult(partition_id or PartitionId(_NO_TOPIC, number), error=without_traces(error))
     return produce.append(partition_id, None, records)
@@ -153,9 +164,8 @@ def _check_silence(results: _Results) -> None:
     for topic, partitions in results:
         for partition in partitions:
             if partition.error is not None:
-                raise CloseConnectionError(
-                    f"a produce request with acks=0 to {topic}-{partition.id.partition} failed: {partition.error}"
-                )
+                name = f"{_shown(topic)}-{partition.id.partition}"
+                raise CloseConnectionError(f"a produce request with acks=0 to {name} failed: {partition.error}")
 
 
 def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
@@ -173,7 +183,10 @@ def _encoded(backend: Backend, context: _Context, results: _Results) -> Parts:
     writer, leaders = Writer(flexible=context.flexible), NewLeaders(backend, context.caller)
     writer.array(len(results))
     for topic, partitions in results:
-        writer.string(topic)
+        if isinstance(topic, str):
+            writer.string(topic)
+        else:
+            writer.buffer += topic
         writer.array(len(partitions))
         for partition in partitions:
             error = partition.error
