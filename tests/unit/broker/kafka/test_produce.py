@@ -20,9 +20,13 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.network.connection import HandlerResult
+from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
-from ottla_core.errors import ErrorCode
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.codec import decode, encode
+from ottla_core.kafka.messages import ProduceRequest, ProduceResponse
 from ottla_core.kafka_formats.primitives import Reader, Writer
+from ottla_core.model import PartitionId
 
 PRODUCE, VERSION = 0, 8
 
@@ -103,3 +107,27 @@ async def test_a_partition_that_stands_there_twice_is_refused_before_anything_is
     answered, _ = begin(brokers, values_batch(b"a"), values_batch(b"b"), numbers=(0, 0))
     assert [int(each.error_code) for each in told(answered)] == [ErrorCode.INVALID_REQUEST] * 2
     assert brokers.replicas[1].log.log_end_offset == 0
+
+
+async def test_a_topic_is_named_by_its_id_from_version_13_on(brokers: Brokers) -> None:
+    """The id alone says where a batch goes: a topic that was created again under the same name is another one."""
+
+    def find(partition_id: PartitionId) -> Replica:
+        if partition_id.topic_id != PARTITION.topic_id:
+            raise OttlaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has that id")
+        return brokers.replicas[1]
+
+    kind = ProduceRequest.TopicProduceData
+    part = ProduceRequest.PartitionProduceData(index=PARTITION.partition, records=values_batch(b"a"))
+    known, gone = PARTITION.topic_id, bytes(16)
+    asked = ProduceRequest(
+        acks=1, timeout_ms=1_000, topic_data=[kind(topic_id=each, partition_data=[part]) for each in (known, gone)]
+    )
+    backend = cast(Backend, SimpleNamespace(replicas=SimpleNamespace(table=SimpleNamespace(find=find))))
+    body = Reader(memoryview(encode(asked, 13)), flexible=True)
+    answered = produce.handle(backend, KafkaContext(13, 1, "me", body, Caller("127.0.0.1", "127.0.0.1")))
+    parts = await answered if asyncio.iscoroutine(answered) else answered
+    response = decode(ProduceResponse, b"".join(cast(list[bytes], parts)), 13)
+    outcomes = [(topic.topic_id, [p.error_code for p in topic.partition_responses]) for topic in response.responses]
+    assert outcomes == [(known, [0]), (gone, [ErrorCode.UNKNOWN_TOPIC_ID])]
+    assert brokers.replicas[1].log.log_end_offset == 1
