@@ -1,1 +1,1 @@
-"""Kafka's messages: a class for each, and a codec that is generated from Kafka's own definitions at first use."""
+"""Kafka's messages have a class each, and a codec that is generated from Kafka's own definitions at first use."""

@@ -1,4 +1,4 @@
-"""Messages from bytes, and bytes from messages.
+"""Messages are read from bytes and written to bytes here.
 
 The functions that do it are generated when a version of a message is used for the first time, which takes some
 milliseconds, and are kept.

@@ -57,7 +57,7 @@ from ottla_core.kafka.source import FEW, LAYOUTS, Slot, Source
 from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 
 _LONG: Final = frozenset({"committed_metadata"})
-"""Strings that may be longer than Kafka's limit where their spelling can say so. A handler has an error for them: a
+"""These strings may be longer than Kafka's limit where their spelling can say so. A handler has an error for them: a
 client can do more with it than with the end of its connection, after which it sends the same until it gives up."""
 
 
@@ -163,7 +163,7 @@ class DecoderSource(Source):
     # ---- arrays ----------------------------------------------------------------------------------------------------
 
     def _array(self, field: Field, target: str, count: str) -> None:
-        """Hold the count against the bytes left, and read the elements.
+        """Compare the count with the bytes left, and read the elements.
 
         Requests have a limit for all their elements together, since they may come from anybody.
         """

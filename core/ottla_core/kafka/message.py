@@ -1,4 +1,4 @@
-"""The base class of Kafka's messages and of the structures in them.
+"""Kafka's messages and the structures in them share one base class.
 
 The classes themselves are in `messages`, which is generated. Each has slots, a constructor that takes keywords only,
 and the default of every field as Kafka defines it. A message knows no version: whoever encodes it names one.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Message:
-    """A message or a structure of one. Two are equal if all their fields are."""
+    """This is a message, or a structure within one. Two of them are equal if all their fields are."""
 
     __slots__: tuple[str, ...] = ()
 

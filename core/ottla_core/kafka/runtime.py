@@ -1,4 +1,4 @@
-"""What generated code calls where its straight line ends: long lengths, tagged fields, and whatever is refused.
+"""Generated code calls these functions where its straight line ends: for long lengths, tagged fields and refusals.
 
 Generated code treats lengths of one byte itself, since nearly all are. Everything that reads gets the whole `data` and
 a position `at` in it, and returns the position behind what it has read. Nothing is allocated for a count before the
@@ -15,19 +15,19 @@ from ottla_core.kafka_formats.primitives import MAX_STRING_BYTES, MalformedError
 __all__ = ["MAX_STRING_BYTES", "pack", "unpack_from"]  # the names of others that generated code uses
 
 MAX_ARRAY_ELEMENTS: Final = 1_000_000
-"""Kafka's MessageUtil.MAX_ARRAY_LENGTH."""
+"""This is Kafka's MessageUtil.MAX_ARRAY_LENGTH."""
 MAX_TAGGED_FIELDS: Final = 10_000
-"""Kafka's MessageUtil.MAX_TAGGED_FIELD_COUNT: of one structure."""
+"""This is Kafka's MessageUtil.MAX_TAGGED_FIELD_COUNT, which holds for one structure."""
 ONE_BYTE: Final = 0x80
 """Smaller numbers are varints of one byte."""
 SMALL: Final = tuple(bytes([number]) for number in range(ONE_BYTE))
-"""The varints of one byte."""
+"""These are the varints of one byte."""
 _SHIFTS: Final = (7, 14, 21, 28)
 _TAG_MIN_BYTES: Final = 2
 
 
 class UnencodableError(Exception):
-    """A message that has no spelling in the version that was asked for."""
+    """A message has no spelling in the version that was requested."""
 
 
 def long_varint(data: bytes, at: int, first: int) -> tuple[int, int]:

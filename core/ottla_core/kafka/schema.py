@@ -20,10 +20,11 @@ _WORD_START: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class Field(NamedTuple):
-    """One field of a structure. `kind` is a primitive type of Kafka or "struct"; of an array, the kind of its elements.
+    """This describes one field of a structure.
 
-    `tagged` are the versions in which it is a tagged field. `ignorable`: a value that the version lacks is left out.
-    `compact` is false for the one string that has its plain spelling in every version: a request's client id.
+    `kind` is a primitive type of Kafka or "struct". An array has the kind of its elements. `tagged` are the versions in
+    which the field is a tagged one. If it is `ignorable`, versions that lack it leave its value out. `compact` is false
+    for the one string that has its plain spelling in every version: a request's client id.
     """
 
     name: str
@@ -40,14 +41,14 @@ class Field(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """A structure: a message as a whole, or one within it."""
+    """A structure is a message as a whole, or a part of it that has fields of its own."""
 
     name: str
     fields: tuple[Field, ...]
 
 
 class Schema(NamedTuple):
-    """A message. `api_key` is -1 for headers."""
+    """This describes all versions of a message. `api_key` is -1 for headers."""
 
     api_key: int
     kind: str

@@ -1,4 +1,4 @@
-"""Python source in the making: lines with their indentation, and the objects that the code uses as globals.
+"""A Source collects the lines of a Python function that is being written, and the objects that it uses as globals.
 
 Fields of fixed size that follow each other are collected in a run, which becomes one call of a `struct.Struct`.
 """
@@ -23,20 +23,20 @@ LAYOUTS: Final = {
     "float64": "d",
     "uuid": "16s",
 }
-"""The kinds of fixed size, with their names in `struct`."""
+"""These kinds have a fixed size. The values are their names in `struct`."""
 FEW: Final = 32
-"""For fewer numbers in an array there is a `struct.Struct` for each count: it saves half of the time."""
+"""An array of fewer numbers is read by a `struct.Struct` for its count, which takes half of the time."""
 
 
 class Slot(NamedTuple):
-    """A field of a run: a variable or an expression, and its layout."""
+    """A run consists of slots: each has a variable or an expression, and its layout."""
 
     name: str
     layout: str
 
 
 class Source:
-    """The source of one function, for one version of one message."""
+    """This is the source of one function, for one version of one message."""
 
     def __init__(self, schema: Schema, version: int) -> None:
         self.schema: Final = schema
