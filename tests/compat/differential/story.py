@@ -18,6 +18,7 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 from tests.fuzz.kafka_wire import KafkaWire
+from tests.fuzz.messages import known_versions
 from waiting import wait_until
 
 from ottla_broker.kafka.apis import APIS
@@ -118,9 +119,12 @@ def code_name(code: int) -> str:
 
 
 def by_version(key: int, live: Callable[[int], str]) -> str:
-    """Run `live` in each version that ottla serves of an API; versions with the same outcome stand together."""
-    api, spans = APIS[key], list[tuple[int, int, str]]()
-    for version in range(api.min_version, api.max_version + 1):
+    """Run `live` in each version of an API that ottla serves and kafka-python knows.
+
+    Versions with the same outcome stand together.
+    """
+    spans = list[tuple[int, int, str]]()
+    for version in known_versions(APIS[key]):
         try:
             outcome = live(version)
         except ConnectionError:

@@ -15,22 +15,12 @@ from kafka.protocol.consumer import (
     OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-from tests.compat.differential.stories.produces import produce
+from tests.compat.differential.stories.produces import produce, topic_id
 from tests.compat.differential.story import Facts, Side, Story, by_version, code_name
 from tests.fuzz.kafka_wire import KafkaWire
 from wire import batch
 
 FETCH, LIST, EPOCHS, METADATA = 1, 2, 23, 3
-_METADATA_VERSION: Final = 12
-
-
-def topic_id(wire: KafkaWire, topic: str) -> uuid.UUID:
-    asked = MetadataRequest.MetadataRequestTopic(name=topic, topic_id=None)
-    request = MetadataRequest(
-        topics=[asked], allow_auto_topic_creation=False, include_topic_authorized_operations=False
-    )
-    (found,) = wire.ask(request, _METADATA_VERSION, MetadataResponse).topics
-    return uuid.UUID(str(found.topic_id))
 
 
 def fetch(wire: KafkaWire, version: int, topic: str, id_: uuid.UUID, offset: int, **fields: Any) -> str:

@@ -28,7 +28,7 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from tests.compat.differential.stories.fetches import topic_id
+from tests.compat.differential.stories.produces import topic_id
 from tests.compat.differential.story import Facts, Side, Story, by_version, code_name, patient
 from tests.fuzz.kafka_wire import KafkaWire
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+import uuid
 from typing import Any, Final
 
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -19,6 +21,8 @@ from ottla_core.records.batch import body_crc
 
 PRODUCE: Final = 0
 _ID_VERSION: Final = 4
+_IDS_FROM: Final = 13
+_METADATA_VERSION: Final = 12
 _CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
 _ID_AT: Final = 43
@@ -44,6 +48,15 @@ def init(wire: KafkaWire, transactional_id: str | None = None, timeout_ms: int =
     return made.producer_id, made.producer_epoch
 
 
+def topic_id(wire: KafkaWire, topic: str) -> uuid.UUID:
+    asked = MetadataRequest.MetadataRequestTopic(name=topic, topic_id=None)
+    request = MetadataRequest(
+        topics=[asked], allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
+    (found,) = wire.ask(request, _METADATA_VERSION, MetadataResponse).topics
+    return uuid.UUID(str(found.topic_id)) if found.topic_id else uuid.UUID(int=0)
+
+
 def produce(
     wire: KafkaWire,
     version: int,
@@ -56,12 +69,13 @@ def produce(
 ) -> Any:
     """The response's only partition."""
     data = ProduceRequest.TopicProduceData
+    id_ = topic_id(wire, topic) if version >= _IDS_FROM else None
     part = data.PartitionProduceData(index=partition, records=records)
     request = ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
         timeout_ms=10_000,
-        topic_data=[data(name=topic, partition_data=[part])],
+        topic_data=[data(name=topic, topic_id=id_, partition_data=[part])],
     )
     return patient(
         lambda: wire.ask(request, version, ProduceResponse).responses[0].partition_responses[0],
