@@ -371,7 +371,8 @@ async def test_as_many_run_at_once_as_there_are_threads(
         nonlocal most
         running.add(job.directory)
         most = max(most, len(running))
-        await asyncio.sleep(0.2)
+        await until(lambda: most >= threads)
+        await asyncio.sleep(0.05)  # one too many would begin now
         running.discard(job.directory)
         return await run_worker(job, take)
 
