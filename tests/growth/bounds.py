@@ -66,5 +66,6 @@ BOUNDS: Final = (
     Bound("outside: ottla_broker.kafka.fetch_*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
     Bound("outside: ottla_broker.replication.fetch_purgatory.DelayedFetch", BROKERS * MAX_SESSIONS, _SESSIONS),
     Bound("broker, Kafka listener: FetchSessions._sessions*", BROKERS * MAX_SESSIONS, _SESSIONS),
+    Bound("broker, Kafka listener: DelayedFetch*", BROKERS * MAX_SESSIONS, _SESSIONS),
     Bound("broker, Kafka listener: Session*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
 )
