@@ -5,28 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
+from parked import Counting
 
 from ottla_broker.machines.followed_leader import FollowedLeader, Named
 from ottla_broker.machines.follower_session import Followed, FollowerSession, FollowerSessions
 from ottla_core.model import PartitionId, TopicId
 
 TOPIC = TopicId(b"t" * 16)
-
-
-class Counting:
-    """Stands for the parked fetch."""
-
-    def __init__(self) -> None:
-        self.woken, self.size_bytes, self.closed = 0, 0, False
-
-    def on_bytes(self, size_bytes: int) -> None:
-        self.size_bytes += size_bytes
-
-    def wake(self) -> None:
-        self.woken += 1
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def number(n: int) -> PartitionId:
