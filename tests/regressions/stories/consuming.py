@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 from tests.regressions.injection import constant, instead_of, skipped
@@ -66,11 +67,8 @@ def _any_topic_of_that_name(original, self, position, route, now):
     return original(self, position, route, now)
 
 
-def _starts_without_topics(original, self, position, version, found):
-    from dataclasses import replace
-
-    without = {partition: replace(start, topic_id=None) for partition, start in found.items()}
-    return original(self, position, version, without)
+def _start_without_its_topic(original, self, position, version, start):
+    return original(self, position, version, replace(start, topic_id=None))
 
 
 def _resets_without_topics(original, self, partitions):
@@ -244,7 +242,7 @@ STORIES = (
         "A cancelled poll of aio.Consumer gathered records all the same, and the next commit covered them",
         instead_of(
             f"{_CONSUMER}.concurrent_use:ConcurrentUseGuard.__init__",
-            lambda original, self, settle: original(self, lambda: None),
+            lambda original, self, state: original(self, SimpleNamespace(take_back=lambda: None)),
         ),
         instead_of(f"{_GROUP}.reader:GroupReader.processed", _without_taking_back),
     ),
@@ -266,7 +264,7 @@ STORIES = (
     Story(
         "commits-of-a-topic-made-anew",
         "A group's offsets in a deleted topic were taken for positions in the next topic with that name",
-        instead_of(f"{_GROUP}.start_positions:PositionInitializer._set", _starts_without_topics),
+        instead_of(f"{_GROUP}.start_positions:PositionInitializer._set", _start_without_its_topic),
     ),
     Story(
         "one-bad-argument-ends-all-commits",
