@@ -187,8 +187,10 @@ class Table(Generic[K, V]):
         and ends when the table is closed.
         """
         hash(key)  # every record's key is hashable
+        # The watch is there before the table starts, or it would miss what a fast load has changed in between.
+        watch: Watch[K, V] = Watch(self, self._view, key)
         self.start()
-        return Watch(self, self._view, key)
+        return watch
 
     # ---- progress --------------------------------------------------------------------------------------------------
 

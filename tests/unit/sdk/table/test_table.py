@@ -455,9 +455,26 @@ def test_a_watch_survives_an_error_and_a_value_that_cannot_be_read() -> None:
         assert next(watch).value == 3
 
 
+def test_a_watch_has_the_changes_of_a_load_that_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(filled([("a", 1)]))
+    start = table.start
+
+    def start_and_load() -> None:
+        start()
+        wait_until(lambda: table.caught_up)
+
+    monkeypatch.setattr(table, "start", start_and_load)
+    watch = table.watch()
+    with table:
+        change = watch.poll(0)
+    assert change is not None
+    assert change.key == "a"
+
+
 def test_a_watch_goes_on_where_another_thread_was_faster() -> None:
-    with table_of(filled([("a", 1), ("b", 2)])) as table:
-        watch = table.watch()
+    table = table_of(filled([("a", 1), ("b", 2)]))
+    watch = table.watch()
+    with table:
         take_first(watch)
         assert next(watch).key == "b"
 

@@ -94,8 +94,9 @@ async def test_an_error_is_raised_by_who_waits() -> None:
 
 
 async def test_a_watch_goes_on_where_another_task_was_faster() -> None:
-    async with table_of(filled([("a", 1), ("b", 2)])) as table:
-        watch = table.watch()
+    table = table_of(filled([("a", 1), ("b", 2)]))
+    watch = table.watch()
+    async with table:
         take_first(watch._sync)
         assert (await anext(watch)).key == "b"
 
