@@ -64,10 +64,10 @@ class MetadataFollower:
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._image = ClusterImage(cluster_id)
-        # Whether the changes after the image's revision are all that it lacks. A broken connection leaves this true, so
-        # that thousands of processes do not all take snapshots when etcd restarts.
+        # This tells whether the image lacks only the changes after its revision. It stays true if a connection breaks,
+        # so that thousands of processes do not all take snapshots when etcd restarts.
         self._complete = False
-        # What a store that went back had. Nothing is followed from then on.
+        # This is what the store had when it was found to have gone back. From then on nothing is followed.
         self._older: ClusterImage | None = None
         self._contact_at = -math.inf
         self._backoff = Backoff(first_s=0.1, most_s=2.0)

@@ -195,7 +195,7 @@ class ClusterImage:
     changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
     """All that may differ from the image before, in themselves or in their topic; None where that is not known."""
     is_behind: bool = field(init=False)
-    """Whether a broker's data is newer than this, and no restoration that was counted explains it."""
+    """This tells whether a broker's data is newer than the image, and no counted restoration explains why."""
 
     def __post_init__(self) -> None:
         # A restoration that was counted after a broker reported that it is ahead explains the report. Until one is

@@ -111,7 +111,7 @@ class Owner(Generic[S]):
         self._began_at = now.at  # the round
         self._late_at = NEVER
         self._leisure_until = NEVER  # when what waits at leisure begins a round
-        # Whether a sending of the round's batch may have been carried out. A later rejection then proves nothing.
+        # An earlier attempt to send the round's batch may have been carried out. A later rejection then proves nothing.
         self._doubtful = False
         self._proved_until = -NEVER
         # Sealed once: a repeat must have the same bytes, the time in it included.
@@ -174,8 +174,7 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_leader(self, now: Moment) -> list[Effect]:
-        """Send an unfinished call at once, because another broker leads the shard's partition, or the same one leads
-        anew."""
+        """Send an unfinished call at once, because the shard's partition has another leader or another leader epoch."""
         if self._call is not None and self.phase is not Phase.LEFT:
             # The call to the former leader is given up and may still be carried out there.
             self._doubtful = self._doubtful or self._in_flight

@@ -31,7 +31,7 @@ class UnencodableError(Exception):
 
 
 def long_varint(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """Return an unsigned varint of several bytes, of which the `first` is read already."""
+    """Return an unsigned varint of several bytes, whose `first` byte was read already."""
     value = first & 0x7F
     for shift in _SHIFTS:
         byte = data[at]

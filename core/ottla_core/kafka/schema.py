@@ -1,4 +1,4 @@
-"""What a Kafka message consists of, as Kafka's definition files say it.
+"""A schema says which fields a Kafka message has. It is read from Kafka's definition files.
 
 `definitions.json` has the definition of one message on each line. A program uses a few dozen of them, so the file is
 not parsed as a whole: `schema_of` looks for the line of one message, and parses that.

@@ -158,21 +158,19 @@ class RecordReader(Generic[K, V]):
 
         After an interrupt, fetch everything again: a partition may be halfway between two positions.
         """
-        if self.is_cut_off:
-            with self._fetcher.lock:
-                self._subscription.start_over()
-            self._run, self.is_cut_off = None, False
-        if not self._in_hand:
+        if not self._in_hand and not self.is_cut_off:
             return
         with self._fetcher.lock:
-            for position, (offset, epoch, topic_id) in self._before.items():
+            for position, (offset, epoch, topic_id) in self._before.items() if self._in_hand else ():
                 position.read_topic_id = topic_id
                 # A seek since then is not taken back, because `on_seek` has removed its position from `_before`.
                 if position.offset is not None and position.offset > offset:
                     position.offset, position.offset_epoch = offset, epoch
             self._subscription.start_over()
-        self._consumed.records -= self._gathered
-        self._run, self._gathered, self._in_hand = None, 0, False
+        if self._in_hand:
+            self._consumed.records -= self._gathered
+            self._gathered, self._in_hand = 0, False
+        self._run, self.is_cut_off = None, False
 
     @property
     def finished(self) -> bool:
