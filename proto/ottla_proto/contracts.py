@@ -59,6 +59,21 @@ class Method(Generic[Request, Response]):
         return f"/ottla.v1.{self.service}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class GatheredCalls:
+    """The RPC whose stream carries calls of its contract's other methods: of those that its frames have a body for
+    (docs/adr/0027)."""
+
+    service: str
+    name: str
+    call: type[Message]
+    response: type[Message]
+
+    @property
+    def path(self) -> str:
+        return f"/ottla.v1.{self.service}/{self.name}"
+
+
 class Broker:
     SERVICE: Final[ServiceDescriptor] = b.DESCRIPTOR.services_by_name["Broker"]
     PRODUCE = Method(
@@ -180,6 +195,7 @@ class Group:
     WRITE_TXN_MARKERS = Method(
         "Group", "WriteTxnMarkers", g.WriteShardMarkersRequest, g.WriteShardMarkersResponse, Operation.CLUSTER_ACTION
     )
+    CALLS = GatheredCalls("Group", "Calls", g.GroupCall, g.GroupResponse)
 
 
 class Txn:

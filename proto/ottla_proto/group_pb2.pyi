@@ -7,6 +7,42 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class GroupCalls(_message.Message):
+    __slots__ = ("calls", "cancelled")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[GroupCall]
+    cancelled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, calls: _Optional[_Iterable[_Union[GroupCall, _Mapping]]] = ..., cancelled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GroupCall(_message.Message):
+    __slots__ = ("correlation_id", "timeout_ms", "heartbeat")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    timeout_ms: int
+    heartbeat: HeartbeatRequest
+    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ...) -> None: ...
+
+class GroupResponses(_message.Message):
+    __slots__ = ("responses", "last_started")
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    LAST_STARTED_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[GroupResponse]
+    last_started: int
+    def __init__(self, responses: _Optional[_Iterable[_Union[GroupResponse, _Mapping]]] = ..., last_started: _Optional[int] = ...) -> None: ...
+
+class GroupResponse(_message.Message):
+    __slots__ = ("correlation_id", "not_started", "heartbeat")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NOT_STARTED_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    not_started: _common_pb2.Error
+    heartbeat: HeartbeatResponse
+    def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatResponse, _Mapping]] = ...) -> None: ...
+
 class Member(_message.Message):
     __slots__ = ("member_id", "instance_id")
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -15,7 +15,8 @@ from ottla_broker.peers.gathered_heartbeats import MOST
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.context import RequestContext
-from ottla_core.rpc.server import RpcServer, snake_case
+from ottla_core.rpc.frames import snake_case
+from ottla_core.rpc.server import RpcServer
 from ottla_core.telemetry import Metrics
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
