@@ -179,7 +179,6 @@ class Group:
     JOIN = Method("Group", "Join", g.JoinRequest, g.JoinResponse, Operation.READ)
     SYNC = Method("Group", "Sync", g.SyncRequest, g.SyncResponse, Operation.READ)
     HEARTBEAT = Method("Group", "Heartbeat", g.HeartbeatRequest, g.HeartbeatResponse, Operation.READ)
-    HEARTBEATS = Method("Group", "Heartbeats", g.HeartbeatsRequest, g.HeartbeatsResponse, Operation.READ)
     LEAVE = Method("Group", "Leave", g.LeaveRequest, g.LeaveResponse, Operation.READ)
     COMMIT_OFFSETS = Method("Group", "CommitOffsets", g.CommitOffsetsRequest, g.CommitOffsetsResponse, Operation.READ)
     FETCH_OFFSETS = Method("Group", "FetchOffsets", g.FetchOffsetsRequest, g.FetchOffsetsResponse, Operation.DESCRIBE)

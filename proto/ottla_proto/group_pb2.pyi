@@ -165,20 +165,6 @@ class HeartbeatResponse(_message.Message):
     error: _common_pb2.Error
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
-class HeartbeatsRequest(_message.Message):
-    __slots__ = ("heartbeats",)
-    HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
-    heartbeats: _containers.RepeatedCompositeFieldContainer[HeartbeatRequest]
-    def __init__(self, heartbeats: _Optional[_Iterable[_Union[HeartbeatRequest, _Mapping]]] = ...) -> None: ...
-
-class HeartbeatsResponse(_message.Message):
-    __slots__ = ("error", "heartbeats")
-    ERROR_FIELD_NUMBER: _ClassVar[int]
-    HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
-    error: _common_pb2.Error
-    heartbeats: _containers.RepeatedCompositeFieldContainer[HeartbeatResponse]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., heartbeats: _Optional[_Iterable[_Union[HeartbeatResponse, _Mapping]]] = ...) -> None: ...
-
 class LeaveRequest(_message.Message):
     __slots__ = ("group", "members")
     GROUP_FIELD_NUMBER: _ClassVar[int]
