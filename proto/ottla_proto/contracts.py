@@ -216,6 +216,7 @@ class Txn:
         Operation.DESCRIBE,
     )
     SHARDS = Method("Txn", "Shards", ShardsRequest, ShardsResponse, Operation.DESCRIBE)
+    CALLS = GatheredCalls("Txn", "Calls", t.TxnCall, t.TxnResponse)
 
 
 class Mirror:

@@ -29,6 +29,9 @@ class CallFrames:
         self.response_type: Final[Any] = gathered.response
         self._fields: Final = {method.name: field for field, method in carried_methods(gathered).items()}
 
+    def carries(self, method: Method[Any, Any]) -> bool:
+        return method.name in self._fields
+
     def call(self, number: int, timeout_ms: int, method: Method[Any, Any], request: Message) -> bytes:
         frame = self.call_type(correlation_id=number, timeout_ms=timeout_ms, **{self._fields[method.name]: request})
         encoded: bytes = frame.SerializeToString()

@@ -69,6 +69,10 @@ class CallStream:
         self._rests_until = -math.inf
         self._failure = TransportError(ErrorCode.NETWORK_EXCEPTION, "no stream was open")
 
+    def carries(self, method: Method[Any, Any]) -> bool:
+        """Whether calls of this method of the contract go over the stream."""
+        return self._frames.carries(method)
+
     async def call(
         self, method: Method[Request, Response], request: Request, *, timeout: float, linger_s: float = 0.0
     ) -> Response:

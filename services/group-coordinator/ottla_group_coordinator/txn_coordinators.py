@@ -72,4 +72,5 @@ class TxnCoordinators:
             raise OttlaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, "no txn-coordinator owns the transactional id's shard"
             )
-        await self._peers.at(owner.address).peer.call(Txn.ADD_OFFSETS, request, timeout=timeout_s)
+        calls = self._peers.at(owner.address).peer.gathered(Txn.CALLS)
+        await calls.call(Txn.ADD_OFFSETS, request, timeout=timeout_s)

@@ -123,8 +123,8 @@ class MarkerCalls:
         request = group_pb2.WriteShardMarkersRequest(timeout_ms=int(timeout_s * 1000))
         for ending, markers in of:
             request.markers.add(marker=marker_of(ending), shards=[m.partition.partition for m in markers])
-        peer = self._peers.at(destination.address).peer
-        call = peer.call(Group.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
+        calls = self._peers.at(destination.address).peer.gathered(Group.CALLS)
+        call = calls.call(Group.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
         return [written.shards for written in (await call).markers]
 
 

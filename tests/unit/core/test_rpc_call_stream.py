@@ -348,12 +348,14 @@ async def test_a_server_of_an_older_release_has_no_such_stream() -> None:
 async def test_a_peer_that_stops_reading_makes_nothing_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its calls end by their deadlines, those that were not sent definitely; further ones are refused."""
     monkeypatch.setattr(outgoing_calls, "QUEUE_BYTES", 16 << 20)
+    monkeypatch.setattr(outgoing_calls, "WINDOW_BYTES", 6 << 20)
 
     async def serve(context: Any) -> None:
         await asyncio.Event().wait()
 
     async with Raw(serve) as stream:
-        calls = [asyncio.create_task(beat(stream, member_id=LARGE, timeout=1.0)) for _ in range(20)]
+        timeouts = [2.0, *[0.5] * 20]
+        calls = [asyncio.create_task(beat(stream, member_id=LARGE, timeout=each)) for each in timeouts]
         outcomes = await asyncio.gather(*map(failure, calls))
         assert stream._calls.open == 0
         assert stream._calls.queued_bytes == stream._calls.sent_bytes == 0

@@ -23,6 +23,9 @@ class Peer:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, float]] = []
 
+    def gathered(self, calls: Any) -> Peer:
+        return self
+
     async def call(self, method: Any, request: Any, *, timeout: float) -> Any:
         self.calls.append((request, timeout))
         if isinstance(request, group_pb2.WriteShardMarkersRequest):

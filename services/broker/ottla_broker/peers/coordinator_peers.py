@@ -12,13 +12,16 @@ from ottla_broker.peers.gathered_additions import GatheredAdditions
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.routing import GROUP, TXN
 from ottla_core.rpc.peers import Peers
 from ottla_proto import txn_pb2
-from ottla_proto.contracts import Group, Method
+from ottla_proto.contracts import Group, Method, Txn
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
+
+_GATHERED: Final = {GROUP: Group.CALLS, TXN: Txn.CALLS}
 
 _HEARTBEAT_LINGER_S: Final = 0.05
 """How long a heartbeat waits for others: little beside the seconds between two heartbeats of a member."""
@@ -59,10 +62,11 @@ class CoordinatorPeers:
         """
         peer, _ = self._peers.at(coordinator.address)
         with _as_not_available(coordinator.kind):
-            if method.name == Group.HEARTBEAT.name:
-                calls = peer.gathered(Group.CALLS)
-                return await calls.ask(method, request, timeout=timeout, linger_s=_HEARTBEAT_LINGER_S)
-            return await peer.ask(method, request, timeout=timeout)
+            calls = peer.gathered(_GATHERED[coordinator.kind])
+            if not calls.carries(method):
+                return await peer.ask(method, request, timeout=timeout)
+            linger_s = _HEARTBEAT_LINGER_S if method.name == Group.HEARTBEAT.name else 0.0
+            return await calls.ask(method, request, timeout=timeout, linger_s=linger_s)
 
     async def add_partitions(
         self, coordinator: Coordinator, request: txn_pb2.PartitionsToAdd, timeout: float
