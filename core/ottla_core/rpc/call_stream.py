@@ -90,17 +90,17 @@ class CallStream:
         """
         now = self._loop.time()
         self._check_open(method, now)
-        number = self._calls.next_number()
+        try:
+            number = self._calls.next_number()
+        except CrowdedError as error:
+            raise self._not_sent(method.name, str(error), hint="try again later") from None
         frame = self._frames.call(number, max(1, round(timeout * 1000)), method, request)
         if len(frame) > _MAX_CALL_BYTES:
             message = f"the call has {len(frame)} bytes, and the limit is {_MAX_CALL_BYTES}"
             raise self._not_sent(method.name, message, code=ErrorCode.MESSAGE_TOO_LARGE, hint="send less at a time")
         response: asyncio.Future[Response] = self._loop.create_future()
         waiter = _Waiter(method.name, timeout, response)
-        try:
-            self._calls.add(number, frame, waiter, now=now, deadline=now + timeout, linger_s=linger_s)
-        except CrowdedError as error:
-            raise self._not_sent(method.name, str(error), hint="try again later") from None
+        self._calls.add(number, frame, waiter, now=now, deadline=now + timeout, linger_s=linger_s)
         del frame
         self._look()
         try:

@@ -7,7 +7,7 @@ object once, so it ends once, and nothing is ever put back into the queue (docs/
 *Gathering.* A message takes everything that is queued when the writer is free, up to `MESSAGE_BYTES` and
 `MESSAGE_CALLS`. A call may allow to be sent a little later, so that others go with it.
 
-*Bounds.* No call is sent while `WINDOW_BYTES` are without a response, and at most `QUEUE_BYTES` are queued.
+*Bounds.* No call is sent while `WINDOW_BYTES` are without a response, and none begins while `QUEUE_BYTES` are queued.
 
 Pure: the caller reads the clock, and a waiter is whatever it wants back when the call ends.
 """
@@ -27,6 +27,7 @@ MESSAGE_CALLS: Final = 500
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 """Sent without a response. One call may exceed it, or a large one could never go."""
 QUEUE_BYTES: Final = 16 * 1024 * 1024
+"""Not sent yet. One call may exceed it: its size is known once it is encoded, and what has no room is not encoded."""
 MAX_CALLS: Final = 10_000
 """Queued and sent together, for each keeps some memory beside its bytes."""
 
@@ -88,6 +89,9 @@ class OutgoingCalls(Generic[Waiter]):
         return self._deadlines.next_at
 
     def next_number(self) -> int:
+        """Return the number of another call, to be encoded in its frame. Raises CrowdedError where there is no room."""
+        if self.open >= MAX_CALLS or self.queued_bytes >= QUEUE_BYTES:
+            raise CrowdedError(f"{self.open} calls wait for the peer, {self.queued_bytes} bytes of them to be sent")
         self._numbers += 1
         return self._numbers
 
@@ -96,13 +100,8 @@ class OutgoingCalls(Generic[Waiter]):
     def add(
         self, number: int, frame: bytes, waiter: Waiter, *, now: float, deadline: float, linger_s: float = 0.0
     ) -> None:
-        """Queue a call. It may be sent `linger_s` after the message before it, so that others go with it.
-
-        Raises CrowdedError where there is no room for it.
-        """
+        """Queue a call. It may be sent `linger_s` after the message before it, so that others go with it."""
         size_bytes = len(frame)
-        if self.open >= MAX_CALLS or (self._queued and self.queued_bytes + size_bytes > QUEUE_BYTES):
-            raise CrowdedError(f"{self.open} calls wait for the peer, {self.queued_bytes} bytes of them to be sent")
         go_at = max(now, self._sent_at + linger_s) if linger_s else now
         self._queued[number] = _Call(waiter, size_bytes, go_at), frame
         self.queued_bytes += size_bytes

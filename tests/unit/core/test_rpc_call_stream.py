@@ -347,24 +347,25 @@ async def test_a_server_of_an_older_release_has_no_such_stream() -> None:
 
 async def test_a_peer_that_stops_reading_makes_nothing_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its calls end by their deadlines, those that were not sent definitely; further ones are refused."""
-    monkeypatch.setattr(outgoing_calls, "QUEUE_BYTES", 16 << 20)
-    monkeypatch.setattr(outgoing_calls, "WINDOW_BYTES", 6 << 20)
+    monkeypatch.setattr(outgoing_calls, "QUEUE_BYTES", 100_000)
+    monkeypatch.setattr(outgoing_calls, "WINDOW_BYTES", 100_000)
 
     async def serve(context: Any) -> None:
         await asyncio.Event().wait()
 
     async with Raw(serve) as stream:
-        timeouts = [2.0, *[0.5] * 20]
-        calls = [asyncio.create_task(beat(stream, member_id=LARGE, timeout=each)) for each in timeouts]
-        outcomes = await asyncio.gather(*map(failure, calls))
-        assert stream._calls.open == 0
-        assert stream._calls.queued_bytes == stream._calls.sent_bytes == 0
-    late = [error.indefinite for error in outcomes if error.code == ErrorCode.REQUEST_TIMED_OUT]
-    refused = [error.indefinite for error in outcomes if error.code == ErrorCode.NETWORK_EXCEPTION]
-    assert True in late
-    assert False in late
-    assert refused
-    assert not any(refused)
+        sent = [asyncio.create_task(beat(stream, member_id="x" * 60_000, timeout=1.0)) for _ in range(2)]
+        await until(lambda: stream._calls.sent_bytes > 100_000)
+        waiting = [asyncio.create_task(beat(stream, member_id="x" * 60_000, timeout=0.1)) for _ in range(20)]
+        outcomes = await asyncio.gather(*map(failure, [*sent, *waiting]))
+        calls = stream._calls
+        assert (calls.open, calls.queued_bytes, calls.sent_bytes) == (0, 0, 0)
+    late, refused = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION
+    assert [(error.code, error.indefinite) for error in outcomes] == [
+        *[(late, True)] * 2,
+        *[(late, False)] * 2,
+        *[(refused, False)] * 18,
+    ]
 
 
 async def test_a_message_that_nobody_takes_for_long_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
