@@ -8,13 +8,11 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla_broker.peers.gathered_additions import GatheredAdditions
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.routing import GROUP, TXN
 from ottla_core.rpc.peers import Peers
-from ottla_proto import txn_pb2
 from ottla_proto.contracts import Group, Method, Txn
 
 Request = TypeVar("Request", bound=Message)
@@ -32,7 +30,7 @@ class CoordinatorPeers:
 
     def __init__(self, metadata: MetadataFollower) -> None:
         self._metadata: Final = metadata
-        self._peers: Final = Peers(GatheredAdditions)
+        self._peers: Final = Peers(lambda peer: None)
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
@@ -67,13 +65,6 @@ class CoordinatorPeers:
                 return await peer.ask(method, request, timeout=timeout)
             linger_s = _HEARTBEAT_LINGER_S if method.name == Group.HEARTBEAT.name else 0.0
             return await calls.ask(method, request, timeout=timeout, linger_s=linger_s)
-
-    async def add_partitions(
-        self, coordinator: Coordinator, request: txn_pb2.PartitionsToAdd, timeout: float
-    ) -> txn_pb2.PartitionsAdded:
-        """Add partitions to one transaction; they are sent together with those of others."""
-        with _as_not_available(coordinator.kind):
-            return await self._peers.at(coordinator.address).gathered.add(request, timeout)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if new.coordinators is not old.coordinators:
