@@ -254,6 +254,14 @@ async def test_who_closes_the_peer_ends_its_calls(
     await until(lambda: coordinator.cancelled == [1], limit_s=LIMIT_S)
 
 
+async def test_a_call_that_comes_as_its_peer_is_closed_ends(stream: CallStream, peer: AioPeer) -> None:
+    """The stream's task is cancelled before it begins."""
+    call = slow(stream)
+    await asyncio.sleep(0)
+    await peer.close()
+    assert not (await failure(call)).indefinite
+
+
 async def test_a_channel_that_is_closed_under_the_stream_cancels_nobody(
     stream: CallStream, peer: AioPeer, coordinator: ScriptedCoordinator
 ) -> None:

@@ -344,10 +344,13 @@ async def test_a_drain_says_what_was_started_and_finishes_it() -> None:
 
 
 async def test_no_call_of_a_long_message_starts_after_a_drain_has_said_which_was_the_last() -> None:
-    stream = Stream(at_once)
+    async def answer(number: int) -> int:
+        if number == 150:
+            stream.draining.set()
+        return 0
+
+    stream = Stream(answer)
     stream.send(*range(1, 1_001))
-    await until(lambda: stream.begun)
-    stream.draining.set()
     await stream.until_ended()
     last = max(message.last_started for message in stream.call_of_grpc.written)
     assert stream.begun == list(range(1, last + 1))
