@@ -259,7 +259,8 @@ async def test_a_call_that_comes_as_its_peer_is_closed_ends(stream: CallStream, 
     call = slow(stream)
     await asyncio.sleep(0)
     await peer.close()
-    assert not (await failure(call)).indefinite
+    error = await failure(call)
+    assert (error.code, error.indefinite) == (ErrorCode.NETWORK_EXCEPTION, False)
 
 
 async def test_a_channel_that_is_closed_under_the_stream_cancels_nobody(
