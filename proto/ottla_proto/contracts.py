@@ -107,9 +107,6 @@ class Broker:
     SHARD_APPEND = Method(
         "Broker", "ShardAppend", b.ShardAppendRequest, b.ShardAppendResponse, Operation.CLUSTER_ACTION
     )
-    SHARD_APPENDS = Method(
-        "Broker", "ShardAppends", b.ShardAppendsRequest, b.ShardAppendsResponse, Operation.CLUSTER_ACTION
-    )
     CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceResponse, Operation.CLUSTER_ACTION)
     LOG_ENDS = Method("Broker", "LogEnds", b.LogEndsRequest, b.LogEndsResponse, Operation.CLUSTER_ACTION)
     IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse, Operation.WRITE)
@@ -119,6 +116,8 @@ class Broker:
     DESCRIBE_PRODUCERS = Method(
         "Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse, Operation.DESCRIBE
     )
+    CALLS = GatheredCalls("Broker", "Calls", b.BrokerCall, b.BrokerResponse)
+    APPENDS = GatheredCalls("Broker", "Appends", b.AppendCall, b.AppendResponse)
 
 
 class Controller:

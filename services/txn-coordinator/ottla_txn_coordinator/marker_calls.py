@@ -114,8 +114,8 @@ class MarkerCalls:
             item = request.markers.add(marker=marker_of(ending))
             for _, partition, topic_id in markers:
                 item.partitions.add(topic_id=topic_id, partition=partition.partition)
-        peer = self._peers.at(destination.address).peer
-        call = peer.call(Broker.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
+        calls = self._peers.at(destination.address).peer.gathered(Broker.CALLS)
+        call = calls.call(Broker.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
         return [written.partitions for written in (await call).markers]
 
     async def _to_groups(self, destination: Destination, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
