@@ -55,7 +55,7 @@ class BrokerShardLog:
     def __init__(self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "") -> None:
         self._kind: Final = kind
         self._image = image
-        self._peers: Final = Peers(lambda peer: None, client_id=client_id or f"{kind}-coordinator")
+        self._peers: Final = Peers(client_id=client_id or f"{kind}-coordinator")
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
@@ -90,7 +90,7 @@ class BrokerShardLog:
             records=call.batches,
             timeout_ms=int(timeout_s * 1000),
         )
-        appends = self._peers.at(target.address).peer.gathered(Broker.APPENDS)
+        appends = self._peers.at(target.address).gathered(Broker.APPENDS)
         response = await appends.ask(Broker.SHARD_APPEND, request, timeout=timeout_s, linger_s=GATHER_S[self._kind])
         if response.error.code:
             return result_of(_error(response.error), response.log_end_offset)
@@ -106,14 +106,14 @@ class BrokerShardLog:
             next_offset=call.next_offset,
             timeout_ms=int(timeout_s * 1000),
         )
-        calls = self._peers.at(target.address).peer.gathered(Broker.CALLS)
+        calls = self._peers.at(target.address).gathered(Broker.CALLS)
         response = await calls.ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
         return result_of(_error(response.error), 0) if response.error.code else Confirmed()
 
     async def _read(self, target: _LogPartition, call: Read, timeout_s: float) -> Result:
         """A consumer's fetch, so it ends at the high watermark; where the log begins later, from there on."""
         offset = call.offset
-        stream = self._peers.at(target.address).peer.open_stream(Broker.FETCH)
+        stream = self._peers.at(target.address).open_stream(Broker.FETCH)
         try:
             while True:
                 request = pb.FetchRequest(min_bytes=1, max_bytes=READ_BYTES)

@@ -36,7 +36,7 @@ class Network:
         self.takes_s = 0.0
         self.called: list[str] = []
         self.coordinators = TxnCoordinators(self)
-        peers: Any = SimpleNamespace(at=lambda address: SimpleNamespace(peer=self._peer_at(address)))
+        peers: Any = SimpleNamespace(at=self._peer_at)
         monkeypatch.setattr(self.coordinators, "_peers", peers)
 
     def _peer_at(self, address: str) -> Any:

@@ -30,7 +30,7 @@ class CoordinatorPeers:
 
     def __init__(self, metadata: MetadataFollower) -> None:
         self._metadata: Final = metadata
-        self._peers: Final = Peers(lambda peer: None)
+        self._peers: Final = Peers()
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
@@ -58,7 +58,7 @@ class CoordinatorPeers:
         Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and retry, as they
         do after Kafka's own time-outs.
         """
-        peer, _ = self._peers.at(coordinator.address)
+        peer = self._peers.at(coordinator.address)
         with _as_not_available(coordinator.kind):
             calls = peer.gathered(_GATHERED[coordinator.kind])
             if not calls.carries(method):
