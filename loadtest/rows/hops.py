@@ -34,6 +34,7 @@ AT_ONCE: Final = 64
 LIMIT_S: Final = 60.0
 SERVICES: Final = ("broker-0", "group-coordinator-0", "txn-coordinator-0")
 _OFFSET_COMMIT: Final = 8
+_SETTLE_S: Final = 5.0
 
 Request = Callable[[int], Awaitable[None]]
 """One request of the client with this number, answered well."""
@@ -180,7 +181,7 @@ async def measure(stack: RunningStack, cpu: ServicesCpu, given: argparse.Namespa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--members", type=int, default=1_000)
+    parser.add_argument("--members", type=int, default=600)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--transactions", type=int, default=150)
     given = parser.parse_args()
@@ -192,7 +193,8 @@ def main() -> None:
             with ottla.Admin(stack.bootstrap) as admin:
                 admin.topics.create(TOPIC, partitions=3, if_exists="ok")
             cpu = ServicesCpu(stack)
-            cpu.measure_idle(3.0)
+            time.sleep(_SETTLE_S)
+            cpu.measure_idle(5.0)
             print(json.dumps(asyncio.run(measure(stack, cpu, given))))
     finally:
         shutil.rmtree(directory)
