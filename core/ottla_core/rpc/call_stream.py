@@ -82,11 +82,18 @@ class CallStream:
         return response
 
     async def ask(
-        self, method: Method[Request, Response], request: Request, *, timeout: float, linger_s: float = 0.0
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        *,
+        timeout: float,
+        linger_s: float = 0.0,
+        while_busy: bool = False,
     ) -> Response:
         """The response as it is, for those that say more beside their error. Raises TransportError.
 
-        The call may be sent `linger_s` after the message before it, so that others go with it.
+        The call may be sent `linger_s` after the message before it, so that others go with it; with `while_busy` it
+        waits only as long as any call has no response.
         """
         now = self._loop.time()
         self._check_open(method, now)
@@ -100,7 +107,9 @@ class CallStream:
             raise self._not_sent(method.name, message, code=ErrorCode.MESSAGE_TOO_LARGE, hint="send less at a time")
         response: asyncio.Future[Response] = self._loop.create_future()
         waiter = _Waiter(method.name, timeout, response)
-        self._calls.add(number, frame, waiter, now=now, deadline=now + timeout, linger_s=linger_s)
+        self._calls.add(
+            number, frame, waiter, now=now, deadline=now + timeout, linger_s=linger_s, while_busy=while_busy
+        )
         del frame
         self._look()
         try:

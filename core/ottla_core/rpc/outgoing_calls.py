@@ -57,6 +57,7 @@ class _Call(Generic[Waiter]):
     waiter: Waiter
     size_bytes: int
     go_at: float
+    goes_when_idle: bool
 
 
 class OutgoingCalls(Generic[Waiter]):
@@ -98,12 +99,22 @@ class OutgoingCalls(Generic[Waiter]):
     # ---- a call begins -----------------------------------------------------------------------------------------------
 
     def add(
-        self, number: int, frame: bytes, waiter: Waiter, *, now: float, deadline: float, linger_s: float = 0.0
+        self,
+        number: int,
+        frame: bytes,
+        waiter: Waiter,
+        *,
+        now: float,
+        deadline: float,
+        linger_s: float = 0.0,
+        while_busy: bool = False,
     ) -> None:
-        """Queue a call. It may be sent `linger_s` after the message before it, so that others go with it."""
+        """Queue a call. It may be sent `linger_s` after the message before it, so that others go with it; with
+        `while_busy` it waits only as long as any call has no response."""
         size_bytes = len(frame)
-        go_at = max(now, self._sent_at + linger_s) if linger_s else now
-        self._queued[number] = _Call(waiter, size_bytes, go_at), frame
+        waits = linger_s and (self._sent or not while_busy)
+        go_at = max(now, self._sent_at + linger_s) if waits else now
+        self._queued[number] = _Call(waiter, size_bytes, go_at, while_busy), frame
         self.queued_bytes += size_bytes
         self._deadlines.set(number, deadline)
         self._go_at = min(self._go_at, go_at)
@@ -186,4 +197,6 @@ class OutgoingCalls(Generic[Waiter]):
             return None
         self._deadlines.drop(number)
         self.sent_bytes -= call.size_bytes
+        if not self._sent and any(call.goes_when_idle for call, _ in self._queued.values()):
+            self._go_at = -NEVER
         return Ended(call.waiter, was_sent=True)

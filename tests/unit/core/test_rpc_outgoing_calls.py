@@ -18,10 +18,11 @@ class Calls:
         self.calls = OutgoingCalls[int]()
         self.now = 100.0
 
-    def add(self, *, size: int = 10, timeout_s: float = 10.0, linger_s: float = 0.0) -> int:
+    def add(self, *, size: int = 10, timeout_s: float = 10.0, linger_s: float = 0.0, while_busy: bool = False) -> int:
         number = self.calls.next_number()
         frame = f"{number}".encode().ljust(size)
-        self.calls.add(number, frame, number, now=self.now, deadline=self.now + timeout_s, linger_s=linger_s)
+        deadline = self.now + timeout_s
+        self.calls.add(number, frame, number, now=self.now, deadline=deadline, linger_s=linger_s, while_busy=while_busy)
         return number
 
     def sent(self) -> list[int]:
@@ -70,6 +71,26 @@ def test_a_call_that_lingers_goes_with_the_next_that_does_not(given: Calls) -> N
     assert given.calls.go_at == pytest.approx(given.now + 0.05)
     given.now += 0.051
     assert given.sent() == [fourth]
+
+
+def test_a_call_that_waits_for_those_under_way_goes_when_all_of_them_are_back(given: Calls) -> None:
+    """Or after its time, if one of them is slow."""
+    first, beside = given.add(linger_s=0.05, while_busy=True), given.add(linger_s=0.05, while_busy=True)
+    assert given.sent() == [first, beside], "none is under way"
+    second, third = given.add(linger_s=0.05, while_busy=True), given.add(linger_s=0.05, while_busy=True)
+    given.calls.on_response(first)
+    assert given.calls.message(given.now) is None
+    given.calls.on_response(beside)
+    assert given.sent() == [second, third]
+    late = given.add(linger_s=0.05, while_busy=True)
+    assert given.calls.go_at == pytest.approx(given.now + 0.05)
+    given.now += 0.051
+    assert given.sent() == [late]
+    for number in (second, third, late):
+        given.calls.on_response(number)
+    given.now += 0.01
+    given.add(linger_s=0.05)
+    assert given.calls.message(given.now) is None, "others still wait for their time"
 
 
 # ---- how calls end --------------------------------------------------------------------------------------------------
