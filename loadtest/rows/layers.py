@@ -55,11 +55,11 @@ class Exchanges:
                 took_ms = (time.perf_counter() - began) * 1000
                 self.took_ms[f"{endpoint.method.service}.{endpoint.method.name}"].append(took_ms)
 
-        Endpoint.call = timed  # type: ignore[assignment, method-assign]
+        Endpoint.call = timed  # type: ignore[assignment, method-assign]  # for a while
         try:
             yield
         finally:
-            Endpoint.call = call  # type: ignore[method-assign]
+            Endpoint.call = call  # type: ignore[method-assign]  # as it was
 
     def each(self, requests: int) -> dict[str, dict[str, float]]:
         return {
@@ -73,7 +73,7 @@ def threads_cpu_s() -> Counter[str]:
     for task in Path("/proc/self/task").iterdir():
         fields = (task / "stat").read_text().rpartition(")")[2].split()
         name = (task / "comm").read_text().strip().rstrip("0123456789_-")
-        found[name] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # type: ignore[assignment]
+        found[name] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # type: ignore[assignment]  # a Counter of seconds
     return found
 
 
