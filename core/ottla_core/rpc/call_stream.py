@@ -197,7 +197,12 @@ class CallStream:
             return TransportError(ErrorCode.NETWORK_EXCEPTION, f"{self._address}: the connection was closed")
         nothing = grpc.aio.Metadata()
         status = grpc.aio.AioRpcError(await stream.code(), nothing, nothing, details=await stream.details())
-        return transport_error(status, self._address, "the stream of calls")
+        failure = transport_error(status, self._address, "the stream of calls")
+        # gRPC says INTERNAL ("Internal error from Core") of a write that meets the end of the connection. No server of
+        # ours ends a stream so, and callers are to look for the peer again.
+        if failure.code == ErrorCode.UNKNOWN_SERVER_ERROR:
+            return TransportError(ErrorCode.NETWORK_EXCEPTION, failure.message)
+        return failure
 
     async def _write(self, stream: Any) -> None:
         # Calls stay in the queue until the stream is there: if it can't be opened, none of them was sent.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import grpc
 import grpc.aio
 import pytest
 from waiting import until
@@ -341,6 +342,18 @@ async def test_what_is_no_response_ends_the_stream() -> None:
     async with answering(b"\xff") as stream:
         error = await failure(beat(stream))
         assert (error.code, error.indefinite) == (ErrorCode.UNKNOWN_SERVER_ERROR, True)
+
+
+async def test_a_stream_that_grpc_ends_as_an_internal_error_is_one_that_broke() -> None:
+    """It says so of a write that meets the end of the connection. Callers look for the peer again."""
+
+    async def serve(context: Any) -> None:
+        await context.read()
+        await context.abort(grpc.StatusCode.INTERNAL, "Internal error from Core")
+
+    async with Raw(serve) as stream:
+        error = await failure(beat(stream))
+    assert (error.code, error.indefinite) == (ErrorCode.NETWORK_EXCEPTION, True)
 
 
 async def test_a_server_of_an_older_release_has_no_such_stream() -> None:
