@@ -87,9 +87,6 @@ class AnsweringBroker:
     async def shard_append(self, request: Any, context: RequestContext) -> pb.ShardAppendResponse:
         return pb.ShardAppendResponse()
 
-    async def shard_appends(self, request: Any, context: RequestContext) -> pb.ShardAppendsResponse:
-        return pb.ShardAppendsResponse()
-
     async def check_fence(self, request: Any, context: RequestContext) -> pb.CheckFenceResponse:
         return pb.CheckFenceResponse()
 

@@ -7,6 +7,82 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class BrokerCalls(_message.Message):
+    __slots__ = ("calls", "cancelled")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[BrokerCall]
+    cancelled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, calls: _Optional[_Iterable[_Union[BrokerCall, _Mapping]]] = ..., cancelled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class BrokerCall(_message.Message):
+    __slots__ = ("correlation_id", "timeout_ms", "check_fence", "write_txn_markers")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FENCE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_TXN_MARKERS_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    timeout_ms: int
+    check_fence: CheckFenceRequest
+    write_txn_markers: WriteTxnMarkersRequest
+    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., check_fence: _Optional[_Union[CheckFenceRequest, _Mapping]] = ..., write_txn_markers: _Optional[_Union[WriteTxnMarkersRequest, _Mapping]] = ...) -> None: ...
+
+class BrokerResponses(_message.Message):
+    __slots__ = ("responses", "last_started")
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    LAST_STARTED_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[BrokerResponse]
+    last_started: int
+    def __init__(self, responses: _Optional[_Iterable[_Union[BrokerResponse, _Mapping]]] = ..., last_started: _Optional[int] = ...) -> None: ...
+
+class BrokerResponse(_message.Message):
+    __slots__ = ("correlation_id", "not_started", "check_fence", "write_txn_markers")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NOT_STARTED_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FENCE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_TXN_MARKERS_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    not_started: _common_pb2.Error
+    check_fence: CheckFenceResponse
+    write_txn_markers: WriteTxnMarkersResponse
+    def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., check_fence: _Optional[_Union[CheckFenceResponse, _Mapping]] = ..., write_txn_markers: _Optional[_Union[WriteTxnMarkersResponse, _Mapping]] = ...) -> None: ...
+
+class AppendCalls(_message.Message):
+    __slots__ = ("calls", "cancelled")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[AppendCall]
+    cancelled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, calls: _Optional[_Iterable[_Union[AppendCall, _Mapping]]] = ..., cancelled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AppendCall(_message.Message):
+    __slots__ = ("correlation_id", "timeout_ms", "shard_append")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    SHARD_APPEND_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    timeout_ms: int
+    shard_append: ShardAppendRequest
+    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., shard_append: _Optional[_Union[ShardAppendRequest, _Mapping]] = ...) -> None: ...
+
+class AppendResponses(_message.Message):
+    __slots__ = ("responses", "last_started")
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    LAST_STARTED_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[AppendResponse]
+    last_started: int
+    def __init__(self, responses: _Optional[_Iterable[_Union[AppendResponse, _Mapping]]] = ..., last_started: _Optional[int] = ...) -> None: ...
+
+class AppendResponse(_message.Message):
+    __slots__ = ("correlation_id", "not_started", "shard_append")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NOT_STARTED_FIELD_NUMBER: _ClassVar[int]
+    SHARD_APPEND_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    not_started: _common_pb2.Error
+    shard_append: ShardAppendResponse
+    def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., shard_append: _Optional[_Union[ShardAppendResponse, _Mapping]] = ...) -> None: ...
+
 class ProduceFrame(_message.Message):
     __slots__ = ("correlation_id", "timeout_ms", "body")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -629,20 +705,6 @@ class ShardAppendResponse(_message.Message):
     current_fence: ShardFence
     current_leader: Leader
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., base_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., current_fence: _Optional[_Union[ShardFence, _Mapping]] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...
-
-class ShardAppendsRequest(_message.Message):
-    __slots__ = ("appends",)
-    APPENDS_FIELD_NUMBER: _ClassVar[int]
-    appends: _containers.RepeatedCompositeFieldContainer[ShardAppendRequest]
-    def __init__(self, appends: _Optional[_Iterable[_Union[ShardAppendRequest, _Mapping]]] = ...) -> None: ...
-
-class ShardAppendsResponse(_message.Message):
-    __slots__ = ("error", "appends")
-    ERROR_FIELD_NUMBER: _ClassVar[int]
-    APPENDS_FIELD_NUMBER: _ClassVar[int]
-    error: _common_pb2.Error
-    appends: _containers.RepeatedCompositeFieldContainer[ShardAppendResponse]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., appends: _Optional[_Iterable[_Union[ShardAppendResponse, _Mapping]]] = ...) -> None: ...
 
 class ShardFence(_message.Message):
     __slots__ = ("shard_epoch", "incarnation")

@@ -69,3 +69,19 @@ class ShardStanding(_message.Message):
     unreadable: int
     coordinator: int
     def __init__(self, shard: _Optional[int] = ..., phase: _Optional[str] = ..., for_ms: _Optional[int] = ..., next_offset: _Optional[int] = ..., trouble: _Optional[str] = ..., unreadable: _Optional[int] = ..., coordinator: _Optional[int] = ...) -> None: ...
+
+class Frames(_message.Message):
+    __slots__ = ("frames", "cancelled")
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    frames: _containers.RepeatedScalarFieldContainer[bytes]
+    cancelled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, frames: _Optional[_Iterable[bytes]] = ..., cancelled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ResponseFrames(_message.Message):
+    __slots__ = ("frames", "last_started")
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
+    LAST_STARTED_FIELD_NUMBER: _ClassVar[int]
+    frames: _containers.RepeatedScalarFieldContainer[bytes]
+    last_started: int
+    def __init__(self, frames: _Optional[_Iterable[bytes]] = ..., last_started: _Optional[int] = ...) -> None: ...

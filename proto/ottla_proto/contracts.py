@@ -59,6 +59,21 @@ class Method(Generic[Request, Response]):
         return f"/ottla.v1.{self.service}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class GatheredCalls:
+    """The RPC whose stream carries calls of its contract's other methods: of those that its frames have a body for
+    (docs/adr/0027)."""
+
+    service: str
+    name: str
+    call: type[Message]
+    response: type[Message]
+
+    @property
+    def path(self) -> str:
+        return f"/ottla.v1.{self.service}/{self.name}"
+
+
 class Broker:
     SERVICE: Final[ServiceDescriptor] = b.DESCRIPTOR.services_by_name["Broker"]
     PRODUCE = Method(
@@ -92,9 +107,6 @@ class Broker:
     SHARD_APPEND = Method(
         "Broker", "ShardAppend", b.ShardAppendRequest, b.ShardAppendResponse, Operation.CLUSTER_ACTION
     )
-    SHARD_APPENDS = Method(
-        "Broker", "ShardAppends", b.ShardAppendsRequest, b.ShardAppendsResponse, Operation.CLUSTER_ACTION
-    )
     CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceResponse, Operation.CLUSTER_ACTION)
     LOG_ENDS = Method("Broker", "LogEnds", b.LogEndsRequest, b.LogEndsResponse, Operation.CLUSTER_ACTION)
     IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse, Operation.WRITE)
@@ -104,6 +116,8 @@ class Broker:
     DESCRIBE_PRODUCERS = Method(
         "Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse, Operation.DESCRIBE
     )
+    CALLS = GatheredCalls("Broker", "Calls", b.BrokerCall, b.BrokerResponse)
+    APPENDS = GatheredCalls("Broker", "Appends", b.AppendCall, b.AppendResponse)
 
 
 class Controller:
@@ -164,7 +178,6 @@ class Group:
     JOIN = Method("Group", "Join", g.JoinRequest, g.JoinResponse, Operation.READ)
     SYNC = Method("Group", "Sync", g.SyncRequest, g.SyncResponse, Operation.READ)
     HEARTBEAT = Method("Group", "Heartbeat", g.HeartbeatRequest, g.HeartbeatResponse, Operation.READ)
-    HEARTBEATS = Method("Group", "Heartbeats", g.HeartbeatsRequest, g.HeartbeatsResponse, Operation.READ)
     LEAVE = Method("Group", "Leave", g.LeaveRequest, g.LeaveResponse, Operation.READ)
     COMMIT_OFFSETS = Method("Group", "CommitOffsets", g.CommitOffsetsRequest, g.CommitOffsetsResponse, Operation.READ)
     FETCH_OFFSETS = Method("Group", "FetchOffsets", g.FetchOffsetsRequest, g.FetchOffsetsResponse, Operation.DESCRIBE)
@@ -180,6 +193,7 @@ class Group:
     WRITE_TXN_MARKERS = Method(
         "Group", "WriteTxnMarkers", g.WriteShardMarkersRequest, g.WriteShardMarkersResponse, Operation.CLUSTER_ACTION
     )
+    CALLS = GatheredCalls("Group", "Calls", g.GroupCall, g.GroupResponse)
 
 
 class Txn:
@@ -201,6 +215,7 @@ class Txn:
         Operation.DESCRIBE,
     )
     SHARDS = Method("Txn", "Shards", ShardsRequest, ShardsResponse, Operation.DESCRIBE)
+    CALLS = GatheredCalls("Txn", "Calls", t.TxnCall, t.TxnResponse)
 
 
 class Mirror:

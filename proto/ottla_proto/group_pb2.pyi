@@ -7,6 +7,58 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class GroupCalls(_message.Message):
+    __slots__ = ("calls", "cancelled")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[GroupCall]
+    cancelled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, calls: _Optional[_Iterable[_Union[GroupCall, _Mapping]]] = ..., cancelled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GroupCall(_message.Message):
+    __slots__ = ("correlation_id", "timeout_ms", "heartbeat", "commit_offsets", "fetch_offsets", "leave", "write_txn_markers")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    FETCH_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_TXN_MARKERS_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    timeout_ms: int
+    heartbeat: HeartbeatRequest
+    commit_offsets: CommitOffsetsRequest
+    fetch_offsets: FetchOffsetsRequest
+    leave: LeaveRequest
+    write_txn_markers: WriteShardMarkersRequest
+    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., commit_offsets: _Optional[_Union[CommitOffsetsRequest, _Mapping]] = ..., fetch_offsets: _Optional[_Union[FetchOffsetsRequest, _Mapping]] = ..., leave: _Optional[_Union[LeaveRequest, _Mapping]] = ..., write_txn_markers: _Optional[_Union[WriteShardMarkersRequest, _Mapping]] = ...) -> None: ...
+
+class GroupResponses(_message.Message):
+    __slots__ = ("responses", "last_started")
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    LAST_STARTED_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[GroupResponse]
+    last_started: int
+    def __init__(self, responses: _Optional[_Iterable[_Union[GroupResponse, _Mapping]]] = ..., last_started: _Optional[int] = ...) -> None: ...
+
+class GroupResponse(_message.Message):
+    __slots__ = ("correlation_id", "not_started", "heartbeat", "commit_offsets", "fetch_offsets", "leave", "write_txn_markers")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NOT_STARTED_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    FETCH_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_TXN_MARKERS_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    not_started: _common_pb2.Error
+    heartbeat: HeartbeatResponse
+    commit_offsets: CommitOffsetsResponse
+    fetch_offsets: FetchOffsetsResponse
+    leave: LeaveResponse
+    write_txn_markers: WriteShardMarkersResponse
+    def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., commit_offsets: _Optional[_Union[CommitOffsetsResponse, _Mapping]] = ..., fetch_offsets: _Optional[_Union[FetchOffsetsResponse, _Mapping]] = ..., leave: _Optional[_Union[LeaveResponse, _Mapping]] = ..., write_txn_markers: _Optional[_Union[WriteShardMarkersResponse, _Mapping]] = ...) -> None: ...
+
 class Member(_message.Message):
     __slots__ = ("member_id", "instance_id")
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -128,20 +180,6 @@ class HeartbeatResponse(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
-
-class HeartbeatsRequest(_message.Message):
-    __slots__ = ("heartbeats",)
-    HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
-    heartbeats: _containers.RepeatedCompositeFieldContainer[HeartbeatRequest]
-    def __init__(self, heartbeats: _Optional[_Iterable[_Union[HeartbeatRequest, _Mapping]]] = ...) -> None: ...
-
-class HeartbeatsResponse(_message.Message):
-    __slots__ = ("error", "heartbeats")
-    ERROR_FIELD_NUMBER: _ClassVar[int]
-    HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
-    error: _common_pb2.Error
-    heartbeats: _containers.RepeatedCompositeFieldContainer[HeartbeatResponse]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., heartbeats: _Optional[_Iterable[_Union[HeartbeatResponse, _Mapping]]] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
     __slots__ = ("group", "members")

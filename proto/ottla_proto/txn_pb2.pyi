@@ -7,6 +7,54 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class TxnCalls(_message.Message):
+    __slots__ = ("calls", "cancelled")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[TxnCall]
+    cancelled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, calls: _Optional[_Iterable[_Union[TxnCall, _Mapping]]] = ..., cancelled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TxnCall(_message.Message):
+    __slots__ = ("correlation_id", "timeout_ms", "init_producer", "add_partitions", "add_offsets", "end_txn")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    INIT_PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ADD_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    ADD_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    END_TXN_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    timeout_ms: int
+    init_producer: InitProducerRequest
+    add_partitions: AddPartitionsRequest
+    add_offsets: AddOffsetsRequest
+    end_txn: EndTxnRequest
+    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., init_producer: _Optional[_Union[InitProducerRequest, _Mapping]] = ..., add_partitions: _Optional[_Union[AddPartitionsRequest, _Mapping]] = ..., add_offsets: _Optional[_Union[AddOffsetsRequest, _Mapping]] = ..., end_txn: _Optional[_Union[EndTxnRequest, _Mapping]] = ...) -> None: ...
+
+class TxnResponses(_message.Message):
+    __slots__ = ("responses", "last_started")
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    LAST_STARTED_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[TxnResponse]
+    last_started: int
+    def __init__(self, responses: _Optional[_Iterable[_Union[TxnResponse, _Mapping]]] = ..., last_started: _Optional[int] = ...) -> None: ...
+
+class TxnResponse(_message.Message):
+    __slots__ = ("correlation_id", "not_started", "init_producer", "add_partitions", "add_offsets", "end_txn")
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NOT_STARTED_FIELD_NUMBER: _ClassVar[int]
+    INIT_PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ADD_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    ADD_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    END_TXN_FIELD_NUMBER: _ClassVar[int]
+    correlation_id: int
+    not_started: _common_pb2.Error
+    init_producer: InitProducerResponse
+    add_partitions: AddPartitionsResponse
+    add_offsets: AddOffsetsResponse
+    end_txn: EndTxnResponse
+    def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducerResponse, _Mapping]] = ..., add_partitions: _Optional[_Union[AddPartitionsResponse, _Mapping]] = ..., add_offsets: _Optional[_Union[AddOffsetsResponse, _Mapping]] = ..., end_txn: _Optional[_Union[EndTxnResponse, _Mapping]] = ...) -> None: ...
+
 class InitProducerRequest(_message.Message):
     __slots__ = ("transactional_id", "timeout_ms", "producer", "two_phase_commit", "keep_prepared")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import Descriptor, ServiceDescriptor
 
+from ottla_core.rpc.call_frames import carried_methods
 from ottla_core.rpc.frames import descriptor_of, is_stream
 from ottla_proto import contracts
-from ottla_proto.contracts import Method
+from ottla_proto.common_pb2 import Frames, ResponseFrames
+from ottla_proto.contracts import GatheredCalls, Method
 
 ROOT = Path(__file__).parents[2]
 CONTRACTS = [c for c in vars(contracts).values() if isinstance(getattr(c, "SERVICE", None), ServiceDescriptor)]
+GATHERED = [g for c in CONTRACTS for g in vars(c).values() if isinstance(g, GatheredCalls)]
 METHODS = [m for c in CONTRACTS for m in vars(c).values() if isinstance(m, Method)]
 
 
@@ -28,7 +31,7 @@ def test_generated_code_is_fresh() -> None:
 def test_every_rpc_of_a_contract_has_its_method_and_its_operation() -> None:
     for contract in CONTRACTS:
         described = {m.name for m in contract.SERVICE.methods}
-        assert described == {m.name for m in vars(contract).values() if isinstance(m, Method)}
+        assert described == {m.name for m in vars(contract).values() if isinstance(m, Method | GatheredCalls)}
     assert len(METHODS) >= 13
 
 
@@ -50,3 +53,23 @@ def test_a_method_has_the_types_of_its_descriptor(method: Method[Any, Any]) -> N
         sent, answered = type_of(sent, "body"), type_of(answered, "body")
     assert (sent, answered) == (method.request.DESCRIPTOR, method.response.DESCRIPTOR)
     assert type_of(answered, "error").full_name == "ottla.v1.Error"
+
+
+@pytest.mark.parametrize("gathered", GATHERED, ids=lambda g: f"{g.service}.{g.name}")
+def test_gathered_calls_have_the_wire_format_of_their_frames(gathered: GatheredCalls) -> None:
+    """`Frames` and `ResponseFrames` take the messages apart, so their fields have the same numbers."""
+    described = getattr(contracts, gathered.service).SERVICE.methods_by_name[gathered.name]
+    assert described.client_streaming
+    assert described.server_streaming
+    sides = [
+        (described.input_type, gathered.call, Frames.DESCRIPTOR),
+        (described.output_type, gathered.response, ResponseFrames.DESCRIPTOR),
+    ]
+    for declared, frame, joined in sides:
+        fields = {field.number: field for field in declared.fields}
+        assert fields.keys() == {field.number for field in joined.fields}
+        assert fields.pop(1).message_type == frame.DESCRIPTOR
+        for field in joined.fields[1:]:
+            assert (field.name, field.type) == (fields[field.number].name, fields[field.number].type)
+        assert frame.DESCRIPTOR.fields_by_name["correlation_id"].number == 1
+    assert carried_methods(gathered)

@@ -80,7 +80,7 @@ class ScriptedBroker:
         raise OttlaError(ErrorCode.NOT_CONTROLLER, "not here", hint="ask there")
 
     list_offsets = delete_records = describe_log_dirs = offsets_for_leader_epoch = init_producer_id = unscripted
-    shard_append = shard_appends = check_fence = log_ends = import_records = write_txn_markers = unscripted
+    shard_append = check_fence = log_ends = import_records = write_txn_markers = unscripted
     describe_producers = unscripted
 
     def open_gate(self, number: int) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.coordination.gathered_appends import GATHER_S, GatheredAppends
 from ottla_core.coordination.shard_log import (
     Append,
     Appended,
@@ -34,6 +33,11 @@ READ_BYTES: Final = 256 << 10
 cleaner leaves them, that takes 40 ms; `watchdog.LIMIT_S` is not far."""
 
 
+LINGER_S: Final = 0.02
+"""How long an append waits for others while one is under way, for each message sets off fetches of the followers, too.
+An append that finds none under way waits for nobody."""
+
+
 class _LogPartition(NamedTuple):
     """A shard's partition, with its leader as far as is known."""
 
@@ -49,9 +53,7 @@ class BrokerShardLog:
     def __init__(self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "") -> None:
         self._kind: Final = kind
         self._image = image
-        self._peers: Final = Peers(
-            lambda peer: GatheredAppends(peer, GATHER_S[kind]), client_id=client_id or f"{kind}-coordinator"
-        )
+        self._peers: Final = Peers(client_id=client_id or f"{kind}-coordinator")
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
@@ -86,7 +88,10 @@ class BrokerShardLog:
             records=call.batches,
             timeout_ms=int(timeout_s * 1000),
         )
-        response = await self._peers.at(target.address).gathered.append(request, timeout_s)
+        appends = self._peers.at(target.address).gathered(Broker.APPENDS)
+        response = await appends.ask(
+            Broker.SHARD_APPEND, request, timeout=timeout_s, linger_s=LINGER_S, while_busy=True
+        )
         if response.error.code:
             return result_of(_error(response.error), response.log_end_offset)
         return Appended(response.base_offset, response.high_watermark)
@@ -101,13 +106,14 @@ class BrokerShardLog:
             next_offset=call.next_offset,
             timeout_ms=int(timeout_s * 1000),
         )
-        response = await self._peers.at(target.address).peer.ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
+        calls = self._peers.at(target.address).gathered(Broker.CALLS)
+        response = await calls.ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
         return result_of(_error(response.error), 0) if response.error.code else Confirmed()
 
     async def _read(self, target: _LogPartition, call: Read, timeout_s: float) -> Result:
         """A consumer's fetch, so it ends at the high watermark; where the log begins later, from there on."""
         offset = call.offset
-        stream = self._peers.at(target.address).peer.open_stream(Broker.FETCH)
+        stream = self._peers.at(target.address).open_stream(Broker.FETCH)
         try:
             while True:
                 request = pb.FetchRequest(min_bytes=1, max_bytes=READ_BYTES)

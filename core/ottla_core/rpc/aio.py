@@ -11,9 +11,10 @@ from google.protobuf.message import Message
 
 from ottla_core.errors import ErrorCode
 from ottla_core.rpc.aio_stream import AioFrameStream, check_cancelled
+from ottla_core.rpc.call_stream import CallStream
 from ottla_core.rpc.context import client_metadata
 from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, transport_error
-from ottla_proto.contracts import Method
+from ottla_proto.contracts import GatheredCalls, Method
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -26,6 +27,7 @@ class AioPeer:
         self.address: Final = address
         self._metadata: Final = client_metadata(address, client_id)
         self._channel: Final[Any] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._gathered: Final[dict[str, CallStream]] = {}
 
     async def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """Raises TransportError, or the OttlaError that the response carries."""
@@ -55,5 +57,14 @@ class AioPeer:
     def open_stream(self, method: Method[Request, Response]) -> AioFrameStream[Request, Response]:
         return AioFrameStream(self._channel, self.address, method, self._metadata)
 
+    def gathered(self, calls: GatheredCalls) -> CallStream:
+        """The stream of a contract's gathered calls. There is one, and it is opened when it is used first."""
+        stream = self._gathered.get(calls.path)
+        if stream is None:
+            stream = self._gathered[calls.path] = CallStream(self._channel, self.address, calls, self._metadata)
+        return stream
+
     async def close(self) -> None:
+        for stream in self._gathered.values():
+            await stream.close()
         await self._channel.close()

@@ -1,4 +1,5 @@
-"""How much memory unary calls may hold together: each holds its request until there is a response, and then that.
+"""How much memory unary and gathered calls may hold together: each holds its request until there is a response, and
+then that.
 
 gRPC reads a message before it can be rejected, so a call beyond the bound is rejected as soon as it arrives. Small
 ones have a part of their own: an election or a heartbeat must not be rejected for what others send.
@@ -28,7 +29,7 @@ class TooMuchError(Exception):
 
 
 class Calls:
-    """The unary calls of one server."""
+    """The unary and gathered calls of one server."""
 
     def __init__(self) -> None:
         self.open = 0
@@ -39,6 +40,14 @@ class Calls:
     @contextmanager
     def counted(self, request: bytes, peer: str) -> Iterator[OpenCall]:
         """While one is open. Raises TooMuchError where there is no room for it."""
+        call = self.begin(request, peer)
+        try:
+            yield call
+        finally:
+            call.end()
+
+    def begin(self, request: bytes, peer: str) -> OpenCall:
+        """Count a call until its `end`. Raises TooMuchError where there is no room for it."""
         size_bytes = len(request)
         limit = MAX_BYTES_OF_SMALL if size_bytes <= SMALL_BYTES else MAX_BYTES
         if self.open >= MAX_CALLS or self.bytes + size_bytes > limit:
@@ -46,11 +55,7 @@ class Calls:
         call = OpenCall(self)
         self.open += 1
         call.holding(request)
-        try:
-            yield call
-        finally:
-            self.open -= 1
-            self.bytes -= call.bytes
+        return call
 
     def _reject(self, peer: str) -> None:
         message = f"{self.open} calls are open and hold {self.bytes} bytes, and this server takes no more"
@@ -73,3 +78,7 @@ class OpenCall:
         self.bytes += len(data)
         self._calls.bytes += len(data)
         return data
+
+    def end(self) -> None:
+        self._calls.open -= 1
+        self._calls.bytes -= self.bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -34,3 +35,8 @@ def descriptor_of(method: Method[Any, Any]) -> MethodDescriptor:
 
 def is_stream(method: Method[Any, Any]) -> bool:
     return bool(descriptor_of(method).client_streaming)
+
+
+def snake_case(name: str) -> str:
+    """Return a method's name in Python: `ListOffsets` → `list_offsets`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

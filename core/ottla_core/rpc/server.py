@@ -15,9 +15,8 @@ Every call has a deadline (I12), and what open calls hold is bounded in bytes (I
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import grpc
@@ -27,13 +26,15 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as grpc_health_aio
 
 from ottla_core.errors import OttlaError
+from ottla_core.rpc.call_frames import carried_methods
 from ottla_core.rpc.calls import Calls, OpenCall, TooMuchError
 from ottla_core.rpc.context import Authorize, RequestContext, allow_all, context_of
-from ottla_core.rpc.frames import is_stream
+from ottla_core.rpc.frames import is_stream, snake_case
+from ottla_core.rpc.served_calls import CallStreams
 from ottla_core.rpc.status import SERVER_OPTIONS, error_message, log_bug
 from ottla_core.rpc.streams import EndStreamError, Streams
 from ottla_core.telemetry import Counter, Histogram, Metrics
-from ottla_proto.contracts import Method
+from ottla_proto.contracts import GatheredCalls, Method
 
 READY_SERVICE: Final = "ottla.ready"
 """The health service's name for readiness; "" is liveness."""
@@ -112,15 +113,20 @@ class RpcServer:
         self._server: Any = grpc.aio.server(options=SERVER_OPTIONS)
         self._calls = Calls()
         self._health = _Health(ready)
-        metrics.gauge("ottla_rpc_calls", "Open unary calls.", lambda: float(self._calls.open))
-        metrics.gauge("ottla_rpc_calls_bytes", "Memory held by open unary calls.", lambda: float(self._calls.bytes))
+        metrics.gauge("ottla_rpc_calls", "Open unary and gathered calls.", lambda: float(self._calls.open))
+        metrics.gauge(
+            "ottla_rpc_calls_bytes", "Memory held by open unary and gathered calls.", lambda: float(self._calls.bytes)
+        )
         self._on_drain = on_drain
         self._draining = asyncio.Event()
         self.port = port
 
     def add(self, contract: type, service: object) -> None:
         """Serve `service` as `contract` (a class of ottla_proto.contracts). Raises ContractError where they differ."""
-        handlers = {e.method.name: self._handler(e) for e in self._endpoints(contract, service)}
+        endpoints = self._endpoints(contract, service)
+        handlers = {name: self._handler(endpoint) for name, endpoint in endpoints.items()}
+        for gathered in _gathered(contract):
+            handlers[gathered.name] = self._gathered_handler(gathered, endpoints)
         name = contract.SERVICE.full_name  # type: ignore[attr-defined]  # every contract has one
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
 
@@ -149,9 +155,10 @@ class RpcServer:
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
 
-    def _endpoints(self, contract: type, service: object) -> list[Endpoint]:
+    def _endpoints(self, contract: type, service: object) -> dict[str, Endpoint]:
         methods = {m.name: m for m in vars(contract).values() if isinstance(m, Method)}
         described = {m.name for m in contract.SERVICE.methods}  # type: ignore[attr-defined]  # every contract has one
+        described -= {gathered.name for gathered in _gathered(contract)}
         # The generated proto and the typed contracts are two files. A method in only one of them would have no types,
         # or would not be served.
         if methods.keys() != described:
@@ -165,7 +172,21 @@ class RpcServer:
         # The faults of a test go around the method but within the endpoint, so an injected error is counted and mapped
         # like a real one.
         handlers = {n: self._around(m, getattr(service, snake_case(n))) for n, m in methods.items()}
-        return [Endpoint(m, handlers[n], self._authorize, self._metrics) for n, m in methods.items()]
+        return {n: Endpoint(m, handlers[n], self._authorize, self._metrics) for n, m in methods.items()}
+
+    def _gathered_handler(self, gathered: GatheredCalls, endpoints: Mapping[str, Endpoint]) -> Any:
+        try:
+            carried = carried_methods(gathered)
+        except ValueError as error:
+            raise ContractError(str(error)) from None
+        by_field = {field: endpoints[method.name] for field, method in carried.items()}
+        streams = CallStreams(gathered, by_field, self._calls, self._draining)
+        self._metrics.gauge("ottla_rpc_streams", "Open streams.", lambda: float(streams.open), method=gathered.name)
+
+        async def stream(_: Any, context: Any) -> None:
+            await streams.serve(context, _context_of(context))
+
+        return grpc.stream_stream_rpc_method_handler(stream)
 
     def _handler(self, endpoint: Endpoint) -> Any:
         if is_stream(endpoint.method):
@@ -218,9 +239,8 @@ class PortInUseError(OSError):
         )
 
 
-def snake_case(name: str) -> str:
-    """Return a method's name in Python: `ListOffsets` → `list_offsets`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+def _gathered(contract: type) -> list[GatheredCalls]:
+    return [each for each in vars(contract).values() if isinstance(each, GatheredCalls)]
 
 
 def _context_of(context: Any) -> RequestContext:

@@ -91,9 +91,11 @@ _TOO_LARGE: Final = "message larger than max"  # gRPC's words with RESOURCE_EXHA
 
 
 class TransportError(OttlaError):
-    """The call did not come back. It may have been carried out (`indefinite`), unless it never left this process."""
+    """The call did not come back. `indefinite` says whether it may have been carried out all the same."""
 
-    indefinite: Final = True
+    def __init__(self, code: int, message: str, *, hint: str = "", indefinite: bool = True) -> None:
+        super().__init__(code, message, hint=hint)
+        self.indefinite: Final = indefinite
 
 
 def transport_error(error: Exception, address: str, action: str) -> TransportError:

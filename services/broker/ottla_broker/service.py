@@ -379,11 +379,6 @@ class BrokerService:
             self._describe(response, _id_of(request), error, context)
         return response
 
-    async def shard_appends(self, request: pb.ShardAppendsRequest, context: RequestContext) -> pb.ShardAppendsResponse:
-        # Appends of different shards are independent: one whose replicas are late must not hold up the others.
-        appends = await asyncio.gather(*(self.shard_append(append, context) for append in request.appends))
-        return pb.ShardAppendsResponse(appends=appends)
-
     async def write_txn_markers(
         self, request: pb.WriteTxnMarkersRequest, context: RequestContext
     ) -> pb.WriteTxnMarkersResponse:

@@ -56,7 +56,7 @@ class LagReader:
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image: Final = image
-        self._peers: Final = Peers(lambda _: None, client_id="group-coordinator")
+        self._peers: Final = Peers(client_id="group-coordinator")
 
     async def start(self) -> None:
         """Nothing to do before the first question."""
@@ -93,7 +93,7 @@ class LagReader:
     async def _of_leader(
         self, address: str, partitions: Mapping[PartitionId, TopicPartition], committed: Mapping[TopicPartition, int]
     ) -> Lags:
-        peer = self._peers.at(address).peer
+        peer = self._peers.at(address)
         try:
             lags = await _ends(peer, partitions, committed)
             behind = [i for i, p in partitions.items() if lags[p].records > 0]

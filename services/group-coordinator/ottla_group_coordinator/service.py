@@ -53,11 +53,6 @@ _JOIN_S: Final = 1_800.0
 
 _ASK_S: Final = 30.0
 
-_TOGETHER_S: Final = 0.2
-"""For heartbeats that came together: confirming a shard's owner takes milliseconds, unless its log has trouble."""
-
-_MOST_HEARTBEATS: Final = 1_000
-"""In one call, which holds the loop."""
 _MOST_MEMBERS: Final = 5_000
 _MOST_PROTOCOLS: Final = 1_000
 _MOST_PARTITIONS: Final = 10_000
@@ -156,28 +151,6 @@ class GroupService:
             await self._shards.ask(request.group, _decide_heartbeat(request), timeout=_ASK_S, without_confirmation=True)
         )
         return pb.HeartbeatResponse()
-
-    async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsResponse:
-        """Each as if it had come alone, but those whose shard takes long to prove: REQUEST_TIMED_OUT."""
-        check_few(len(request.heartbeats), "heartbeats", _MOST_HEARTBEATS)
-        heartbeats = [self._begin_heartbeat(item) for item in request.heartbeats]
-        if waiting := [
-            heartbeat for heartbeat in heartbeats if isinstance(heartbeat, asyncio.Future) and not heartbeat.done()
-        ]:
-            try:
-                await asyncio.wait(waiting, timeout=_TOGETHER_S)
-            finally:
-                for heartbeat in waiting:
-                    heartbeat.cancel()  # its caller waits no longer
-        return pb.HeartbeatsResponse(heartbeats=map(_heartbeat_response, heartbeats))
-
-    def _begin_heartbeat(self, request: pb.HeartbeatRequest) -> asyncio.Future[Any] | OttlaError:
-        try:
-            check_group_id(request.group)
-            shard = self._shards.shard_of(request.group)
-        except OttlaError as error:
-            return error
-        return self._shards.begin(shard, _decide_heartbeat(request), timeout=_ASK_S, without_confirmation=True)
 
     async def leave(self, request: pb.LeaveRequest, context: RequestContext) -> pb.LeaveResponse:
         check_group_id(request.group)
@@ -406,26 +379,6 @@ def _decide_heartbeat(request: pb.HeartbeatRequest) -> GroupDecide:
         return decide_heartbeat(group, _identity(request.member), request.generation, now)
 
     return decide
-
-
-def _heartbeat_response(heartbeat: asyncio.Future[Any] | OttlaError) -> pb.HeartbeatResponse:
-    error = heartbeat if isinstance(heartbeat, OttlaError) else _outcome(heartbeat)
-    return pb.HeartbeatResponse() if error is None else pb.HeartbeatResponse(error=error_message(error))
-
-
-def _outcome(heartbeat: asyncio.Future[Any]) -> OttlaError | None:
-    if heartbeat.cancelled():
-        message = "the coordinator could not confirm in time that it owns the group's shard"
-        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="send this heartbeat in a separate request")
-    error = heartbeat.exception()
-    if error is None:
-        outcome: OttlaError | None = heartbeat.result()
-        return outcome
-    return (
-        error
-        if isinstance(error, OttlaError)
-        else OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, "internal error; see the coordinator's log")
-    )
 
 
 def _join_response(joined: Joined) -> pb.JoinResponse:

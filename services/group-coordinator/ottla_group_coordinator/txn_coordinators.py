@@ -27,7 +27,7 @@ class TxnCoordinators:
 
     def __init__(self, metadata: HasImage) -> None:
         self._metadata: Final = metadata
-        self._peers: Final = Peers(lambda peer: None)
+        self._peers: Final = Peers()
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
@@ -72,4 +72,5 @@ class TxnCoordinators:
             raise OttlaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, "no txn-coordinator owns the transactional id's shard"
             )
-        await self._peers.at(owner.address).peer.call(Txn.ADD_OFFSETS, request, timeout=timeout_s)
+        calls = self._peers.at(owner.address).gathered(Txn.CALLS)
+        await calls.call(Txn.ADD_OFFSETS, request, timeout=timeout_s)

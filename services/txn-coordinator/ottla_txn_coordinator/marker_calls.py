@@ -84,7 +84,7 @@ class MarkerCalls:
     """A component: it connects at the first call. `on_image` is for the metadata follower."""
 
     def __init__(self) -> None:
-        self._peers: Final = Peers(lambda peer: None, client_id="txn-coordinator")
+        self._peers: Final = Peers(client_id="txn-coordinator")
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
@@ -114,8 +114,8 @@ class MarkerCalls:
             item = request.markers.add(marker=marker_of(ending))
             for _, partition, topic_id in markers:
                 item.partitions.add(topic_id=topic_id, partition=partition.partition)
-        peer = self._peers.at(destination.address).peer
-        call = peer.call(Broker.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
+        calls = self._peers.at(destination.address).gathered(Broker.CALLS)
+        call = calls.call(Broker.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
         return [written.partitions for written in (await call).markers]
 
     async def _to_groups(self, destination: Destination, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
@@ -123,8 +123,8 @@ class MarkerCalls:
         request = group_pb2.WriteShardMarkersRequest(timeout_ms=int(timeout_s * 1000))
         for ending, markers in of:
             request.markers.add(marker=marker_of(ending), shards=[m.partition.partition for m in markers])
-        peer = self._peers.at(destination.address).peer
-        call = peer.call(Group.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
+        calls = self._peers.at(destination.address).gathered(Group.CALLS)
+        call = calls.call(Group.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
         return [written.shards for written in (await call).markers]
 
 

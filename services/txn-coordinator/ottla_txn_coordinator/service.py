@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Final, Protocol
 
@@ -22,6 +22,7 @@ from ottla_core.rpc.status import error_message
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse, TxnProducer
+from ottla_txn_coordinator.additions import Additions
 from ottla_txn_coordinator.machines.errors import shown
 from ottla_txn_coordinator.machines.history import caller_of
 from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES, TransactionRecord
@@ -104,6 +105,7 @@ class TxnService:
         self._producer_ids: Final = producer_ids
         self._markers: Final = markers
         self._node_id: Final = node_id
+        self._additions: Final = Additions(self._add)
 
     # ---- transactions -----------------------------------------------------------------------------------------------
 
@@ -131,20 +133,13 @@ class TxnService:
             if not t.verify_only
             for p in t.partitions
         )
-        together: dict[Hashable, list[pb.PartitionsToAdd]] = {}
-        for item in request.transactions:
-            together.setdefault(_merge_key(item), []).append(item)
-        added = await asyncio.gather(*(self._add(items, context) for items in together.values()))
-        responses = {key: iter(of_items) for key, of_items in zip(together, added, strict=True)}
-        return pb.AddPartitionsResponse(
-            transactions=[next(responses[_merge_key(item)]) for item in request.transactions]
-        )
+        added = await asyncio.gather(*(self._additions.add(item, context) for item in request.transactions))
+        return pb.AddPartitionsResponse(transactions=added)
 
     async def _add(self, items: Sequence[pb.PartitionsToAdd], context: RequestContext) -> list[pb.PartitionsAdded]:
         """Return a response for each of the items, which ask the same about partitions of one transaction.
 
-        They are one decision: each decision writes all partitions that the transaction has by then, and a broker
-        sends an item for every partition. Where together they are more than a transaction may have, each half is
+        They are one decision (`additions`). Where together they are more than a transaction may have, each half is
         decided by itself, so that every item is judged as if it had come alone.
         """
         named = [[TopicPartition(p.topic, p.partition) for p in item.partitions] for item in items]
@@ -385,12 +380,6 @@ def check_id(transactional_id: str) -> None:
             f"a transactional id of {size_bytes} bytes is longer than the limit of {LONGEST_NAME_BYTES}",
             hint="choose a shorter id",
         )
-
-
-def _merge_key(item: pb.PartitionsToAdd) -> Hashable:
-    """Return a key that is equal for items that differ only in their partitions."""
-    epoch = item.coordinator_epoch if item.HasField("coordinator_epoch") else None
-    return item.transactional_id, *_producer(item.producer), item.verify_only, item.transaction_version, epoch
 
 
 def _producer(message: TxnProducer) -> TransactionProducer:

@@ -59,7 +59,7 @@ STORIES = (
         "Each partition of a transaction was added by a decision and a record of its own, which held all before it: "
         "800 partitions were 1.3 MB in the log and 6.7 s until the first flush was over",
         instead_of(
-            "ottla_txn_coordinator.service:_merge_key",
+            "ottla_txn_coordinator.additions:_merge_key",
             lambda original, item: (original(item), *((p.topic, p.partition) for p in item.partitions)),
         ),
     ),

@@ -22,21 +22,21 @@ class ScriptedPeer:
 
 
 @pytest.fixture
-async def peers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Peers[str]]:
+async def peers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Peers]:
     ScriptedPeer.made = []
     monkeypatch.setattr(module, "AioPeer", ScriptedPeer)
-    peers = Peers(lambda peer: f"of {peer.address}", client_id="me")
+    peers = Peers(client_id="me")
     yield peers
     await peers.close()
 
 
-async def test_an_address_has_one_connection(peers: Peers[str]) -> None:
+async def test_an_address_has_one_connection(peers: Peers) -> None:
     assert peers.at("a") is peers.at("a")
-    assert peers.at("b").gathered == "of b"
+    assert peers.at("b") is not peers.at("a")
     assert [(peer.address, peer.client_id) for peer in ScriptedPeer.made] == [("a", "me"), ("b", "me")]
 
 
-async def test_what_is_gone_is_closed_and_the_rest_stays(peers: Peers[str]) -> None:
+async def test_what_is_gone_is_closed_and_the_rest_stays(peers: Peers) -> None:
     stays, _ = peers.at("a"), peers.at("b")
     peers.retain({"a", "c"})
     assert peers.at("a") is stays

@@ -1,4 +1,4 @@
-"""Heartbeats that come together are answered as they would be alone, and none waits long for another's shard."""
+"""Heartbeats that come together: each has its own answer, and none waits for another's shard."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from ottla_core.records.fence import ShardFence
 from ottla_core.routing import shard_of
 from ottla_core.rpc.context import RequestContext
 from ottla_core.telemetry import Metrics
-from ottla_group_coordinator import service as service_module
-from ottla_group_coordinator.machines.membership import GroupSettings, decide_heartbeat
+from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.machines.transition import SessionTimer
 from ottla_group_coordinator.service import GroupService
@@ -103,10 +102,10 @@ class Coordinator:
         return pb.HeartbeatRequest(group=group, member=who, generation=joined.generation)
 
     async def codes(self, *beats: pb.HeartbeatRequest) -> list[int]:
-        response = await self.service.heartbeats(pb.HeartbeatsRequest(heartbeats=beats), CALLER)
-        return [each.error.code for each in response.heartbeats]
+        """Of heartbeats that begin in one turn, as a stream of gathered calls starts them."""
+        return [*await asyncio.gather(*map(self.code, beats))]
 
-    async def code_alone(self, beat: pb.HeartbeatRequest) -> int:
+    async def code(self, beat: pb.HeartbeatRequest) -> int:
         try:
             return (await self.service.heartbeat(beat, CALLER)).error.code
         except OttlaError as error:
@@ -125,8 +124,8 @@ async def coordinator() -> AsyncIterator[Coordinator]:
     await coordinator.shards.kill()
 
 
-async def test_each_is_answered_as_if_it_had_come_alone(coordinator: Coordinator) -> None:
-    """Every refusal of the contract, and one that is well, in one call."""
+async def test_each_has_its_own_answer(coordinator: Coordinator) -> None:
+    """Every refusal of the contract, and one that is well, together."""
     await coordinator.own(0, 1, 2)
     well = await coordinator.member(GROUPS[0])
     static = await coordinator.member(GROUPS[1], "i-1")
@@ -134,7 +133,7 @@ async def test_each_is_answered_as_if_it_had_come_alone(coordinator: Coordinator
     newcomer = asyncio.create_task(coordinator.member(GROUPS[2]))  # the group waits for its first member
 
     async with asyncio.timeout(10):
-        while await coordinator.code_alone(rebalancing) != ErrorCode.REBALANCE_IN_PROGRESS:
+        while await coordinator.code(rebalancing) != ErrorCode.REBALANCE_IN_PROGRESS:
             await asyncio.sleep(0)
     stranger = pb.HeartbeatRequest(group=GROUPS[0], member=pb.Member(member_id="who"), generation=1)
     former = pb.HeartbeatRequest(group=GROUPS[0], member=well.member, generation=0)
@@ -151,7 +150,6 @@ async def test_each_is_answered_as_if_it_had_come_alone(coordinator: Coordinator
         ErrorCode.INVALID_GROUP_ID: pb.HeartbeatRequest(member=well.member, generation=1),
     }
     assert await coordinator.codes(*expected.values()) == list(expected)
-    assert [await coordinator.code_alone(beat) for beat in expected.values()] == list(expected)
     newcomer.cancel()
 
 
@@ -190,25 +188,16 @@ async def test_a_deposed_owner_answers_as_long_as_its_proof_lives_and_no_longer(
         await each.shards.kill()
 
 
-async def test_no_heartbeat_waits_for_the_shard_of_another(
-    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its own is not proved: it hears that it should ask alone, and then it waits."""
-    monkeypatch.setattr(service_module, "_TOGETHER_S", 0.05)
+async def test_no_heartbeat_waits_for_the_shard_of_another(coordinator: Coordinator) -> None:
     await coordinator.own(0, 1)
     slow, well = await coordinator.member(GROUPS[0]), await coordinator.member(GROUPS[1])
     coordinator.shards._held[0].owner.on_gap(60.0)
     coordinator.log.stuck = {0}
-    assert await coordinator.codes(slow, well, slow) == [
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NONE,
-        ErrorCode.REQUEST_TIMED_OUT,
-    ]
-    alone = asyncio.create_task(coordinator.code_alone(slow))
-    assert await coordinator.codes(well) == [ErrorCode.NONE]
-    assert not alone.done()
+    waits = [asyncio.create_task(coordinator.code(slow)) for _ in range(2)]
+    assert await coordinator.codes(well, well) == [ErrorCode.NONE] * 2
+    assert not any(each.done() for each in waits)
     coordinator.log.released.set()
-    assert await alone == ErrorCode.NONE
+    assert await asyncio.gather(*waits) == [ErrorCode.NONE] * 2
     assert await coordinator.codes(slow, well) == [ErrorCode.NONE, ErrorCode.NONE]
 
 
@@ -221,31 +210,6 @@ async def test_they_keep_sessions_alive(coordinator: Coordinator) -> None:
     await asyncio.sleep(0.001)
     assert await coordinator.codes(beat) == [ErrorCode.NONE]
     assert timers._at[session] > ends_at
-
-
-async def test_one_that_meets_a_bug_is_one_that_fails(
-    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    await coordinator.own(0, 1)
-    broken, well = await coordinator.member(GROUPS[0]), await coordinator.member(GROUPS[1])
-
-    def decide_or_fail(group: Any, *asked: Any) -> Any:
-        if group.group_id == GROUPS[0]:
-            raise ZeroDivisionError
-        return decide_heartbeat(group, *asked)
-
-    monkeypatch.setattr(service_module, "decide_heartbeat", decide_or_fail)
-    assert await coordinator.codes(broken, well) == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
-    assert "ZeroDivisionError" in caplog.text
-
-
-async def test_a_call_has_a_largest_number(coordinator: Coordinator) -> None:
-    await coordinator.own(0)
-    beat = await coordinator.member(GROUPS[0])
-    assert set(await coordinator.codes(*[beat] * 1_000)) == {ErrorCode.NONE}
-    with pytest.raises(OttlaError) as raised:
-        await coordinator.codes(*[beat] * 1_001)
-    assert raised.value.code == ErrorCode.INVALID_REQUEST
 
 
 async def test_how_it_is_with_each_shard_is_told(coordinator: Coordinator) -> None:

@@ -36,10 +36,11 @@ class Network:
         self.takes_s = 0.0
         self.called: list[str] = []
         self.coordinators = TxnCoordinators(self)
-        peers: Any = SimpleNamespace(
-            at=lambda address: SimpleNamespace(peer=SimpleNamespace(call=self._call_at(address)))
-        )
+        peers: Any = SimpleNamespace(at=self._peer_at)
         monkeypatch.setattr(self.coordinators, "_peers", peers)
+
+    def _peer_at(self, address: str) -> Any:
+        return SimpleNamespace(gathered=lambda calls: SimpleNamespace(call=self._call_at(address)))
 
     def _call_at(self, address: str) -> Any:
         async def call(method: Any, request: Any, *, timeout: float) -> AddOffsetsResponse:

@@ -23,6 +23,9 @@ class Peer:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, float]] = []
 
+    def gathered(self, calls: Any) -> Peer:
+        return self
+
     async def call(self, method: Any, request: Any, *, timeout: float) -> Any:
         self.calls.append((request, timeout))
         if isinstance(request, group_pb2.WriteShardMarkersRequest):
@@ -39,7 +42,7 @@ async def test_each_partition_has_an_error_of_its_own_before_the_deadline_of_the
 ) -> None:
     """Otherwise one stuck shard fails the call for all shards, and none is known to be late."""
     shard, calls, peer = Shard().load(), MarkerCalls(), Peer()
-    calls._peers = SimpleNamespace(at=lambda address: SimpleNamespace(peer=peer))  # type: ignore[assignment]  # all that it needs
+    calls._peers = SimpleNamespace(at=lambda address: peer)  # type: ignore[assignment]  # all that it needs
     partition = TopicPartition("__consumer_offsets", 1) if of_groups else A
     shard.add(shard.init(), partition)
     marker = MarkerToWrite(Ending(1, 2, "x", shard.record()), partition, TOPIC_ID)

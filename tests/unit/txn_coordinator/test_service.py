@@ -330,6 +330,20 @@ async def test_of_what_a_call_adds_to_one_transaction_as_much_is_taken_as_fits(
     assert here.shard.record().partitions == {TopicPartition("wide", n) for n in (0, 2, 3, 4, 5)}
 
 
+async def test_what_calls_of_one_turn_add_to_one_transaction_is_one_record(here: Coordinator) -> None:
+    """As those that came in one message. Of two clients each has its own: the record says whose it is."""
+    here.image = with_topic(NOTHING, "wide", 20, number=1)
+    producer = await here.init()
+    items = each_alone(producer, *(("wide", n) for n in range(20)))
+    written = len(here.shard.log)
+    callers = [CALLER if n < 15 else replace(CALLER, client_id="another") for n in range(20)]
+    calls = [pb.AddPartitionsRequest(transactions=[item]) for item in items]
+    added = await asyncio.gather(*map(here.service.add_partitions, calls, callers))
+    assert [codes(item) for each in added for item in each.transactions] == [[0]] * 20
+    assert here.shard.record().partitions == {TopicPartition("wide", n) for n in range(20)}
+    assert len(here.shard.log) == written + 2
+
+
 async def test_items_of_one_transaction_are_judged_each_by_its_partitions(here: Coordinator) -> None:
     producer = await here.init()
     items = each_alone(producer, ("t", 0), ("gone", 0), ("t", 1), ("t", 0))

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla_broker.peers.gathered_additions import GatheredAdditions
-from ottla_broker.peers.gathered_heartbeats import GatheredHeartbeats
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.rpc.aio import AioPeer
+from ottla_core.routing import GROUP, TXN
 from ottla_core.rpc.peers import Peers
-from ottla_proto import group_pb2 as pb
-from ottla_proto import txn_pb2
-from ottla_proto.contracts import Method
+from ottla_proto.contracts import Group, Method, Txn
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 
-class _Gathered(NamedTuple):
-    """Requests that are gathered for one coordinator; each kind of coordinator takes one of the two."""
+_GATHERED: Final = {GROUP: Group.CALLS, TXN: Txn.CALLS}
 
-    heartbeats: GatheredHeartbeats
-    additions: GatheredAdditions
+_HEARTBEAT_LINGER_S: Final = 0.05
+"""How long a heartbeat waits for others: little beside the seconds between two heartbeats of a member."""
 
 
 class CoordinatorPeers:
@@ -35,7 +30,7 @@ class CoordinatorPeers:
 
     def __init__(self, metadata: MetadataFollower) -> None:
         self._metadata: Final = metadata
-        self._peers: Final = Peers(_gather)
+        self._peers: Final = Peers()
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
@@ -63,26 +58,17 @@ class CoordinatorPeers:
         Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and retry, as they
         do after Kafka's own time-outs.
         """
-        peer, gathered = self._peers.at(coordinator.address)
+        peer = self._peers.at(coordinator.address)
         with _as_not_available(coordinator.kind):
-            if isinstance(request, pb.HeartbeatRequest):
-                return cast(Response, await gathered.heartbeats.ask(request, timeout))
-            return await peer.ask(method, request, timeout=timeout)
-
-    async def add_partitions(
-        self, coordinator: Coordinator, request: txn_pb2.PartitionsToAdd, timeout: float
-    ) -> txn_pb2.PartitionsAdded:
-        """Add partitions to one transaction; they are sent together with those of others."""
-        with _as_not_available(coordinator.kind):
-            return await self._peers.at(coordinator.address).gathered.additions.add(request, timeout)
+            calls = peer.gathered(_GATHERED[coordinator.kind])
+            if not calls.carries(method):
+                return await peer.ask(method, request, timeout=timeout)
+            linger_s = _HEARTBEAT_LINGER_S if method.name == Group.HEARTBEAT.name else 0.0
+            return await calls.ask(method, request, timeout=timeout, linger_s=linger_s)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if new.coordinators is not old.coordinators:
             self._peers.retain({coordinator.address for coordinator in new.coordinators.values()})
-
-
-def _gather(peer: AioPeer) -> _Gathered:
-    return _Gathered(GatheredHeartbeats(peer), GatheredAdditions(peer))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from ottla_core.rpc.retry import Backoff
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
+from ottla_proto.contracts import Txn
 
 _CALL_S: Final = 5.0
 _PATIENCE_S: Final = 1.0
@@ -63,9 +64,13 @@ class TransactionVerifier:
     async def _add(self, request: pb.PartitionsToAdd) -> OttlaError | None:
         try:
             owner = self._coordinators.owner(TXN, request.transactional_id)
-            added = await self._coordinators.add_partitions(owner, request, _CALL_S)
+            call = pb.AddPartitionsRequest(transactions=[request])
+            response = await self._coordinators.ask(owner, Txn.ADD_PARTITIONS, call, _CALL_S)
         except OttlaError as error:
             return error
+        if response.error.code:
+            return OttlaError(response.error.code, response.error.message)
+        added = response.transactions[0]
         failed = added.error if added.error.code else added.partitions[0]
         return OttlaError(failed.code, failed.message) if failed.code else None
 

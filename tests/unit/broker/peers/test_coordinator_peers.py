@@ -1,4 +1,4 @@
-"""The broker's way to a coordinator: heartbeats go together, each with its own answer, and all else by itself."""
+"""The broker's way to a coordinator: heartbeats go over one stream, each with its own answer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from waiting import until
 
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
-from ottla_broker.peers.gathered_heartbeats import MOST
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.context import RequestContext
-from ottla_core.rpc.server import RpcServer, snake_case
+from ottla_core.rpc.frames import snake_case
+from ottla_core.rpc.server import RpcServer
 from ottla_core.telemetry import Metrics
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -25,29 +25,22 @@ LIMIT_S = 10.0
 
 
 class ScriptedCoordinator:
-    """Answers a heartbeat with its generation as the error; `calls` are the generations of each call that came."""
+    """Answers a heartbeat with its generation as the error; `beats` are the generations that came."""
 
     def __init__(self) -> None:
-        self.calls: list[list[int]] = []
-        self.alone: list[int] = []
+        self.beats: list[int] = []
         self.gate = asyncio.Event()
         self.gate.set()
-        self.refusal: OttlaError | None = None
-        self._server = RpcServer("127.0.0.1", 0, Metrics())
-
-    async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsResponse:
-        self.calls.append([each.generation for each in request.heartbeats])
-        await self.gate.wait()
-        if self.refusal is not None:
-            raise self.refusal
-        return pb.HeartbeatsResponse(heartbeats=map(_as_generation, request.heartbeats))
+        self.metrics = Metrics()
+        self._server = RpcServer("127.0.0.1", 0, self.metrics)
 
     async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatResponse:
-        self.alone.append(request.generation)
-        return pb.HeartbeatResponse()
+        self.beats.append(request.generation)
+        await self.gate.wait()
+        return pb.HeartbeatResponse(error=Error(code=request.generation))
 
     async def start(self, port: int = 0) -> None:
-        self._server = RpcServer("127.0.0.1", port, Metrics())
+        self._server = RpcServer("127.0.0.1", port, self.metrics)
         for method in Group.SERVICE.methods:
             if not hasattr(self, snake_case(method.name)):
                 setattr(self, snake_case(method.name), _not_asked)
@@ -62,12 +55,13 @@ class ScriptedCoordinator:
         return self._server.port
 
     @property
+    def streams(self) -> float:
+        read: Any = self.metrics.samples["ottla_rpc_streams"][(("method", "Calls"),)]
+        return float(read())
+
+    @property
     def registered(self) -> Coordinator:
         return Coordinator("group", 0, 1, f"127.0.0.1:{self.port}")
-
-
-def _as_generation(request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
-    return pb.HeartbeatResponse(error=Error(code=request.generation))
 
 
 async def _not_asked(request: Any, context: RequestContext) -> Any:
@@ -119,24 +113,21 @@ async def test_heartbeats_go_together_and_each_has_its_own_answer(
     ]
     told = await asyncio.gather(*(beat(peers, coordinator.registered, code) for code in codes))
     assert told == codes
-    assert coordinator.calls == [codes]
-    assert coordinator.alone == []
+    assert coordinator.beats == codes
+    assert coordinator.streams == 1
 
 
-async def test_one_call_brings_no_more_than_the_coordinator_takes(
-    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
-) -> None:
-    await asyncio.gather(*(beat(peers, coordinator.registered, 0) for _ in range(MOST + 1)))
-    assert sorted(len(call) for call in coordinator.calls) == [1, MOST]
-
-
-async def test_one_whose_shard_is_not_proved_asks_alone(
-    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
-) -> None:
-    codes = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_MEMBER_ID]
-    told = await asyncio.gather(*(beat(peers, coordinator.registered, code) for code in codes))
-    assert told == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
-    assert coordinator.alone == [ErrorCode.REQUEST_TIMED_OUT]
+async def test_heartbeats_wait_a_moment_for_others(peers: CoordinatorPeers, coordinator: ScriptedCoordinator) -> None:
+    """The first goes at once; those after it go together, a moment later."""
+    loop = asyncio.get_running_loop()
+    began_at = loop.time()
+    await beat(peers, coordinator.registered, 0)
+    second = asyncio.create_task(beat(peers, coordinator.registered, 0))
+    await asyncio.sleep(0.02)
+    third = asyncio.create_task(beat(peers, coordinator.registered, 0))
+    done, _ = await asyncio.wait({second, third}, return_when=asyncio.FIRST_COMPLETED)
+    assert done == {second, third}
+    assert loop.time() - began_at >= 0.05
 
 
 async def test_a_connection_that_breaks_under_them_is_made_again(
@@ -146,7 +137,7 @@ async def test_a_connection_that_breaks_under_them_is_made_again(
     coordinator.gate.clear()
     owner = coordinator.registered
     lost = [asyncio.create_task(beat(peers, owner, 0)) for _ in range(3)]
-    await until(lambda: coordinator.calls == [[0, 0, 0]])
+    await until(lambda: coordinator.beats == [0, 0, 0])
     await coordinator.kill()
     outcomes = await asyncio.gather(*lost, return_exceptions=True)
     assert [each.code for each in outcomes if isinstance(each, OttlaError)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
@@ -188,19 +179,11 @@ async def test_a_coordinator_that_hangs_is_not_waited_for(
     assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_what_refuses_a_call_as_a_whole_is_told_to_each(
-    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
-) -> None:
-    coordinator.refusal = OttlaError(ErrorCode.INVALID_REQUEST, "not so")
-    outcomes = await asyncio.gather(*(beat(peers, coordinator.registered, 0) for _ in range(2)), return_exceptions=True)
-    assert [each.code for each in outcomes if isinstance(each, OttlaError)] == [ErrorCode.INVALID_REQUEST] * 2
-
-
 async def test_each_coordinator_hears_its_own(peers: CoordinatorPeers, coordinator: ScriptedCoordinator) -> None:
     """The shard of a group has moved: whoever asks again asks the other."""
     other = ScriptedCoordinator()
     await other.start()
     told = await asyncio.gather(beat(peers, coordinator.registered, 16), beat(peers, other.registered, 0))
     assert [*told] == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
-    assert (coordinator.calls, other.calls) == ([[16]], [[0]])
+    assert (coordinator.beats, other.beats) == ([16], [0])
     await other.kill()

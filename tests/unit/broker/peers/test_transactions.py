@@ -14,6 +14,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import Error, TxnProducer
+from ottla_proto.contracts import Txn
 
 PRODUCER = TxnProducer(id=7, epoch=2)
 PARTITION = TopicPartition("t", 1)
@@ -34,13 +35,16 @@ class Coordinator:
             raise not_available(kind)
         return self
 
-    async def add_partitions(self, owner: Any, request: pb.PartitionsToAdd, timeout: float) -> pb.PartitionsAdded:
-        self.asked.append(request)
+    async def ask(
+        self, owner: Any, method: Any, request: pb.AddPartitionsRequest, timeout: float
+    ) -> pb.AddPartitionsResponse:
+        assert (owner, method) == (self, Txn.ADD_PARTITIONS)
+        self.asked.extend(request.transactions)
         code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
         error = Error(code=code or 0, message="so it is")
         if self._whole:
-            return pb.PartitionsAdded(error=error)
-        return pb.PartitionsAdded(partitions=[error])
+            return pb.AddPartitionsResponse(error=error)
+        return pb.AddPartitionsResponse(transactions=[pb.PartitionsAdded(partitions=[error])])
 
     async def verify(self, version: int = 2, coordinator_epoch: int = -1) -> None:
         verifier = TransactionVerifier(cast(CoordinatorPeers, self))
