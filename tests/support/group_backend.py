@@ -58,7 +58,12 @@ class GroupBackend:
             advertised=lambda broker, caller: KafkaEndpoint(f"host-{broker.id}", 9092 + broker.id)
         )
         self.threads = DiskThreads()
+        self.led: dict[PartitionId, Any] = {}
+        self.replicas = SimpleNamespace(table=SimpleNamespace(get=self.led.get))
         self._responses = list(responses)
+
+    def id_of(self, topic: str, partition: int) -> PartitionId | None:
+        return Backend.id_of(cast(Backend, self), topic, partition)
 
     def owner(self, kind: str, key: str) -> Coordinator:
         if not self.owned:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ottla_broker.machines.guards import AddedBy
 from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.leading import ACKS_ALL, Leading
 from ottla_broker.replication.replica import Replica
@@ -121,9 +122,13 @@ class _Append:
         if self.transaction is None:
             return False
         header = read_header(self.records)
-        return header.is_transactional and not self.replica.log.producers.has_open(
-            header.producer_id, header.producer_epoch
-        )
+        if not header.is_transactional:
+            return False
+        producer_id, producer_epoch = header.producer_id, header.producer_epoch
+        if self.replica.log.producers.has_open(producer_id, producer_epoch):
+            return False
+        added_by = AddedBy(self.transaction.transactional_id, producer_id, producer_epoch)
+        return self.transaction.version >= TRANSACTIONS_V2 or not self.replica.guards.has_added(added_by)
 
     async def prepare(self) -> None:
         self.looked_inside = await self.replica.disk.look_inside(bytes(self.records))

@@ -248,6 +248,8 @@ class Replica:
         self.leading = self._led_before = None
         self._partition = partition
         self.has_readers = False
+        # Another leader may write markers, of which this broker would not hear.
+        self.guards.clear()
         # They hold batches of unknown producers back for this leadership alone (module first_sequences).
         self.log.producers.first_sequences.clear()
         self._context.wake(self.id)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from group_backend import GroupBackend, versions
+from images import topic_id
 from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest, UpdateFeaturesRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import (
@@ -23,8 +25,10 @@ from ottla_broker.kafka.apis import served
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
 from ottla_broker.kafka.network.connection import CloseConnectionError
+from ottla_broker.machines.guards import AddedBy, VerificationGuards
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.primitives import Reader
+from ottla_core.model import PartitionId
 from ottla_core.telemetry import Metrics
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error, ShardNumbers, TxnProducer
@@ -163,6 +167,19 @@ async def test_partitions_are_added_by_the_coordinator(version: int) -> None:
     [transaction] = backend.asked[0].transactions
     assert [(p.topic, p.partition) for p in transaction.partitions] == [("t", 0), ("t", 2)], "each of them once"
     assert (transaction.producer, transaction.verify_only) == (PRODUCER, False)
+
+
+@pytest.mark.rule(39)
+async def test_the_leader_remembers_the_partitions_that_were_added_through_it() -> None:
+    replicas = {n: SimpleNamespace(leads=n != 2, guards=VerificationGuards()) for n in range(3)}
+    added = txn_pb2.PartitionsAdded(partitions=[Error(), Error(code=ErrorCode.CONCURRENT_TRANSACTIONS), Error()])
+    backend = GroupBackend(txn_pb2.AddPartitionsResponse(transactions=[added]), OttlaError(1, "the call failed"))
+    backend.led.update({PartitionId(topic_id(1), n): replica for n, replica in replicas.items()})
+    for _ in range(2):
+        await backend.answer(add(0, 1, 2), 3)
+        has_added = [replica.guards.has_added(AddedBy("t-1", 7_000, 3)) for replica in replicas.values()]
+        assert has_added == [True, False, False], "neither an error nor a call that fails takes it back"
+    assert not any(replica.guards._guards for replica in replicas.values())
 
 
 @pytest.mark.parametrize("version", versions(ADD_PARTITIONS))

@@ -12,6 +12,8 @@ from typing import Final, TypeAlias
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, results_by_topic
+from ottla_broker.machines.guards import AddedBy
+from ottla_broker.replication.addition import PassingAddition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -66,10 +68,24 @@ def _exists(backend: Backend, partition: TopicPartition) -> bool:
 async def _add(
     backend: Backend, request: AddPartitionsToTxnRequest, named: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    transactional_id = request.v3_and_below_transactional_id
+    added_by = AddedBy(
+        request.v3_and_below_transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+    )
+    passing = PassingAddition(backend.replicas.table, added_by)
+    codes: dict[TopicPartition, int] = {}
+    try:
+        await sliced(lambda p: passing.begin(p, backend.id_of(*p)), named)
+        codes = await _ask(backend, added_by, named)
+    finally:
+        passing.end(codes)
+    return codes
+
+
+async def _ask(backend: Backend, added_by: AddedBy, named: list[TopicPartition]) -> dict[TopicPartition, int]:
+    transactional_id = added_by.transactional_id
     addition = pb.PartitionsToAdd(
         transactional_id=transactional_id,
-        producer=TxnProducer(id=request.v3_and_below_producer_id, epoch=request.v3_and_below_producer_epoch),
+        producer=TxnProducer(id=added_by.producer_id, epoch=added_by.producer_epoch),
         partitions=[pb.TxnPartition(topic=p.topic, partition=p.partition) for p in named],
         transaction_version=TRANSACTIONS_V1,
     )
