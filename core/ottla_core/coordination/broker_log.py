@@ -34,8 +34,8 @@ cleaner leaves them, that takes 40 ms; `watchdog.LIMIT_S` is not far."""
 
 
 LINGER_S: Final = 0.02
-"""How long an append waits for others while one is under way, for each message sets off fetches of the followers, too.
-An append that finds none under way waits for nobody."""
+"""How long an append waits for others while one is under way, because each message sets off fetches of the followers,
+too. An append that finds none under way is sent at once."""
 
 
 class _LogPartition(NamedTuple):

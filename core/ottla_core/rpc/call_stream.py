@@ -33,12 +33,12 @@ WRITE_LIMIT_S: Final = 30.0
 _MAX_CALL_BYTES: Final = MAX_MESSAGE_BYTES - 64
 _FIRST_REST_S: Final = 0.05
 _LONGEST_REST_S: Final = 0.25
-"""After a stream that brought no response. gRPC has its own pauses between attempts to connect; this one is for a peer
-that takes streams and ends them."""
+"""How long a client pauses after a stream that brought no response. gRPC has its own pauses between attempts to
+connect; this one is for a peer that accepts streams and ends them."""
 
 
 class _Waiter(NamedTuple):
-    """Who waits for a call, and the words for its errors."""
+    """The future that a caller waits for, with the words for its errors."""
 
     method: str
     timeout_s: float
@@ -46,7 +46,7 @@ class _Waiter(NamedTuple):
 
 
 class CallStream:
-    """Use `AioPeer.gathered`."""
+    """The stream to one address. `AioPeer.gathered` creates it."""
 
     def __init__(
         self, channel: Any, address: str, gathered: GatheredCalls, metadata: tuple[tuple[str, str], ...]
@@ -61,7 +61,7 @@ class CallStream:
         self._calls: Final = OutgoingCalls[_Waiter]()
         self._loop: Final = asyncio.get_running_loop()
         self._due: Final = asyncio.Event()
-        self._looks_at = NEVER  # when the writer looks for a message by itself
+        self._looks_at = NEVER  # when the writer wakes up by itself to look for a message
         self._timer: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -70,13 +70,13 @@ class CallStream:
         self._failure = TransportError(ErrorCode.NETWORK_EXCEPTION, "no stream was open")
 
     def carries(self, method: Method[Any, Any]) -> bool:
-        """Whether calls of this method of the contract go over the stream."""
+        """Return whether calls of this method of the contract go over the stream."""
         return self._frames.carries(method)
 
     async def call(
         self, method: Method[Request, Response], request: Request, *, timeout: float, linger_s: float = 0.0
     ) -> Response:
-        """Raises TransportError, or the OttlaError that the response carries."""
+        """Return the response. Raises TransportError, or the OttlaError that the response carries."""
         response = await self.ask(method, request, timeout=timeout, linger_s=linger_s)
         raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
         return response
@@ -90,7 +90,9 @@ class CallStream:
         linger_s: float = 0.0,
         while_busy: bool = False,
     ) -> Response:
-        """The response as it is, for those that say more beside their error. Raises TransportError.
+        """Return the response even if it carries an error, because some responses carry more than that.
+
+        Raises TransportError.
 
         The call may be sent `linger_s` after the message before it, so that others go with it; with `while_busy` it
         waits only as long as any call has no response.
@@ -128,14 +130,14 @@ class CallStream:
             await asyncio.wait({self._running})
         self._end_all(self._calls.on_end())
 
-    # ---- one look ----------------------------------------------------------------------------------------------------
+    # ---- what is due -------------------------------------------------------------------------------------------------
 
     def _check_open(self, method: Method[Any, Any], now: float) -> None:
         if self._is_closed or (self._running is None and now < self._rests_until):
             raise self._not_sent(method.name, self._failure.message, code=self._failure.code)
 
     def _look(self) -> None:
-        """Something may have become due: wake the writer, open the stream, and set the timer of the deadlines."""
+        """Wake the writer, open the stream and set the timer of the deadlines, as far as something has become due."""
         at = self._calls.go_at
         if self._running is None and at != NEVER and not self._is_closed:
             self._running = self._loop.create_task(self._run())
@@ -162,7 +164,7 @@ class CallStream:
     # ---- one stream --------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """The life of one stream."""
+        """Serve one stream from its beginning to its end."""
         stream = self._open(metadata=self._metadata)
         reading = asyncio.create_task(self._read(stream))
         writing = asyncio.create_task(self._write(stream))
@@ -198,8 +200,8 @@ class CallStream:
         nothing = grpc.aio.Metadata()
         status = grpc.aio.AioRpcError(await stream.code(), nothing, nothing, details=await stream.details())
         failure = transport_error(status, self._address, "the stream of calls")
-        # gRPC says INTERNAL ("Internal error from Core") of a write that meets the end of the connection. No server of
-        # ours ends a stream so, and callers are to look for the peer again.
+        # gRPC says INTERNAL ("Internal error from Core") if a write meets the end of the connection. No server of
+        # ours ends a stream with that status, and callers should look for the peer again.
         if failure.code == ErrorCode.UNKNOWN_SERVER_ERROR:
             return TransportError(ErrorCode.NETWORK_EXCEPTION, failure.message)
         return failure

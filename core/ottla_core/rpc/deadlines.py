@@ -14,7 +14,7 @@ _SPARE: Final = 64
 
 
 class Deadlines:
-    """Each number is set once, and is then either passed or dropped."""
+    """A number's deadline is set once. Then it either passes or is dropped."""
 
     def __init__(self) -> None:
         self._at: Final[dict[int, float]] = {}
@@ -36,7 +36,7 @@ class Deadlines:
 
     @property
     def next_at(self) -> float:
-        """The first deadline; NEVER without any."""
+        """The earliest deadline; NEVER if there is none."""
         while self._heap:
             at, number = self._heap[0]
             if number in self._at:
@@ -45,7 +45,7 @@ class Deadlines:
         return NEVER
 
     def pop_passed(self, now: float) -> int | None:
-        """Return a number whose deadline has passed, the first one first, and drop it; None without any."""
+        """Drop the number whose deadline passed first, and return it; None if no deadline has passed."""
         if self.next_at > now:
             return None
         number = heappop(self._heap)[1]

@@ -25,11 +25,13 @@ MESSAGE_BYTES: Final = 1024 * 1024
 MESSAGE_CALLS: Final = 500
 """The most calls in one message: the peer starts them in one turn of its loop."""
 WINDOW_BYTES: Final = 16 * 1024 * 1024
-"""Sent without a response. One call may exceed it, or a large one could never go."""
+"""The most bytes of calls that were sent and have no response. One call may exceed it, or a large one could never be
+sent."""
 QUEUE_BYTES: Final = 16 * 1024 * 1024
-"""Not sent yet. One call may exceed it: its size is known once it is encoded, and what has no room is not encoded."""
+"""The most bytes of calls that wait to be sent. One call may exceed it, because its size is known only once it is
+encoded, and a call for which there is no room is not encoded."""
 MAX_CALLS: Final = 10_000
-"""Queued and sent together, for each keeps some memory beside its bytes."""
+"""The most calls that are queued or sent. Each of them takes some memory beside its bytes."""
 
 Waiter = TypeVar("Waiter")
 
@@ -61,7 +63,7 @@ class _Call(Generic[Waiter]):
 
 
 class OutgoingCalls(Generic[Waiter]):
-    """Numbers go up for as long as it lives, also from one stream to the next: a late response finds no other call."""
+    """The open calls. Their numbers go on from one stream to the next, so a late response finds no other call."""
 
     def __init__(self) -> None:
         self.queued_bytes = 0
@@ -120,7 +122,10 @@ class OutgoingCalls(Generic[Waiter]):
         self._go_at = min(self._go_at, go_at)
 
     def message(self, now: float) -> Message | None:
-        """Return what goes now, None if nothing is due. Its calls count as sent, whatever becomes of the message."""
+        """Return what is to be sent now; None if nothing is due.
+
+        The calls count as sent from now on, whatever becomes of the message.
+        """
         if self.go_at > now:
             return None
         frames = list(self._take())
@@ -153,7 +158,10 @@ class OutgoingCalls(Generic[Waiter]):
         return None if ended is None else ended.waiter
 
     def give_up(self, number: int) -> None:
-        """Nobody waits for this call any longer. A queued one is not sent, and the peer hears of a sent one."""
+        """Give up a call for which nobody waits any longer.
+
+        If it is queued, it is not sent. If it was sent, the peer is told.
+        """
         if self._pop_queued(number) is None and self._pop_sent(number) is not None:
             self._cancelled.append(number)
 
@@ -171,7 +179,7 @@ class OutgoingCalls(Generic[Waiter]):
                 yield Ended(ended.waiter, was_sent=False)
 
     def on_end(self) -> Iterator[Ended[Waiter]]:
-        """The stream is over: end all calls."""
+        """End all calls, because the stream is over."""
         self._cancelled.clear()
         for number in list(self._sent):
             if (ended := self._pop_sent(number)) is not None:

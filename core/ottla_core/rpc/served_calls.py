@@ -37,7 +37,7 @@ from ottla_proto.contracts import GatheredCalls, Method
 MAX_UNWRITTEN_BYTES: Final = 4 * 1024 * 1024
 """No message is read while so many bytes of responses wait to be written."""
 _TURN: Final = 100
-"""Calls that are started in one turn of the loop."""
+"""How many calls are started in one turn of the loop."""
 _ENVELOPE_BYTES: Final = 64
 _SHUT_DOWN_LIMIT_S: Final = 5.0
 
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 class Called(Protocol):
-    """What a stream needs of an endpoint (server.Endpoint)."""
+    """The part of an endpoint (`server.Endpoint`) that a stream needs."""
 
     @property
     def method(self) -> Method[Any, Any]: ...
@@ -166,7 +166,7 @@ class _ServedCalls:
             idle.cancel()
 
     async def _abort(self, reading: asyncio.Task[None], writing: asyncio.Task[None]) -> None:
-        """End the stream with the status of what has ended it; without one if its client has."""
+        """End the stream with a status that says why, unless its client has ended it."""
         end = _error_of(reading) or _error_of(writing) or (self._ended.result() if self._ended.done() else None)
         if isinstance(end, DecodeError):
             await self._grpc.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is not a message of {self._name}: {end}")
@@ -222,8 +222,8 @@ class _ServedCalls:
         task = self._loop.create_task(self._respond(number, body, endpoint, timeout_ms))
         self._started[number] = _Started(task, counted)
         self._idle.clear()
-        # In a callback and not in the task itself: a task that is cancelled before it starts never runs a line of its
-        # own, and its call would count for ever.
+        # A callback does this and not the task itself: a task that is cancelled before it starts never runs a line of
+        # its own, and its call would count for ever.
         task.add_done_callback(lambda _: self._on_over(number))
         self._deadlines.set(number, self._loop.time() + timeout_ms / 1000)
         self._arm()
@@ -244,7 +244,7 @@ class _ServedCalls:
             self._take(number, self._sendable(number, field, response, endpoint))
         except EndStreamError as end:
             self._end(end)
-        # A bug outside the method, such as a response that can't be encoded. The client must not wait for it.
+        # This is a bug outside the method, such as a response that can't be encoded. The client must not wait for it.
         except Exception as error:
             self._end(EndStreamError(log_bug(endpoint.method.name, self._context.request_id, error)))
 
@@ -293,7 +293,7 @@ class _ServedCalls:
         self._look_if_idle()
 
     def _arm(self) -> None:
-        """One timer for all deadlines; it may go off too early, where the first of them was dropped."""
+        """Set the one timer for all deadlines. It may go off too early, if the first of them was dropped."""
         at = self._deadlines.next_at
         if self._timer is not None:
             if self._timer.when() <= at:

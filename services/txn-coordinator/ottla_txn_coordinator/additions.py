@@ -14,7 +14,7 @@ from ottla_core.rpc.context import RequestContext
 from ottla_proto import txn_pb2 as pb
 
 AddTogether = Callable[[Sequence[pb.PartitionsToAdd], RequestContext], Awaitable[Sequence[pb.PartitionsAdded]]]
-"""Adds items that differ only in their partitions: a response for each, in their order."""
+"""Adds items that differ only in their partitions, and returns a response for each of them in their order."""
 
 
 class _Waiting(NamedTuple):
@@ -49,7 +49,7 @@ class Additions:
         try:
             added = await self._add([waiting.item for waiting in together], context)
             done = list(zip(together, added, strict=True))
-        except Exception as error:  # a bug's too: every caller must hear of it
+        except Exception as error:  # even a bug: every caller has to be told
             for waiting in together:
                 if not waiting.response.done():
                     waiting.response.set_exception(error)
