@@ -166,6 +166,8 @@ _TOPIC_ROWS: Final = (
            doc="Compression level if the broker compresses with zstd."),
     _topic("delete.retention.ms", _LONG, _DAY_MS, "log.cleaner.delete.retention.ms", least=0,
            doc="How long a tombstone remains readable after the first compaction that includes it."),
+    _topic("errors.deadletterqueue.group.enable", _BOOLEAN, "false",
+           doc="Whether share groups may write undeliverable records to the topic."),
     _topic("file.delete.delay.ms", _LONG, _MINUTE_MS, "log.segment.delete.delay.ms", least=0,
            doc="How long a deleted file is kept before it leaves the disk."),
     _topic("flush.messages", _LONG, _LONG_MAX, "log.flush.interval.messages", least=1,
@@ -184,6 +186,8 @@ _TOPIC_ROWS: Final = (
            doc="How long records of a tiered log are kept locally; -2 follows retention.ms."),
     _topic("max.compaction.lag.ms", _LONG, _LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1,
            doc="Longest time that a record may remain uncompacted."),
+    _topic("max.decompressed.message.bytes", _INT, 2**31 - 9, least=1, most=2**31 - 9,
+           doc="Largest size of a record after decompression."),
     _topic("max.message.bytes", _INT, _MIB + 12, "message.max.bytes", least=0, most=MAX_BATCH_BYTES,
            doc="Largest record batch, after compression, that a broker accepts. The highest valid value is 100 MiB, "
                "the size of the largest request that a Kafka client may send (socket.request.max.bytes). gRPC requests "
@@ -203,7 +207,7 @@ _TOPIC_ROWS: Final = (
            doc="Smallest number of in-sync replicas with which a partition accepts writes with acks=all."),
     _topic("preallocate", _BOOLEAN, "false", "log.preallocate",
            doc="Whether a new segment's file gets its full size at once."),
-    _topic("remote.copy.lag.bytes", _LONG, 0, least=-1,
+    _topic("remote.copy.lag.bytes", _LONG, -1, least=-1,
            doc="Bytes of closed segments that may wait before they are copied to a tier."),
     _topic("remote.copy.lag.ms", _LONG, 0, least=-1,
            doc="How long a closed segment waits before it is copied to a tier."),
