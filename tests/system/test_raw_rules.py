@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -315,33 +316,51 @@ def test_a_rule_of_producers_and_readers(raw: Raw, rule: Rule) -> None:
         assert act(raw) == expected, f"step {number} of {len(rule.steps)}"
 
 
-@pytest.mark.rule(25, 39)
-@pytest.mark.skipif(bool(ELSEWHERE), reason="it stops a txn-coordinator of its own cluster")
-@pytest.mark.parametrize("version", [V1, V2])
-def test_while_the_coordinator_stands_still_no_batch_overtakes_the_first(
-    raw: Raw, cluster: Cluster | None, version: int
-) -> None:
-    """Send as a Java producer does: five batches are in flight, and those that fail are sent again, in order."""
+@contextmanager
+def coordinator_stands_still(cluster: Cluster | None) -> Iterator[None]:
     assert cluster is not None
-    assert raw.init(transactional=True) == NONE
-    if version == V1:
-        assert raw.add_partition() == NONE
     [coordinator] = cluster.txn_coordinators
     coordinator.pause()
     try:
-        for sequence in range(5):
-            raw.send(raw.batch(sequence, transactional=True), transactional=True, version=version)
-        first = raw.produced(version)
+        yield
     finally:
         coordinator.resume()
-    others = [raw.produced(version) for _ in range(4)]
+
+
+@pytest.mark.rule(25, 39)
+@pytest.mark.skipif(bool(ELSEWHERE), reason="it stops a txn-coordinator of its own cluster")
+def test_while_the_coordinator_stands_still_no_batch_overtakes_the_first(raw: Raw, cluster: Cluster | None) -> None:
+    """Send as a Java producer does: five batches are in flight, and those that fail are sent again, in order."""
+    assert raw.init(transactional=True) == NONE
+    with coordinator_stands_still(cluster):
+        for sequence in range(5):
+            raw.send(raw.batch(sequence, transactional=True), transactional=True, version=V2)
+        first = raw.produced(V2)
+    others = [raw.produced(V2) for _ in range(4)]
     assert first.code in {ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT}
     assert {each.base_offset for each in others} == {-1}, "none of them was taken"
     again = [
-        raw.produce(raw.batch(sequence, transactional=True), transactional=True, version=version)
-        for sequence in range(5)
+        raw.produce(raw.batch(sequence, transactional=True), transactional=True, version=V2) for sequence in range(5)
     ]
     assert again == [Produced(NONE, n) for n in range(5)]
-    assert raw.end(version=5 if version == V2 else 4) == NONE
+    assert raw.end(version=5) == NONE
     raw.settle()
     assert raw.end_offset() == (NONE, 6)
+
+
+@pytest.mark.rule(39)
+@pytest.mark.skipif(bool(ELSEWHERE), reason="it stops a txn-coordinator of its own cluster")
+def test_a_partition_that_was_added_through_its_leader_is_written_without_the_coordinator(
+    raw: Raw, cluster: Cluster | None
+) -> None:
+    """The addition counts until the transaction's marker: the next transaction is verified again."""
+    assert raw.init(transactional=True) == NONE
+    assert raw.add_partition() == NONE
+    with coordinator_stands_still(cluster):
+        written = [raw.produce(raw.batch(n, transactional=True), transactional=True, version=V1) for n in range(2)]
+    assert written == [Produced(NONE, n) for n in range(2)]
+    assert raw.end(version=4) == NONE
+    raw.settle()
+    late = raw.produce(raw.batch(2, transactional=True), transactional=True, version=V1)
+    assert late.code == ErrorCode.TRANSACTION_ABORTABLE
+    assert raw.end_offset() == (NONE, 3)
