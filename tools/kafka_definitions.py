@@ -23,7 +23,7 @@ MESSAGES: Final = PACKAGE / "messages.py"
 ORIGIN: Final = (
     "Apache Kafka 4.4.0, Apache License 2.0: common/message of kafka-clients-4.4.0.jar, without its comments"
 )
-_DROPPED: Final = frozenset({"about", "entityType", "listeners", "mapKey", "zeroCopy"})
+_DROPPED: Final = frozenset({"about", "listeners", "mapKey", "zeroCopy"})
 _LINE_CHARACTERS: Final = 110
 _INNER: Final = " " * 8
 _HANDSHAKES: Final = ("SaslHandshake", "SaslAuthenticate")

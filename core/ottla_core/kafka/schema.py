@@ -24,7 +24,8 @@ class Field(NamedTuple):
 
     `kind` is a primitive type of Kafka or "struct". An array has the kind of its elements. `tagged` are the versions in
     which the field is a tagged one. If it is `ignorable`, versions that lack it leave its value out. `compact` is false
-    for the one string that has its plain spelling in every version: a request's client id.
+    for the one string that has its plain spelling in every version: a request's client id. `entity` says what the value
+    names, for example "topicName", and is empty if Kafka does not say it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Field(NamedTuple):
     default: bool | int | float | str | bytes | tuple[()] | None
     ignorable: bool
     compact: bool
+    entity: str
 
 
 class Struct(NamedTuple):
@@ -105,6 +107,7 @@ def _field(definition: Mapping[str, Any], common: Mapping[str, Any]) -> Field:
         () if is_array and definition.get("default") != "null" else _default(kind, definition.get("default")),
         definition.get("ignorable", False),
         definition.get("flexibleVersions") != "none",
+        definition.get("entityType", ""),
     )
 
 
