@@ -162,7 +162,10 @@ _RETRIABLE: Final = frozenset(
 
 
 def is_retriable(code: int) -> bool:
-    """Whether the same request may succeed later, by itself or after a metadata refresh (Kafka's own table)."""
+    """Whether the same request may succeed later, by itself or after a metadata refresh (Kafka's own table).
+
+    BROKER_NOT_AVAILABLE is not retriable in Kafka. Here it is: it also says that a service has not started yet.
+    """
     return code in _RETRIABLE
 
 

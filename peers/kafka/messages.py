@@ -1,4 +1,4 @@
-"""Kafka's own message classes, in a Java program that reads messages and writes them again."""
+"""Kafka's own message classes, in a Java program that reads messages and writes them again; and Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,21 @@ from peers.kafka import jars
 from peers.place import PeerError
 
 _PROGRAM: Final = Path(__file__).parent / "Messages.java"
+_ERROR_CODES: Final = Path(__file__).parent / "ErrorCodes.java"
+_LIMIT_S: Final = 60.0
 _HEAD: Final = struct.Struct(">hi")
 _SIZE: Final = struct.Struct(">i")
+
+
+def error_codes() -> dict[int, tuple[str, bool]]:
+    """Return the name of each error by its code, and whether Kafka retries after it.
+
+    Raises PeerError where there is no JDK, or no jars.
+    """
+    command = [jars.java(), *SHORT_LIVED, "-cp", jars.classpath(), str(_ERROR_CODES)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return {int(code): (name, retriable == "true") for code, name, retriable in rows}
 
 
 class KafkaMessages:

@@ -1,4 +1,7 @@
-"""Our codec beside the message classes of Apache Kafka itself, in every version of every message."""
+"""Our codec beside the message classes of Apache Kafka itself, in every version of every message.
+
+And our error codes beside Kafka's.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 from kafka_messages import invented
-from peers.kafka.messages import KafkaMessages
+from peers.kafka.messages import KafkaMessages, error_codes
 from peers.place import PeerError
 from tests.compat.cells import DIFFERS
 
+from ottla_core.errors import ErrorCode, is_retriable
 from ottla_core.kafka import codec
 from ottla_core.kafka.schema import message_names, schema_of
 
@@ -41,3 +45,12 @@ def test_kafka_refuses_what_is_cut_off_as_we_do(kafka: KafkaMessages, name: str)
             with pytest.raises(PeerError):
                 kafka.again(name, version, data[:end])
         assert kafka.again(name, version, data) == data, "it is alive, and refused nothing else"
+
+
+@DIFFERS.cell
+def test_error_codes_have_kafkas_names_and_flags() -> None:
+    theirs = error_codes()
+    ours = {int(code): (code.name, is_retriable(code)) for code in ErrorCode if code < ErrorCode.OFFSET_MISMATCH}
+    ours[ErrorCode.BROKER_NOT_AVAILABLE] = ("BROKER_NOT_AVAILABLE", False)  # retriable between our own services
+    assert ours == {code: error for code, error in theirs.items() if code in ours}
+    assert max(ours) == max(theirs)
