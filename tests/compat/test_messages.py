@@ -1,4 +1,4 @@
-"""Our codec beside the message classes of Apache Kafka itself, in every version of every message.
+"""Our codec and the fuzzer beside the message classes of Apache Kafka itself, in every version of every message.
 
 And our error codes beside Kafka's.
 """
@@ -13,6 +13,10 @@ from kafka_messages import invented
 from peers.kafka.messages import KafkaMessages, error_codes
 from peers.place import PeerError
 from tests.compat.cells import DIFFERS
+from tests.fuzz import batches
+from tests.fuzz.messages import Composer
+from tests.fuzz.run import SERVED
+from tests.fuzz.world import World
 
 from ottla_core.errors import ErrorCode, is_retriable
 from ottla_core.kafka import codec
@@ -45,6 +49,17 @@ def test_kafka_refuses_what_is_cut_off_as_we_do(kafka: KafkaMessages, name: str)
             with pytest.raises(PeerError):
                 kafka.again(name, version, data[:end])
         assert kafka.again(name, version, data) == data, "it is alive, and refused nothing else"
+
+
+@DIFFERS.cell
+@pytest.mark.parametrize("key", SERVED)
+def test_kafka_reads_each_request_that_the_fuzzer_calls_valid(kafka: KafkaMessages, key: int) -> None:
+    """The fuzzer has its definitions from us, so that its own tests alone can't say whether they are Kafka's."""
+    compose = Composer(World(batches.records), random.Random(key))
+    for version in range(SERVED[key].min_version, SERVED[key].max_version + 1):
+        for is_tame in (False, True) * EXAMPLES:
+            draft = compose.draft(key, version, is_tame=is_tame)
+            kafka.again(f"{SERVED[key].name}Request", version, bytes(draft.data[draft.body_at :]))
 
 
 @DIFFERS.cell

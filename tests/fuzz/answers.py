@@ -1,6 +1,6 @@
 """Whether an answer is well formed under its API and version, to the last byte; and what it says where that matters.
 
-kio reads it, which shares nothing with what the broker writes it by.
+kio reads it, which shares nothing with what the broker writes it by (`kio_schemas`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import struct
 from functools import cache
 from typing import Any, Final
 
-from kio.index import load_response_schema
 from kio.serial import entity_reader
 from kio.serial.errors import OutOfBoundValue
 from tests.fuzz.cases import API_VERSIONS, FETCH, PRODUCE, Case
+from tests.fuzz.kio_schemas import response_schema
 
 _DESCRIBE_TRANSACTIONS: Final = 65
 _CORRELATION: Final = struct.Struct(">i")
@@ -44,7 +44,7 @@ def fault_of(case: Case, frame: bytes) -> str:
 @cache
 def _reader(key: int, version: int) -> tuple[Any, int]:
     """What reads the body, and where it begins: behind the tags of the header, where there are any."""
-    schema = load_response_schema(key, version)
+    schema = response_schema(key, version)
     return entity_reader(schema), _CORRELATION.size + (schema.__flexible__ and key != API_VERSIONS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -13,7 +14,10 @@ from tests.fuzz.lies import BOMBS, HARMLESS, LIES
 from tests.fuzz.messages import Composer, Draft, varint
 from tests.fuzz.world import BASE_TOPICS, INTERNAL, World
 
+from ottla_broker.kafka.apis import Api
+
 PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
+PRODUCE_BY_ID: Final = 13
 _LIMIT_S: Final = 5_000
 
 
@@ -47,25 +51,20 @@ class Case:
     resets: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """An API of the dispatch table."""
-
-    key: int
-    min_version: int
-    max_version: int
-    """The newest that kafka-python and kio know: messages are made by the one, and answers are read by the other."""
-    newest: int
-
-
 class Cases:
-    """An endless stream of cases, the same for the same seed but for the ids of topics; every version in turn."""
+    """An endless stream of cases, the same for the same seed but for the ids of topics; every version in turn.
 
-    def __init__(self, served: list[Served], world: World, seed: int) -> None:
+    `pairs`: each API key with each version that is advertised for it.
+    """
+
+    def __init__(self, served: Iterable[Api], world: World, seed: int) -> None:
+        self._world: Final = world
         self._random: Final = random.Random(seed)
         self._composer: Final = Composer(world, self._random)
         self._served: Final = {each.key: each for each in served}
-        self.pairs: Final = {(s.key, v) for s in served for v in range(s.min_version, s.max_version + 1)}
+        self.pairs: Final = {
+            (s.key, v) for s in self._served.values() for v in range(s.advertised_min, s.max_version + 1)
+        }
         self._turns: list[tuple[int, int]] = []
         self._bombs_turns: list[tuple[int, int]] = []
         self._sent = 0
@@ -94,13 +93,17 @@ class Cases:
 
     def _valid(self, key: int, version: int) -> Case:
         client_id = self._random.choice((None, "", "fuzz", "fuzz", "c" * 2_000))
-        return self._case("valid", self._composer.draft(key, version, client_id=client_id), Expect.ANSWER)
+        return self._case("valid", self._composer.draft(key, version, client_id=client_id), self._due(key, version))
 
     def _harmless(self, key: int, version: int) -> Case:
         kind = self._random.choice(list(HARMLESS))
         draft = self._composer.draft(key, version)
         HARMLESS[kind](draft, self._random)
-        return self._case(kind, draft, Expect.ANSWER)
+        return self._case(kind, draft, self._due(key, version))
+
+    def _due(self, key: int, version: int) -> Expect:
+        """A version that is advertised but not served ends the connection (apis.Api.advertised_from)."""
+        return Expect.ANSWER if version >= self._served[key].min_version else Expect.END
 
     def _lie(self, key: int, version: int) -> Case:
         kind = self._random.choice(list(LIES))
@@ -120,14 +123,15 @@ class Cases:
     def _produced(self) -> Case:
         """A produce whose batches are known to be wrong, or that is for a topic that clients don't write to."""
         served = self._served[PRODUCE]
-        version = self._random.randint(served.min_version, min(served.max_version, 12))  # by name
-        if self._random.random() < 0.2:
+        version = self._random.randint(served.min_version, served.max_version)
+        is_by_id = version >= PRODUCE_BY_ID
+        if self._random.random() < 0.2 and not is_by_id:
             return self._refused_produce("internal", version, INTERNAL, batches.good(self._random))
         lie = self._random.choice(list(batches.REFUSED))
-        topic = self._random.choice(BASE_TOPICS)
+        topic = self._random.choice(self._world.topic_ids if is_by_id else BASE_TOPICS)
         return self._refused_produce(f"batch: {lie}", version, topic, batches.REFUSED[lie](self._random))
 
-    def _refused_produce(self, kind: str, version: int, topic: str, records: bytes) -> Case:
+    def _refused_produce(self, kind: str, version: int, topic: str | bytes, records: bytes) -> Case:
         draft = simple_produce(version, topic, records)
         return self._case(kind, draft, Expect.ANSWER, must_refuse=True)
 
@@ -141,7 +145,7 @@ class Cases:
         """A key or a version that is not served (rule 71)."""
         self._sent += 1
         served = self._served[key]
-        version = self._random.choice((served.newest + 1, -1, 99, 32_767, -32_768))
+        version = self._random.choice((served.max_version + 1, -1, 99, 32_767, -32_768))
         if self._random.random() < 0.5:
             key = self._random.choice([k for k in (4, 5, 6, 7, 58, 93, 999, -1, 32_767) if k not in self._served])
         draft = Draft(key, version, bytearray(struct.pack(">ihhih", 0, key, version, 0, -1)))
@@ -192,12 +196,14 @@ class Cases:
         self, kind: str, draft: Draft, expect: Expect, *, must_refuse: bool = False, answer_version: int | None = None
     ) -> Case:
         is_lie = expect is Expect.EITHER
+        if draft.acks == 0 and expect is Expect.ANSWER:
+            expect = Expect.EITHER  # what fails under acks=0 ends the connection (rule 66)
         return Case(
             kind,
             draft.key,
             draft.version,
             draft.frame(self._sent),
-            Expect.EITHER if draft.acks == 0 else expect,  # what fails under acks=0 ends the connection (rule 66)
+            expect,
             self._sent,
             draft.version if answer_version is None else answer_version,
             may_be_silent=draft.key == PRODUCE and (is_lie or draft.acks == 0),
@@ -213,11 +219,12 @@ class Cases:
         return turns.pop()
 
 
-def simple_produce(version: int, topic: str, records: bytes, acks: int = -1) -> Draft:
-    """One batch for partition 0, in any version from 3 to 12."""
+def simple_produce(version: int, topic: str | bytes, records: bytes, acks: int = -1) -> Draft:
+    """One batch for partition 0, in any version from 3 to 13, which has the id of the topic instead of its name."""
     data, flexible = _header(PRODUCE, version, flexible=version >= 9), version >= 9
     data += (b"\0" if flexible else b"\xff\xff") + struct.pack(">hi", acks, _LIMIT_S)
-    data += _array(flexible) + _string(topic, flexible) + _array(flexible) + bytes(4)
+    data += _array(flexible) + (topic if isinstance(topic, bytes) else _string(topic, flexible))
+    data += _array(flexible) + bytes(4)
     data += _length(len(records), flexible) + records
     return Draft(PRODUCE, version, data + (b"\0\0\0" if flexible else b""), acks=acks)
 

@@ -1,20 +1,23 @@
 """Requests as bytes, made from Kafka's own message definitions, together with what one can lie about in them.
 
 A field's value comes from a pool that `world` has for its name or its kind, so that much of what is sent names topics
-that are there; the rest are boundaries. Nothing here is of the broker: the definitions are those of kafka-python.
+that are there; the rest are boundaries. The definitions are those that ottla's codec is made from, so that the
+fuzzer knows each version that the broker serves. What writes here is not that codec. kio judges what it writes
+(`kio_schemas`), and Kafka's own classes do (`tests/compat/test_messages.py`).
 """
 
 from __future__ import annotations
 
-import importlib
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Final
 
-from kafka.protocol.api_message import ApiMessage
 from tests.fuzz.world import World
+
+from ottla_core.kafka.schema import Field, Schema, Struct, message_names, schema_of
 
 CLIENT_ID: Final = "fuzz"
 CORRELATION_AT: Final = 8
@@ -23,26 +26,6 @@ _NULL_SHARE: Final = 0.1
 _COUNTS: Final = (0, 1, 1, 1, 2, 3)
 _INTS: Final = {"int8": ("b", 8), "int16": ("h", 16), "int32": ("i", 32), "int64": ("q", 64)}
 _UNKNOWN_TAG: Final = b"\xe7\x07\0"  # number 999, of no bytes
-_MODULES: Final = ("admin", "consumer", "metadata", "producer")
-
-OTHERS_MOST: Final = {18: 4, 28: 5, 42: 2}
-"""The newest versions that kafka-python and kio know, where those of Kafka 4.4 are newer."""
-
-
-class HasVersions(Protocol):
-    """An API of the dispatch table."""
-
-    @property
-    def key(self) -> int: ...
-    @property
-    def min_version(self) -> int: ...
-    @property
-    def max_version(self) -> int: ...
-
-
-def known_versions(api: HasVersions) -> range:
-    """Those that are served, and that kafka-python and kio know."""
-    return range(api.min_version, min(api.max_version, OTHERS_MOST.get(api.key, api.max_version)) + 1)
 
 
 @dataclass(slots=True)
@@ -80,14 +63,10 @@ class Draft:
 
 
 @cache
-def request_types() -> dict[int, Any]:
-    """The definitions of requests by their API key."""
-    found: dict[int, Any] = {}
-    for name in _MODULES:
-        module = importlib.import_module(f"kafka.protocol.{name}")
-        kinds: list[Any] = [e for e in vars(module).values() if isinstance(e, type) and issubclass(e, ApiMessage)]
-        found.update({kind.API_KEY: kind for kind in kinds if kind.__name__.endswith("Request")})
-    return found
+def requests() -> dict[int, Schema]:
+    """Return the schemas of requests by their API key."""
+    schemas = [schema_of(name) for name in message_names()]
+    return {schema.api_key: schema for schema in schemas if schema.kind == "request"}
 
 
 class Composer:
@@ -96,7 +75,6 @@ class Composer:
     def __init__(self, world: World, random_: random.Random) -> None:
         self._world: Final = world
         self._random: Final = random_
-        self._types: Final = request_types()
         self._draft = Draft(0, 0)
         self._flexible = False
         self._tame = False
@@ -116,8 +94,8 @@ class Composer:
         `is_tame`: nothing that the cluster keeps, and nothing but values that make sense. `with_tags`: in each of its
         structures is a tagged field that nobody knows.
         """
-        request_type = self._types[key]
-        self._flexible, self._tame = request_type.flexible_version_q(version), is_tame
+        schema = requests()[key]
+        self._flexible, self._tame = version in schema.flexible, is_tame
         self._tag_bytes = _UNKNOWN_TAG if with_tags else b""
         self._draft = draft = Draft(key, version)
         draft.data += struct.pack(">ihhi", 0, key, version, 0)
@@ -126,47 +104,48 @@ class Composer:
         if self._flexible:
             self._tags(0)
         draft.body_at = len(draft.data)
-        self._struct(request_type._struct, version)
+        self._struct(schema.struct, version)
         return draft
 
     # ---- fields ----------------------------------------------------------------------------------------------------
 
-    def _struct(self, of: Any, version: int) -> None:
-        for each in of.untagged_fields(version):
-            self._field(each, version)
+    def _struct(self, of: Struct, version: int) -> None:
+        fields = [f for f in of.fields if version in f.versions]
+        for each in fields:
+            if version not in each.tagged:
+                self._field(each, version)
         if self._flexible:
-            known = of.tagged_fields(version)._fields
-            chosen = [f for f in known if self._random.random() < _NULL_SHARE]
+            chosen = [f for f in fields if version in f.tagged and self._random.random() < _NULL_SHARE]
             self._tags(len(chosen), lambda: [self._tagged(f, version) for f in chosen])
 
-    def _field(self, of: Any, version: int) -> None:
-        nullable = of.nullable_for_version_q(version)
+    def _field(self, of: Field, version: int) -> None:
+        nullable = version in of.nullable
         is_null = nullable and self._random.random() < _NULL_SHARE
-        if of.is_array():
+        if of.is_array:
             self._array(of, version, is_null=is_null, nullable=nullable)
-        elif of.is_struct():
-            self._nullable_struct(of, version, is_null=is_null, nullable=nullable)
+        elif of.struct is not None:
+            self._nullable_struct(of.struct, version, is_null=is_null, nullable=nullable)
         else:
             self._simple(of, is_null=is_null, nullable=nullable)
 
-    def _array(self, of: Any, version: int, *, is_null: bool, nullable: bool) -> None:
+    def _array(self, of: Field, version: int, *, is_null: bool, nullable: bool) -> None:
         count = -1 if is_null else self._random.choice(_COUNTS)
         spot = self._count("count", count, 4, nullable=nullable)
         for _ in range(count):
-            if of.is_struct_array():
-                self._struct(of.array_of, version)
+            if of.struct is not None:
+                self._struct(of.struct, version)
             else:
-                self._simple(of.array_of, is_null=False, nullable=False)
+                self._simple(of, is_null=False, nullable=False)
         spot.content_end = len(self._draft.data)
 
-    def _nullable_struct(self, of: Any, version: int, *, is_null: bool, nullable: bool) -> None:
+    def _nullable_struct(self, of: Struct, version: int, *, is_null: bool, nullable: bool) -> None:
         if nullable:
             self._draft.data.append(0xFF if is_null else 1)
         if not is_null:
             self._struct(of, version)
 
-    def _simple(self, of: Any, *, is_null: bool, nullable: bool) -> None:
-        kind, data = of.type_str, self._draft.data
+    def _simple(self, of: Field, *, is_null: bool, nullable: bool) -> None:
+        kind, data = of.kind, self._draft.data
         if kind in ("string", "bytes", "records"):
             text = None if is_null else self._content(of, kind)
             spot = self._count("length", -1 if text is None else len(text), 2 if kind == "string" else 4, nullable)
@@ -185,14 +164,14 @@ class Composer:
         else:
             raise AssertionError(f"{kind} is no kind of a request's field")
 
-    def _tagged(self, of: Any, version: int) -> None:
+    def _tagged(self, of: Field, version: int) -> None:
         """A tagged field that the definition knows."""
         inner = Composer(self._world, self._random)
         inner._flexible = True
         inner._field(of, version)
         self._draft.data += varint(of.tag) + varint(len(inner._draft.data)) + inner._draft.data
 
-    def _tags(self, count: int, write: Any = None) -> None:
+    def _tags(self, count: int, write: Callable[[], object] | None = None) -> None:
         count += bool(self._tag_bytes)
         spot = self._spot("tags", varint(count), count, 0)
         if write is not None:
@@ -215,15 +194,15 @@ class Composer:
 
     # ---- values ----------------------------------------------------------------------------------------------------
 
-    def _content(self, of: Any, kind: str) -> bytes:
+    def _content(self, of: Field, kind: str) -> bytes:
         if kind == "records":
             return self._world.records(self._random)
-        pool = self._world.texts(of.name, of._entity_type)
+        pool = self._world.texts(of.name, of.entity)
         if self._random.random() < _BOUNDARY_SHARE and not self._tame:
             pool = self._world.strange_texts
         return self._random.choice(pool).encode()
 
-    def _number(self, of: Any, bits: int) -> int:
+    def _number(self, of: Field, bits: int) -> int:
         pool = self._world.numbers(of.name, is_tame=self._tame)
         if pool is not None:
             return self._random.choice(pool)

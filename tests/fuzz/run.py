@@ -13,17 +13,18 @@ from typing import Final
 
 from tests.fuzz import batches, keeper
 from tests.fuzz.canary import Canary
-from tests.fuzz.cases import Case, Cases, Served
+from tests.fuzz.cases import Case, Cases
 from tests.fuzz.client import DEADLINE_S, Client, End
 from tests.fuzz.endless import Endless
 from tests.fuzz.held_back import HeldBack
 from tests.fuzz.journal import Bug, Journal
-from tests.fuzz.messages import known_versions
 from tests.fuzz.stack import Stack
 from tests.fuzz.world import World
 
-from ottla_broker.kafka.apis import APIS
+from ottla_broker.kafka.apis import served
 
+SERVED: Final = served(unstable=True)
+"""The stack's broker advertises the versions, too, that Kafka hides by default."""
 MOST_GROWTH_MB: Final = 64.0
 _CLIENTS: Final = 8
 _ROUND: Final = 2_000
@@ -105,8 +106,7 @@ class _Run:
         self._show: Final = show
         self._most_findings: Final = most_findings
         self._world: Final = World(batches.records)
-        served = [Served(api.key, api.min_version, known_versions(api)[-1], api.max_version) for api in APIS.values()]
-        self._cases: Final = Cases(served, self._world, seed)
+        self._cases: Final = Cases(SERVED.values(), self._world, seed)
         self._journal: Final = Journal(stack.logs)
         self._clients: Final = [Client(stack.kafka_port, self._on_end) for _ in range(_CLIENTS)]
         self._outcome: Final = Outcome(warm_at=max(1, int(cases / _ROUND * _WARM_UP_SHARE)))

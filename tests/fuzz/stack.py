@@ -42,7 +42,8 @@ class Stack:
         try:
             self._start("controller", ["-m", "ottla_controller"], {"first-configs": _FEW_SHARDS})
             module = ["-m", "tests.fuzz.planted", self._planted] if self._planted else ["-m", "ottla_broker"]
-            self._start("broker", module, {"data-dir": self.directory / "data", "kafka-port": self.kafka_port})
+            places = {"data-dir": self.directory / "data", "kafka-port": self.kafka_port}
+            self._start("broker", module, {**places, "unstable-api-versions-enable": True})
             at_once: dict[str, object] = {"group-initial-rebalance-delay-ms": 0}
             self._start("group-coordinator", ["-m", "ottla_group_coordinator"], at_once)
             self._start("txn-coordinator", ["-m", "ottla_txn_coordinator"], {})

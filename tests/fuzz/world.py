@@ -12,6 +12,7 @@ BASE_TOPICS: Final = ("fuzz-0", "fuzz-1", "fuzz-2")
 MADE_TOPICS: Final = ("made-0", "made-1", "made-2")
 """What it may make; it may be gone at any time."""
 INTERNAL: Final = "__consumer_offsets"
+CLUSTER: Final = "ottla"
 PROTOCOL_TYPE: Final = "consumer"
 PROTOCOL: Final = "range"
 ZERO_ID: Final = bytes(16)
@@ -55,6 +56,8 @@ _NUMBERS: Final[dict[str, tuple[int, ...]]] = {
     "session_epoch": (-1, -1, -1, 0, 1, 2, 2**31 - 1, -(2**31)),
     "session_id": (0, 0, 0, 1, -1, 2**31 - 1),
     "replica_id": (-1,),
+    # Which broker a client expects here; it is broker 0 of CLUSTER.
+    "node_id": (0, 0, -1, -1, 1),
     # What the cluster keeps is to stay small.
     "num_partitions": (1, 1, 2, -1, 0, -2, 2**31 - 1),
     "count": (1, 2, 3, 0, -1, 2**31 - 1),
@@ -111,7 +114,7 @@ class World:
     def _member(self) -> Member:
         return self._members[self._speaks_of % len(self._members)]
 
-    def texts(self, name: str, entity: str | None) -> Sequence[str]:
+    def texts(self, name: str, entity: str) -> Sequence[str]:
         """What a text field of that name may hold; `entity` is what the definition says that it names."""
         if name == "topic_name":  # of a quorum
             return (*_NAMES, "__cluster_metadata", "__cluster_metadata")
@@ -123,6 +126,8 @@ class World:
             return ("/", "/elsewhere", "relative", "")
         if name == "value":
             return _CONFIG_VALUES
+        if name == "cluster_id":
+            return (CLUSTER, CLUSTER, CLUSTER, "another", "")
         if name == "configuration_keys":
             return _CONFIGS
         if name.startswith("client_software"):

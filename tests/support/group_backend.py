@@ -9,10 +9,10 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 from images import image_of, topic_id, with_topic
+from kafka_messages import known_versions
 from kio.index import load_response_schema
 from kio_messages import read
 from tests.fuzz.kafka_wire import framed
-from tests.fuzz.messages import known_versions
 
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.apis import APIS
@@ -117,7 +117,7 @@ def _with_shards(image: ClusterImage) -> ClusterImage:
 
 
 def versions(key: int, *, since: int = 0, until: int = 99) -> range:
-    """Those that are served and that the other codecs know, from one on or up to one."""
+    """Those that are served and that kafka-python knows, from one on or up to one."""
     known = known_versions(APIS[key])
     return range(max(known.start, since), min(known.stop, until + 1))
 

@@ -7,6 +7,7 @@ import random
 import uuid
 from typing import Any, Final
 
+from ottla_broker.kafka.apis import Api
 from ottla_core.kafka import messages
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.schema import Field, Struct, schema_of
@@ -90,6 +91,12 @@ def kafka_python_type(name: str) -> Any:
         if found is not None:
             return found
     raise LookupError(f"kafka-python has no {name}")
+
+
+def known_versions(api: Api) -> range:
+    """Return the versions that are served and that kafka-python knows."""
+    newest = min(api.max_version, kafka_python_type(f"{api.name}Request").max_version)
+    return range(api.min_version, newest + 1)
 
 
 def as_kafka_python(message: Message, version: int) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import kafka.protocol.admin as messages
 import pytest
+from kafka_messages import known_versions
 from tests.fuzz.kafka_wire import KafkaWire
-from tests.fuzz.messages import known_versions
 from waiting import wait_until
 from wire import Wire, batch
 

@@ -33,8 +33,8 @@ from kafka.protocol.producer import (
     ProduceRequest,
     ProduceResponse,
 )
+from kafka_messages import known_versions
 from tests.fuzz.kafka_wire import KafkaWire, framed
-from tests.fuzz.messages import known_versions
 from waiting import wait_until
 from wire import Wire, batch
 

@@ -17,8 +17,8 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
+from kafka_messages import known_versions
 from tests.fuzz.kafka_wire import KafkaWire
-from tests.fuzz.messages import known_versions
 from waiting import wait_until
 
 from ottla_broker.kafka.apis import APIS

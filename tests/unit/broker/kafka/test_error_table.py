@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.api_header import ResponseClassRegistry
-from kafka_messages import invented, type_of
-from tests.fuzz.messages import known_versions
+from kafka_messages import invented, known_versions, type_of
 
 from ottla_broker.kafka import codec, fetch_wire, metadata_wire
 from ottla_broker.kafka.apis import APIS
