@@ -44,7 +44,7 @@ class _DeleteGroupsResponse3(DeleteGroupsResponse):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TopicToCommit6(commit.TxnOffsetCommitRequestTopic):
-    name: uuid.UUID | None = field(metadata=_UUID)  # type: ignore[assignment]
+    name: uuid.UUID | None = field(metadata=_UUID)  # type: ignore[assignment]  # version 6 has the id in place of the name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class _TxnOffsetCommitRequest6(commit.TxnOffsetCommitRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CommittedTopic6(committed.TxnOffsetCommitResponseTopic):
-    name: uuid.UUID | None = field(metadata=_UUID)  # type: ignore[assignment]
+    name: uuid.UUID | None = field(metadata=_UUID)  # type: ignore[assignment]  # version 6 has the id in place of the name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
