@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import grpc
 import grpc.aio
@@ -30,9 +30,9 @@ from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.deadlines import NEVER, Deadlines
 from ottla_core.rpc.outgoing_calls import MESSAGE_BYTES
 from ottla_core.rpc.status import MAX_RESPONSE_BYTES, log_bug
-from ottla_core.rpc.streams import MAX_OPEN_STREAMS, WRITE_LIMIT_S, EndStreamError
+from ottla_core.rpc.streams import MAX_OPEN_STREAMS, WRITE_LIMIT_S, Called, EndStreamError
 from ottla_proto.common_pb2 import Frames
-from ottla_proto.contracts import GatheredCalls, Method
+from ottla_proto.contracts import GatheredCalls
 
 MAX_UNWRITTEN_BYTES: Final = 4 * 1024 * 1024
 """No message is read while so many bytes of responses wait to be written."""
@@ -42,15 +42,6 @@ _ENVELOPE_BYTES: Final = 64
 _SHUT_DOWN_LIMIT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
-
-
-class Called(Protocol):
-    """The part of an endpoint (`server.Endpoint`) that a stream needs."""
-
-    @property
-    def method(self) -> Method[Any, Any]: ...
-    def call(self, request: Message, context: RequestContext) -> Coroutine[Any, Any, Message | None]: ...
-    def failed(self, error: OttlaError) -> Message: ...
 
 
 class CallStreams:

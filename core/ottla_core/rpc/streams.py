@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Called(Protocol):
-    """What a stream needs of an endpoint (server.Endpoint)."""
+    """The part of an endpoint (`server.Endpoint`) that a stream needs."""
 
     @property
     def method(self) -> Method[Any, Any]: ...
