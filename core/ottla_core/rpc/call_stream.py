@@ -16,6 +16,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
 from ottla_core.errors import ErrorCode
+from ottla_core.rpc.alarm import Alarm
 from ottla_core.rpc.call_frames import CallFrames, body_of, join_calls
 from ottla_core.rpc.deadlines import NEVER
 from ottla_core.rpc.outgoing_calls import CrowdedError, Ended, OutgoingCalls
@@ -62,7 +63,7 @@ class CallStream:
         self._loop: Final = asyncio.get_running_loop()
         self._due: Final = asyncio.Event()
         self._looks_at = NEVER  # when the writer wakes up by itself to look for a message
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm: Final = Alarm(self._loop, self._on_time)
         self._running: asyncio.Task[None] | None = None
         self._is_closed = False
         self._rest: Final = Backoff(_FIRST_REST_S, _LONGEST_REST_S)
@@ -144,13 +145,10 @@ class CallStream:
         if at < self._looks_at:
             self._due.set()
         deadline = self._calls.next_deadline
-        if deadline != NEVER and (self._timer is None or deadline < self._timer.when()):
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._on_time)
+        if deadline != NEVER:
+            self._alarm.set(deadline)
 
     def _on_time(self) -> None:
-        self._timer = None
         for waiter, was_sent in self._calls.on_time(self._loop.time()):
             if was_sent:
                 message = f"{waiter.method} at {self._address}: no response within {waiter.timeout_s:g} s"

@@ -23,6 +23,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.alarm import Alarm
 from ottla_core.rpc.call_frames import CallFrames, body_of, join_responses
 from ottla_core.rpc.calls import Calls, OpenCall, TooMuchError
 from ottla_core.rpc.connection_shutdown import shut_down_connection
@@ -106,7 +107,7 @@ class _ServedCalls:
         self._started: Final[dict[int, _Started]] = {}
         self._late: Final[set[int]] = set()
         self._deadlines: Final = Deadlines()
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm: Final = Alarm(self._loop, self._on_time)
         self._responses: list[_Response] = []
         self._unwritten_bytes = 0
         self._to_write: Final = asyncio.Event()
@@ -139,8 +140,7 @@ class _ServedCalls:
             # The client has gone, or has every response that it can get. What still waits for something ends here.
             for task in (reading, writing, drained):
                 task.cancel()
-            if self._timer is not None:
-                self._timer.cancel()
+            self._alarm.cancel()
             for started in self._started.values():
                 started.task.cancel()
             for response in self._responses:
@@ -217,7 +217,7 @@ class _ServedCalls:
         # its own, and its call would count for ever.
         task.add_done_callback(lambda _: self._on_over(number))
         self._deadlines.set(number, self._loop.time() + timeout_ms / 1000)
-        self._arm()
+        self._alarm.set(self._deadlines.next_at)
         return None
 
     def _refuse(self, number: int, code: ErrorCode, message: str, hint: str) -> None:
@@ -283,23 +283,13 @@ class _ServedCalls:
             started.counted.end()
         self._look_if_idle()
 
-    def _arm(self) -> None:
-        """Set the one timer for all deadlines. It may go off too early, if the first of them was dropped."""
-        at = self._deadlines.next_at
-        if self._timer is not None:
-            if self._timer.when() <= at:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(at, self._on_time)
-
     def _on_time(self) -> None:
-        self._timer = None
         while (number := self._deadlines.pop_passed(self._loop.time())) is not None:
             if (started := self._started.get(number)) is not None:
                 self._late.add(number)
                 started.task.cancel()
         if self._deadlines.next_at != NEVER:
-            self._arm()
+            self._alarm.set(self._deadlines.next_at)
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
