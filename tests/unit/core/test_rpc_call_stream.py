@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from group_server import GroupServer
 from waiting import until
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -18,10 +19,7 @@ from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.call_frames import join_calls
 from ottla_core.rpc.call_stream import CallStream
 from ottla_core.rpc.context import RequestContext
-from ottla_core.rpc.frames import snake_case
-from ottla_core.rpc.server import RpcServer
 from ottla_core.rpc.status import TransportError
-from ottla_core.telemetry import Metrics
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -30,15 +28,14 @@ LARGE = "x" * (7 << 20)
 """Several of it are more than gRPC takes for a peer that does not read."""
 
 
-class ScriptedCoordinator:
+class ScriptedCoordinator(GroupServer):
     """Heartbeats of group "slow" wait for the gate; the response's code is the generation."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
         self.cancelled: list[int] = []
         self.gate = asyncio.Event()
-        self.metrics = Metrics()
-        self.server = RpcServer("127.0.0.1", 0, self.metrics)
+        super().__init__()
 
     async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatResponse:
         self.seen.append(request.generation)
@@ -51,27 +48,6 @@ class ScriptedCoordinator:
         if request.generation:
             raise OttlaError(request.generation, "x" * len(request.member.member_id))
         return pb.HeartbeatResponse()
-
-    async def start(self, port: int = 0) -> None:
-        for method in Group.SERVICE.methods:
-            if not hasattr(self, snake_case(method.name)):
-                setattr(self, snake_case(method.name), _not_asked)
-        self.server = RpcServer("127.0.0.1", port, self.metrics)
-        self.server.add(Group, self)
-        await self.server.start()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.server.port}"
-
-    @property
-    def streams(self) -> float:
-        read: Any = self.metrics.samples["ottla_rpc_streams"][(("method", "Calls"),)]
-        return float(read())
-
-
-async def _not_asked(request: Any, context: RequestContext) -> Any:
-    raise AssertionError("nobody asks that here")
 
 
 @pytest.fixture

@@ -8,15 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from group_server import GroupServer
 from waiting import until
 
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.context import RequestContext
-from ottla_core.rpc.frames import snake_case
-from ottla_core.rpc.server import RpcServer
-from ottla_core.telemetry import Metrics
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
@@ -24,48 +22,23 @@ from ottla_proto.contracts import Group
 LIMIT_S = 10.0
 
 
-class ScriptedCoordinator:
+class ScriptedCoordinator(GroupServer):
     """Answers a heartbeat with its generation as the error; `beats` are the generations that came."""
 
     def __init__(self) -> None:
         self.beats: list[int] = []
         self.gate = asyncio.Event()
         self.gate.set()
-        self.metrics = Metrics()
-        self._server = RpcServer("127.0.0.1", 0, self.metrics)
+        super().__init__()
 
     async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatResponse:
         self.beats.append(request.generation)
         await self.gate.wait()
         return pb.HeartbeatResponse(error=Error(code=request.generation))
 
-    async def start(self, port: int = 0) -> None:
-        self._server = RpcServer("127.0.0.1", port, self.metrics)
-        for method in Group.SERVICE.methods:
-            if not hasattr(self, snake_case(method.name)):
-                setattr(self, snake_case(method.name), _not_asked)
-        self._server.add(Group, self)
-        await self._server.start()
-
-    async def kill(self) -> None:
-        await self._server.kill()
-
-    @property
-    def port(self) -> int:
-        return self._server.port
-
-    @property
-    def streams(self) -> float:
-        read: Any = self.metrics.samples["ottla_rpc_streams"][(("method", "Calls"),)]
-        return float(read())
-
     @property
     def registered(self) -> Coordinator:
-        return Coordinator("group", 0, 1, f"127.0.0.1:{self.port}")
-
-
-async def _not_asked(request: Any, context: RequestContext) -> Any:
-    raise AssertionError("nobody asks that here")
+        return Coordinator("group", 0, 1, self.address)
 
 
 @pytest.fixture
@@ -73,7 +46,7 @@ async def coordinator() -> AsyncIterator[ScriptedCoordinator]:
     coordinator = ScriptedCoordinator()
     await coordinator.start()
     yield coordinator
-    await coordinator.kill()
+    await coordinator.server.kill()
 
 
 Changed = Callable[[ClusterImage, ClusterImage], None]
@@ -138,7 +111,7 @@ async def test_a_connection_that_breaks_under_them_is_made_again(
     owner = coordinator.registered
     lost = [asyncio.create_task(beat(peers, owner, 0)) for _ in range(3)]
     await until(lambda: coordinator.beats == [0, 0, 0])
-    await coordinator.kill()
+    await coordinator.server.kill()
     outcomes = await asyncio.gather(*lost, return_exceptions=True)
     assert [each.code for each in outcomes if isinstance(each, OttlaError)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
     with pytest.raises(OttlaError) as raised:
@@ -186,4 +159,4 @@ async def test_each_coordinator_hears_its_own(peers: CoordinatorPeers, coordinat
     told = await asyncio.gather(beat(peers, coordinator.registered, 16), beat(peers, other.registered, 0))
     assert [*told] == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
     assert (coordinator.beats, other.beats) == ([16], [0])
-    await other.kill()
+    await other.server.kill()
