@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import socket
 import statistics
@@ -23,6 +22,7 @@ from types import TracebackType
 from typing import Final, Self
 
 import ottla
+from ottla_core.process import descriptors
 from ottla_core.records.twins import new_builder
 from ottla_stack.running import RunningStack
 from ottla_stack.view import resident_mb
@@ -175,8 +175,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--requests", type=int, default=10_000, help="produces of each measurement")
     given = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    descriptors.raise_limit()
     directory = Path(tempfile.mkdtemp(prefix="ottla-connections-"))
     try:
         with RunningStack(directory, brokers=2) as stack:

@@ -12,7 +12,6 @@ import itertools
 import json
 import math
 import os
-import resource
 import shutil
 import signal
 import statistics
@@ -25,6 +24,7 @@ from typing import Any, Final
 import ottla
 from loadtest.rows.group_calls import GroupCalls
 from loadtest.rows.heartbeats import heartbeats, named
+from ottla_core.process import descriptors
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 from ottla_stack.running import RunningStack
@@ -139,8 +139,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--keys", type=int, default=100_000)
     given = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    descriptors.raise_limit()
     directory = Path(tempfile.mkdtemp(prefix="ottla-groups-"))
     try:
         with RunningStack(directory / "stack") as stack:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import resource
 import shutil
 import statistics
 import struct
@@ -27,6 +26,7 @@ from loadtest.rows.connections import text
 from loadtest.rows.footprint import cpu_seconds
 from loadtest.rows.group_calls import GroupCalls
 from loadtest.rows.heartbeats import INTERVAL_S, joined, kafka_clients
+from ottla_core.process import descriptors
 from ottla_stack.running import RunningStack
 
 TOPIC: Final = "hops"
@@ -185,8 +185,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--transactions", type=int, default=150)
     given = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    descriptors.raise_limit()
     directory = Path(tempfile.mkdtemp(prefix="ottla-hops-"))
     try:
         with RunningStack(directory / "stack", brokers=1, group_coordinators=1, txn_coordinators=1) as stack:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import resource
 import shutil
 import tempfile
 import time
@@ -22,6 +21,7 @@ import ottla
 from loadtest.rows.footprint import cpu_seconds
 from loadtest.rows.group_calls import GroupCalls
 from ottla_core.model import TopicPartition
+from ottla_core.process import descriptors
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 from ottla_stack.running import RunningStack
@@ -146,8 +146,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--rate", type=int, default=20_000, help="records a second")
     given = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    descriptors.raise_limit()
     directory = Path(tempfile.mkdtemp(prefix="ottla-large-groups-"))
     try:
         found: dict[str, Any] = {}
