@@ -162,9 +162,10 @@ _RETRIABLE: Final = frozenset(
 
 
 def is_retriable(code: int) -> bool:
-    """Whether the same request may succeed later, by itself or after a metadata refresh (Kafka's own table).
+    """Return whether a request that failed with the code may succeed later, with or without newer metadata.
 
-    BROKER_NOT_AVAILABLE is not retriable in Kafka. Here it is: it also says that a service has not started yet.
+    Kafka's own table decides, except for BROKER_NOT_AVAILABLE. It is retriable here, because it also says that a
+    service has not started yet.
     """
     return code in _RETRIABLE
 

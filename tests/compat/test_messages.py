@@ -59,6 +59,7 @@ def test_kafka_reads_each_request_that_the_fuzzer_calls_valid(kafka: KafkaMessag
     for version in range(SERVED[key].min_version, SERVED[key].max_version + 1):
         for is_tame in (False, True) * EXAMPLES:
             draft = compose.draft(key, version, is_tame=is_tame)
+            # Raises PeerError if Kafka can't read it.
             kafka.again(f"{SERVED[key].name}Request", version, bytes(draft.data[draft.body_at :]))
 
 

@@ -41,7 +41,7 @@ class CrowdedError(Exception):
 
 
 class Message(NamedTuple):
-    """What to hand to the stream: frames of calls in their order, and the numbers of calls that were given up."""
+    """A message for the stream: frames of calls in their order, and the numbers of calls that were given up."""
 
     frames: list[bytes]
     cancelled: list[int]
@@ -73,7 +73,7 @@ class OutgoingCalls(Generic[Waiter]):
         self._sent: Final[dict[int, _Call[Waiter]]] = {}
         self._cancelled: list[int] = []
         self._deadlines: Final = Deadlines()
-        self._go_at = NEVER  # when the first of the queued calls can't wait any longer; not later than that
+        self._go_at = NEVER  # no later than the first of the queued calls has to be sent
         self._sent_at = -NEVER
 
     @property
@@ -153,7 +153,7 @@ class OutgoingCalls(Generic[Waiter]):
     # ---- a call ends -------------------------------------------------------------------------------------------------
 
     def on_response(self, number: int) -> Waiter | None:
-        """Return who waits for the response; None if nobody does any more."""
+        """Return the waiter for the response; None if nobody waits for it any longer."""
         ended = self._pop_sent(number)
         return None if ended is None else ended.waiter
 
