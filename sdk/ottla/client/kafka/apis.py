@@ -1,0 +1,68 @@
+"""The APIs of Kafka that the clients call, each with its messages and with the versions that the clients know."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla_core.kafka.message import Message
+from ottla_core.kafka.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from ottla_core.kafka.schema import schema_of
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+
+
+class Api(NamedTuple):
+    """One API of Kafka.
+
+    `versions` are those that the clients know. A response that is longer than `max_response_bytes` is taken for an
+    error, because a client would have to keep that much.
+    """
+
+    key: int
+    name: str
+    request: type[Message]
+    response: type[Message]
+    versions: range
+    max_response_bytes: int = 16 * _MIB
+
+    def request_header(self, version: int) -> int:
+        """Return the version of the header before a request (KIP-482)."""
+        return 2 if version in schema_of(self.request.__name__).flexible else 1
+
+    def response_header(self, version: int) -> int:
+        """Return the version of the header before a response. The response to ApiVersions never has tags in its header,
+        because it is read before the client knows what the broker understands (KIP-511)."""
+        return int(self.key != API_VERSIONS.key and version in schema_of(self.response.__name__).flexible)
+
+
+API_VERSIONS: Final = Api(
+    18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, range(6), max_response_bytes=256 * _KIB
+)
+METADATA: Final = Api(
+    # Older versions have no topic ids, by which the clients name topics.
+    3,
+    "Metadata",
+    MetadataRequest,
+    MetadataResponse,
+    range(10, 14),
+    max_response_bytes=128 * _MIB,
+)
+PRODUCE: Final = Api(0, "Produce", ProduceRequest, ProduceResponse, range(3, 14))
+INIT_PRODUCER_ID: Final = Api(
+    # Kafka serves version 6 only if unstable versions are enabled.
+    22,
+    "InitProducerId",
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    range(6),
+)

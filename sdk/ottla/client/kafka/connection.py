@@ -1,0 +1,289 @@
+"""One connection to one broker, from the attempt to connect until its end: what to write, and what comes of each call.
+
+    CONNECTING ──on_connected──► NEGOTIATING ──ApiVersions──► READY
+        └──────────────────────────────┴──────────────────────────┴──► ENDED: lost, stuck, refused or closed
+
+Calls may begin in every phase, and are written from READY on. A connection has one life. Whoever wants another one
+makes another object, so nothing is ever sent twice here.
+
+*What the broker says is not believed.* A frame has to answer the oldest call, and its length has to be one that a
+response to that call may have. Anything else ends the connection with one error, which names the protocol of the other
+side if its first bytes show it.
+
+*A call that is overdue* ends alone if it still waits for its turn. If the broker owes an answer to the oldest call,
+then the connection is stuck, and it ends.
+
+Pure: the caller reads the clock, and brings and takes bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import Enum
+from typing import Any, Final, Generic
+
+from ottla.client.kafka.apis import API_VERSIONS
+from ottla.client.kafka.call import Answered, Call, Ended, Failed, Waiter, Written
+from ottla.client.kafka.calls import WRITE_BYTES, Calls
+from ottla.client.kafka.frames import FrameReader, request_frame, response_in
+from ottla.client.kafka.stranger import FIRST_BYTES, stranger
+from ottla.client.kafka.versions import Versions
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import ApiVersionsRequest, ApiVersionsResponse
+from ottla_core.kafka.runtime import UnencodableError
+from ottla_core.kafka_formats.primitives import MalformedError
+from ottla_core.rpc.deadlines import NEVER
+
+CONNECT_S: Final = 10.0
+"""The time for a connection: Kafka's socket.connection.setup.timeout.ms."""
+NEGOTIATION_S: Final = 10.0
+"""The time for the response to ApiVersions."""
+_SOFTWARE: Final = "ottla"
+"""The name by which a broker of ottla knows a client of ottla (KIP-511)."""
+_LEAST_BYTES: Final = 4
+"""The length of a response that has nothing but its correlation id."""
+_ERROR_CODE: Final = struct.Struct(">h")
+_ERROR_CODE_AT: Final = 8
+
+
+class Phase(Enum):
+    """How far a connection has come."""
+
+    CONNECTING = "connecting"
+    NEGOTIATING = "negotiating"
+    READY = "ready"
+    ENDED = "ended"
+
+
+_NOT_SENT: Final = {
+    Phase.CONNECTING: "there was no connection in time",
+    Phase.NEGOTIATING: "the broker has not said in time which versions it serves",
+    Phase.READY: "the broker has not read in time what was sent before",
+}
+
+_NOT_READY: Final = {
+    Phase.CONNECTING: f"no connection was made within {CONNECT_S:g} s",
+    Phase.NEGOTIATING: f"it accepted a connection, and did not answer ApiVersions within {NEGOTIATION_S:g} s",
+}
+
+
+class _RefusedError(Exception):
+    """The broker has sent what no broker sends."""
+
+
+class KafkaConnection(Generic[Waiter]):
+    """`ended` is set once the connection is over: the caller then closes its socket, and takes the last outcomes."""
+
+    def __init__(self, address: str, client_id: str, software_version: str, now: float) -> None:
+        self.address: Final = address
+        self.phase = Phase.CONNECTING
+        self.ended: OttlaError | None = None
+        self._client_id: Final = client_id
+        self._software_version: Final = software_version
+        self._ready_by = now + CONNECT_S
+        self._calls: Final[Calls[Any]] = Calls()
+        self._reader: Final = FrameReader(self._check)
+        self._first: bytes | None = b""  # of the bytes that came; None once a frame was in order
+        self._versions = Versions(())
+        self._handshake: Call[Any] | None = None
+        self._finishing = False
+        self._outcomes: list[Ended[Waiter]] = []
+
+    # ---- what the caller asks ----------------------------------------------------------------------------------------
+
+    @property
+    def next_deadline(self) -> float:
+        """When `on_time` has something to do, at the earliest."""
+        return min(self._calls.deadlines.next_at, self._ready_by)
+
+    @property
+    def half_closes(self) -> bool:
+        """Whether nothing will be written any more, so that the caller may say so to the broker."""
+        return self._finishing and self.phase is Phase.READY and self._calls.is_idle
+
+    @property
+    def has_outcomes(self) -> bool:
+        return bool(self._outcomes)
+
+    @property
+    def refusal(self) -> OttlaError | None:
+        """Why a call would fail at once, None if it would not."""
+        if self.ended is not None:
+            return self.ended
+        if self._finishing:
+            return OttlaError(ErrorCode.NETWORK_EXCEPTION, "the connection is being closed")
+        if self._calls.is_full:
+            reason = f"the broker reads too slowly: {self._calls.queued_bytes} bytes wait for it"
+            return OttlaError(ErrorCode.NETWORK_EXCEPTION, reason)
+        return None
+
+    def take_outcomes(self) -> list[Ended[Waiter]]:
+        """Return how calls have ended since the last time."""
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def call(self, call: Call[Waiter]) -> None:
+        """Begin a call. One that can't begin has failed definitely."""
+        if (refusal := self.refusal) is not None:
+            self._fail(call, refusal.code, refusal.message, was_sent=False)
+        else:
+            self._calls.add(call)
+
+    def give_up(self, call: Call[Waiter]) -> None:
+        """Nobody waits for this call any longer. It has no outcome, unless it has one already."""
+        self._calls.drop(call.number)
+
+    def finish(self) -> None:
+        """Accept no more calls, and end once those that were made have ended and the broker has closed."""
+        self._finishing = True
+        if self.phase is not Phase.READY and self._calls.is_idle:
+            self.close("the connection was closed")
+
+    def close(self, reason: str) -> None:
+        """End now."""
+        self._end(ErrorCode.NETWORK_EXCEPTION, reason)
+
+    # ---- bytes and time ----------------------------------------------------------------------------------------------
+
+    def on_connected(self, now: float) -> None:
+        """The socket is connected."""
+        if self.phase is Phase.CONNECTING:
+            self.phase, self._ready_by = Phase.NEGOTIATING, now + NEGOTIATION_S
+            self._ask_versions(API_VERSIONS.versions[-1])
+
+    def output(self) -> list[memoryview | bytes]:
+        """Return what to write next, nothing if there is nothing."""
+        while self.phase is Phase.READY and self._calls.unwritten_bytes < WRITE_BYTES:
+            if (queued := self._calls.next_queued()) is None:
+                break
+            self._encode(queued)
+        return self._calls.output()
+
+    def on_written(self, count: int) -> None:
+        """So many bytes of the output were written."""
+        self._outcomes.extend(Written(call) for call in self._calls.on_written(count))
+
+    def on_bytes(self, data: bytes) -> None:
+        """These bytes came."""
+        if self.ended is not None:
+            return
+        if self._first is not None and len(self._first) < FIRST_BYTES:
+            self._first += data[:FIRST_BYTES]
+        try:
+            for frame in self._reader.feed(data):
+                self._first = None
+                self._on_response(frame)  # if it ends the connection, no call is open, and what follows is refused
+        except _RefusedError as error:
+            self.on_lost(str(error))
+
+    def on_closed(self) -> None:
+        """The broker has closed the connection."""
+        is_mute = self.phase is Phase.NEGOTIATING and not self._first
+        self.on_lost("it closed the connection" + (" at once, as a port that expects TLS may" if is_mute else ""))
+
+    def on_lost(self, reason: str) -> None:
+        """The connection could not be made, or it broke: `reason` is a clause."""
+        self._end(ErrorCode.NETWORK_EXCEPTION, self._told(reason))
+
+    def on_time(self, now: float) -> None:
+        """End what is overdue."""
+        if self._ready_by <= now:
+            self._end(ErrorCode.NETWORK_EXCEPTION, self._told(_NOT_READY[self.phase]), now)
+        elif self._calls.deadlines.next_at <= now and self._calls.is_stuck(now):
+            self._end(ErrorCode.NETWORK_EXCEPTION, self._told("the broker did not answer an earlier call in time"), now)
+        while (number := self._calls.deadlines.pop_passed(now)) is not None:
+            ended = self._calls.drop(number)
+            assert ended is not None, "a call that has ended has no deadline"
+            call, was_sent = ended
+            reason = "no response in time" if was_sent else _NOT_SENT[self.phase]
+            self._fail(call, ErrorCode.REQUEST_TIMED_OUT, reason, was_sent=was_sent)
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _ask_versions(self, version: int) -> None:
+        request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=self._software_version)
+        self._handshake = Call(API_VERSIONS, lambda _: request, None, NEVER)
+        self._calls.add(self._handshake)
+        self._calls.encoded(self._handshake, version, self._frame(self._handshake, version))
+
+    def _encode(self, call: Call[Waiter]) -> None:
+        """Make the frame of a queued call. The call ends here if it can't be made."""
+        try:
+            version = self._versions.choose(call.api)
+            frame = self._frame(call, version)
+        except OttlaError as error:
+            code, reason = error.code, error.message
+        except UnencodableError as error:
+            code, reason = ErrorCode.INVALID_REQUEST, str(error)
+        else:
+            self._calls.encoded(call, version, frame)
+            return
+        self._calls.drop(call.number)
+        self._fail(call, code, reason, was_sent=False)
+
+    def _frame(self, call: Call[Any], version: int) -> list[bytes]:
+        correlation_id = self._calls.correlation_id(call.number)
+        return request_frame(call.api, version, correlation_id, self._client_id, call.request(version))
+
+    def _check(self, length: int, correlation_id: int) -> None:
+        """Refuse a frame that can't be a response to the oldest call."""
+        oldest = self._calls.oldest
+        if oldest is None:
+            raise _RefusedError("it sent bytes that nobody had asked for")
+        if not _LEAST_BYTES <= length <= oldest.max_response_bytes:
+            raise _RefusedError(f"it announced a response of {length} bytes, and no such response is that long")
+        expected = self._calls.correlation_id(oldest.number)
+        if correlation_id != expected:
+            raise _RefusedError(f"it answered the request {correlation_id}, and {expected} was to be answered next")
+
+    def _on_response(self, frame: bytes) -> None:
+        call, version = self._calls.on_response()
+        if call is None:
+            return
+        if call is self._handshake:
+            self._on_versions(frame, version)
+        else:
+            self._outcomes.append(Answered(call, version, frame))
+
+    def _on_versions(self, frame: bytes, version: int) -> None:
+        """Go on with what the broker serves. One that does not know this version of ApiVersions says so in version 0,
+        and names those that it knows; the oldest name none (KIP-511)."""
+        try:
+            (code,) = _ERROR_CODE.unpack_from(frame, _ERROR_CODE_AT)
+            is_unknown = code == ErrorCode.UNSUPPORTED_VERSION
+            response = response_in(API_VERSIONS, 0 if is_unknown else version, frame)
+        except (struct.error, MalformedError):
+            self.on_lost("it answered ApiVersions with garbage")
+            return
+        assert isinstance(response, ApiVersionsResponse)
+        versions = Versions(response.api_keys)
+        if is_unknown and version > 0:
+            # A lower version each time, so that this ends.
+            self._ask_versions(min(versions.highest_common(API_VERSIONS) or 0, version - 1))
+        elif code:
+            self.on_lost(f"it refused ApiVersions with Kafka's error {code}")
+        else:
+            self._versions, self.phase, self._ready_by = versions, Phase.READY, NEVER
+
+    def _told(self, reason: str) -> str:
+        """Return what the other side is, if its first bytes show it. Else return the reason, and what has come of a
+        response."""
+        return stranger(self._first or b"") or "; ".join(filter(None, (reason, self._reader.unfinished)))
+
+    def _end(self, code: int, reason: str, now: float = -NEVER) -> None:
+        """End the connection and all its calls; those whose deadline has passed by `now` were overdue."""
+        if self.ended is not None:
+            return
+        self.phase, self._ready_by = Phase.ENDED, NEVER
+        self.ended = OttlaError(code, reason)
+        for call, was_sent in self._calls.drop_all():
+            is_overdue = call.deadline <= now
+            code_of_call = ErrorCode.REQUEST_TIMED_OUT if is_overdue else code
+            self._fail(call, code_of_call, "no response in time" if is_overdue else reason, was_sent=was_sent)
+
+    def _fail(self, call: Call[Waiter], code: int, reason: str, *, was_sent: bool) -> None:
+        if call is not self._handshake:
+            error = OttlaError(code, f"{call.api.name} at {self.address}: {reason}")
+            self._outcomes.append(Failed(call, error, was_sent))

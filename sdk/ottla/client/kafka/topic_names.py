@@ -1,0 +1,31 @@
+"""The names of topics by their ids. The clients know topics by id, and older versions of Kafka's APIs by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.errors import ErrorCode, OttlaError
+
+
+class TopicNames:
+    """What one client has learned from responses to Metadata. Threads may share it: each call is one operation on a
+    dict."""
+
+    def __init__(self) -> None:
+        self._names: Final[dict[bytes, str]] = {}
+        self._ids: Final[dict[str, bytes]] = {}
+
+    def learn(self, topic_id: bytes, name: str) -> None:
+        self._names[topic_id] = name
+        self._ids[name] = topic_id
+
+    def name_of(self, topic_id: bytes) -> str:
+        """Raises OttlaError with UNKNOWN_TOPIC_ID, upon which clients ask for metadata."""
+        name = self._names.get(topic_id)
+        if name is None:
+            raise OttlaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic with the id {topic_id.hex()} is known")
+        return name
+
+    def id_of(self, name: str) -> bytes:
+        """Return the id of a topic, zeros if it is unknown."""
+        return self._ids.get(name, bytes(16))

@@ -1,0 +1,43 @@
+"""The versions of Kafka's APIs that one broker serves, and which of them a client chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.client.kafka.apis import Api
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import ApiVersionsResponse
+
+
+class Versions:
+    """What a broker has said about its versions. A range that makes no sense counts as none."""
+
+    def __init__(self, ranges: Iterable[ApiVersionsResponse.ApiVersion]) -> None:
+        self._served: Final = {
+            each.api_key: range(max(0, each.min_version), each.max_version + 1)
+            for each in ranges
+            if each.min_version <= each.max_version and each.max_version >= 0
+        }
+
+    def highest_common(self, api: Api) -> int | None:
+        """Return the highest version that both sides know, or None if there is none."""
+        served = self._served.get(api.key)
+        if served is None:
+            return None
+        highest = min(served[-1], api.versions[-1])
+        return highest if highest >= max(served[0], api.versions[0]) else None
+
+    def choose(self, api: Api) -> int:
+        """Return the highest version that both sides know. Raises OttlaError with UNSUPPORTED_VERSION."""
+        version = self.highest_common(api)
+        if version is not None:
+            return version
+        served = self._served.get(api.key)
+        has = "does not serve it" if served is None else f"serves its versions {_spelled(served)}"
+        needs = f"this client can't call {api.name}, of which it knows the versions {_spelled(api.versions)}"
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"{needs}: the broker {has}")
+
+
+def _spelled(versions: range) -> str:
+    return f"{versions[0]} to {versions[-1]}"
