@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all, stranger
+from ottla.client.door import GRPC, door_of
 from ottla.client.guard import Guard
 from ottla.client.transport import Connection, Transport
 from ottla.errors import (
@@ -50,12 +51,6 @@ _FIRST_TRY_S: Final = 1.0
 _LONGEST_TRY_S: Final = 5.0
 """How long to wait for one broker before trying the next, if any will do: at first, and when all are slow."""
 
-_GIVE: Final = "set bootstrap= (or OTTLA_BOOTSTRAP) to the gRPC address of a running broker"
-_START: Final = (
-    f"start a cluster (`ottla up`), or {_GIVE}, such as localhost:9650; if the cluster is still starting, set "
-    "a longer connect_timeout="
-)
-
 _PROBE_S: Final = 1.0
 """How long to probe a server that is not a broker for what it is."""
 
@@ -74,14 +69,15 @@ class ClusterClient:
         *,
         connect_timeout: float = 5.0,
         clock: Clock | None = None,
-        diagnose: Callable[[str], Diagnosis] = diagnose_address,
+        diagnose: Callable[[str], Diagnosis] | None = None,
     ) -> None:
         self.clock: Final = clock or SystemClock()
         self.view = ClusterView()
         self._bootstrap: Final = tuple(bootstrap)
         self._transport: Final = transport
         self._connect_timeout: Final = connect_timeout
-        self._diagnose: Final = diagnose
+        self._door: Final = door_of(transport)
+        self._diagnose: Final = diagnose or functools.partial(diagnose_address, door=self._door)
         self.out_of_reach = False
         """Whether the last try of the first contact got no answer, so that waiting longer is in vain."""
         self._contacted = False
@@ -160,7 +156,7 @@ class ClusterClient:
             try:
                 return self.call(address, method, request, timeout=min(left, try_s))
             except OttlaError as error:
-                if error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted:
+                if error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted and self._door is GRPC:
                     self._strangers[address] = stranger(address, functools.partial(self._serves, address))
                 elif not error.retriable:
                     raise
@@ -250,7 +246,7 @@ class ClusterClient:
         reasons = "; ".join(diagnosis.message for diagnosis in found)
         if len(found) == len(self._bootstrap) and all(diagnosis.hopeless for diagnosis in found):
             raise NotABrokerError(
-                ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=f"{_GIVE}, such as localhost:9650"
+                ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=self._door.hint
             ) from None
         absent = late and not any(diagnosis.listening for diagnosis in found)
         if absent or over:
@@ -258,9 +254,11 @@ class ClusterClient:
             limit_s = min(timeout, self._connect_timeout) if absent else timeout
             code = ErrorCode.NETWORK_EXCEPTION if absent else last.code
             message = f"no broker answered within {round(limit_s, 1 if limit_s >= 1 else 3):g} s: {reasons}"
-            raise error_from_code(
-                code, message, hint=_START if absent else _GIVE + ", such as localhost:9650"
-            ) from None
+            raise error_from_code(code, message, hint=_start(self._door.hint) if absent else self._door.hint) from None
+
+
+def _start(give: str) -> str:
+    return f"start a cluster (`ottla up`), or {give}; if the cluster is still starting, set a longer connect_timeout="
 
 
 def closed_error() -> OttlaError:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import Any, Final, Literal, NamedTuple
 
+from ottla.client.door import GRPC, KAFKA, Door
 from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
 
 Protocol = Literal["kafka", "grpc", "http", "tls", ""]
@@ -67,8 +68,9 @@ def stranger(address: str, serves: Callable[[Method[Any, Any]], bool]) -> Diagno
     return Diagnosis(message, hopeless=True)
 
 
-def diagnose_address(address: str) -> Diagnosis:
-    """Return why `address` ("host:port") gives no sensible response. Takes up to a second; never raises."""
+def diagnose_address(address: str, door: Door = GRPC) -> Diagnosis:
+    """Return why `address` ("host:port") gives no sensible response at this door. Takes up to a second; never
+    raises."""
     host, _, port = address.rpartition(":")
     try:
         response = _first_bytes(host, int(port), API_VERSIONS)
@@ -80,18 +82,19 @@ def diagnose_address(address: str) -> Diagnosis:
         return Diagnosis(f"nothing listens at {address}", hopeless=False)
     except OSError as error:
         return Diagnosis(f"{address} can't be reached ({error.strerror or error})", hopeless=False)
-    return _named(address, response)
+    return _named(address, response, door)
 
 
-def _named(address: str, response: bytes) -> Diagnosis:
+def _named(address: str, response: bytes, door: Door) -> Diagnosis:
     protocol = protocol_of(response)
-    if protocol == "kafka":
-        message = f"{address} speaks the Kafka protocol, but the SDK needs a broker's gRPC port (usually 9650)"
-        return Diagnosis(message, hopeless=True)
-    if protocol == "http":
-        return Diagnosis(f"{address} is an HTTP port, not a broker's gRPC port (usually 9650)", hopeless=True)
     if protocol == "tls":
         return Diagnosis(f"{address} expects TLS, which is not supported yet", hopeless=True)
+    if protocol == "http":
+        return Diagnosis(f"{address} is an HTTP port, not {door.wanted}", hopeless=True)
+    if protocol == "kafka" and door is GRPC:
+        return Diagnosis(f"{address} speaks the Kafka protocol, but the SDK needs {door.wanted}", hopeless=True)
+    if protocol == "grpc" and door is KAFKA:
+        return Diagnosis(f"{address} is a gRPC port, not {door.wanted}", hopeless=True)
     return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False, listening=True)
 
 

@@ -1,10 +1,12 @@
-"""The interface of a connection, as far as the clients need it. `ottla_core.rpc.client.Peer` is the real one.
+"""The interface of a connection, as far as the clients need it. `ottla_core.rpc.client.Peer` is the real one, and
+`ottla.client.kafka.peer.KafkaPeer` is the one to come (docs/adr/0028).
 
 `ottla.fakes.scripted` is its counterpart without sockets: brokers that a test scripts, frame by frame.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -65,3 +67,15 @@ def grpc_transport(client_id: str) -> Transport:
     from ottla_core.rpc.client import Peer
 
     return lambda address: Peer(address, client_id=client_id)
+
+
+def producer_transport(client_id: str) -> Transport:
+    """Connections over gRPC, or over Kafka's protocol if the variable _OTTLA_TRANSPORT says so.
+
+    Only producers have the choice yet. The variable is for our tests and benchmarks.
+    """
+    if os.environ.get("_OTTLA_TRANSPORT") == "kafka":
+        from ottla.client.kafka.transport import KafkaTransport
+
+        return KafkaTransport(client_id)
+    return grpc_transport(client_id)

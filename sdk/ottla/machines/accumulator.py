@@ -28,6 +28,7 @@ Not thread-safe: the producer holds one lock over it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
@@ -165,7 +166,8 @@ class Accumulator(RecordBuffer):
         room = self.limits.request_bytes - request.size_bytes
         batches: list[ProducerBatch] = []
         size_bytes = 0
-        for batch in self._ready(queue, now):
+        # No more are looked at than may go, because looking at the open batch closes it.
+        for batch in islice(self._ready(queue, now), self.limits.batches_per_partition):
             # The first batch of a request may exceed the limit, or a single large record could never be sent.
             if size_bytes + batch.charged_bytes > room and (request.parts or batches):
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.errors import OttlaError
 from ottla.machines.sequences import NO_STAMP, Stamp
@@ -11,10 +12,16 @@ from ottla_core.records.batch import HEADER_SIZE, framed, read_header
 from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
 from ottla_core.records.compression import Codec
 
+NO_LIMIT: Final = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerLimits:
-    """The producer's settings for batches; times are in seconds, sizes in bytes."""
+    """The producer's settings for batches; times are in seconds, sizes in bytes.
+
+    `batches_per_partition` is not a setting: it is the number of batches of one partition that the protocol allows in a
+    request.
+    """
 
     batch_bytes: int = 64 * 1024
     buffer_bytes: int = 32 * 1024 * 1024
@@ -27,6 +34,7 @@ class ProducerLimits:
     requests_per_broker: int = 5
     idempotent: bool = False
     codec: Codec = Codec.NONE
+    batches_per_partition: int = NO_LIMIT
 
 
 class ProducerBatch:

@@ -223,6 +223,24 @@ def test_a_request_is_bounded_and_partitions_take_turns() -> None:
 
 
 @pytest.mark.feature(20)
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_where_a_request_has_one_batch_of_a_partition_the_open_batch_goes_on_filling(idempotent: bool) -> None:
+    acc = accumulator(linger_s=0.0, batch_bytes=300, batches_per_partition=1, idempotent=idempotent)
+    acc.producer_id = 7
+    for n in range(3):
+        add(acc, b"%d" % n * 150)
+    add(acc, b"other", partition=2)
+    (first,) = acc.drain(0.0, ROUTES).requests
+    assert values(first) == [b"0" * 150, b"other"]
+    acc.on_response(first, answered(first), 0.0)
+    (second,) = acc.drain(0.0, ROUTES).requests
+    assert values(second) == [b"1" * 150]
+    add(acc, b"small")
+    acc.on_response(second, answered(second), 0.0)
+    (third,) = acc.drain(0.0, ROUTES).requests
+    assert values(third) == [b"2" * 150, b"small"]
+
+
 def test_a_broker_has_so_many_requests_in_flight_at_most() -> None:
     acc = accumulator(linger_s=0, requests_per_broker=1)
     add(acc, b"0", partition=0)

@@ -1,0 +1,38 @@
+"""The port of a broker that a transport needs, and what its protocol demands of the clients."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla.machines.batches import NO_LIMIT
+
+
+class Door(NamedTuple):
+    """`protocol` is its name in `diagnose`, `name` its name for users, `port` its usual number."""
+
+    protocol: str
+    name: str
+    port: int
+    batches_per_partition: int
+
+    @property
+    def hint(self) -> str:
+        """What to do if no broker answers, as the end of a sentence."""
+        give = f"set bootstrap= (or OTTLA_BOOTSTRAP) to the {self.name} address of a running broker"
+        return f"{give}, such as localhost:{self.port}"
+
+    @property
+    def wanted(self) -> str:
+        """The port, for an error about another one."""
+        return f"a broker's {self.name} port (usually {self.port})"
+
+
+GRPC: Final = Door("grpc", "gRPC", 9650, NO_LIMIT)
+KAFKA: Final = Door("kafka", "Kafka", 9092, 1)
+"""Kafka's brokers reject a request with two batches of one partition."""
+
+
+def door_of(transport: object) -> Door:
+    """Return the door of a transport. It is gRPC's for any function that returns connections."""
+    door: Door = getattr(transport, "door", GRPC)
+    return door
