@@ -1,0 +1,50 @@
+"""Broker.Metadata is Kafka's Metadata.
+
+Kafka's response lacks the eligible leaders of partitions, fenced brokers, and shards.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.kafka.apis import METADATA, Api
+from ottla.client.kafka.translation import Terms
+from ottla_core.kafka.messages import MetadataRequest, MetadataResponse
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+
+class MetadataTranslation:
+    """Brokers, topics and leaders."""
+
+    api: Final[Api] = METADATA
+
+    def request(self, request: pb.MetadataRequest, terms: Terms) -> MetadataRequest:
+        topics = None if request.all_topics else [MetadataRequest.MetadataRequestTopic(name=n) for n in request.topics]
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+    def response(self, response: MetadataResponse, terms: Terms) -> pb.MetadataResponse:
+        brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
+        found = pb.MetadataResponse(cluster_id=response.cluster_id or "", error=Error(code=response.error_code))
+        for broker in response.brokers:
+            address = brokers[broker.node_id]
+            found.brokers.add(id=broker.node_id, address=address, kafka_address=address, rack=broker.rack or "")
+        if response.controller_id in brokers:
+            found.controller.id, found.controller.address = response.controller_id, brokers[response.controller_id]
+        for topic in response.topics:
+            name = topic.name or ""
+            added = found.topics.add(name=name, topic_id=topic.topic_id, is_internal=topic.is_internal)
+            added.error.code = topic.error_code
+            if not topic.error_code:
+                terms.names.learn(topic.topic_id, name)
+            for partition in topic.partitions:
+                added.partitions.add(
+                    error=Error(code=partition.error_code),
+                    partition=partition.partition_index,
+                    leader=partition.leader_id,
+                    leader_epoch=max(0, partition.leader_epoch),
+                    replicas=partition.replica_nodes,
+                    isr=partition.isr_nodes,
+                    offline_replicas=partition.offline_replicas,
+                )
+        return found

@@ -1,0 +1,176 @@
+"""One broker's address over Kafka's protocol: a connection as the clients use it (`client/transport.py`).
+
+A broker answers the requests of a connection in their order. So each stream has a line of its own, and single calls
+share one: records keep no call waiting, and no call keeps records waiting.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar, cast
+
+from google.protobuf.message import Message
+
+from ottla.client.kafka.call import Answered, Call, Ended, Failed
+from ottla.client.kafka.metadata import MetadataTranslation
+from ottla.client.kafka.produce import ProduceTranslation
+from ottla.client.kafka.producer_id import ProducerIdTranslation
+from ottla.client.kafka.sockets.address import Address
+from ottla.client.kafka.sockets.line import Line, Waiter
+from ottla.client.kafka.sockets.pending import Pending
+from ottla.client.kafka.topic_names import TopicNames
+from ottla.client.kafka.translation import Terms, Translation
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.kafka.message import Message as KafkaMessage
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Broker, Method
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+_TRANSLATIONS: Final[Mapping[str, Translation]] = {
+    Broker.METADATA.path: MetadataTranslation(),
+    Broker.PRODUCE.path: ProduceTranslation(),
+    Broker.INIT_PRODUCER_ID.path: ProducerIdTranslation(),
+}
+_GRACE_S: Final = 1.0
+"""At the timeout of a call, the broker answers with an error: this is the time for that response to arrive."""
+
+
+class KafkaPeer:
+    """One address, connected at the first call, and again after a connection has ended."""
+
+    def __init__(self, address: Address, names: TopicNames) -> None:
+        self._address: Final = address
+        self._names: Final = names
+
+    def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """Make a call. Raises OttlaError, of the connection or from the response."""
+        response = self.ask(method, request, timeout=timeout)
+        error = response.error  # type: ignore[attr-defined]  # every response has one: tests/architecture
+        if error.code:
+            raise OttlaError(error.code, error.message)
+        return response
+
+    def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """Make a call, and return the response as it is, possibly with an error in it. Raises OttlaError."""
+        pending = Pending()
+        translated = _Translated(method, self._names, request, int(timeout * 1000))
+        answered = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
+        return translated.response(answered)
+
+    def open_stream(
+        self,
+        method: Method[Request, Response],
+        on_response: Callable[[int, Response], None],
+        on_broken: Callable[[OttlaError, list[int]], None],
+    ) -> KafkaStream[Request, Response]:
+        """Open a line for these calls. Both callbacks run on the network's thread; `on_broken` runs once."""
+        return KafkaStream(self._address, self._names, method, on_response, on_broken)
+
+    def close(self) -> None:
+        """End all lines; open calls fail."""
+        self._address.close()
+
+
+class KafkaStream(Generic[Request, Response]):
+    """A line for the calls of one method."""
+
+    def __init__(
+        self,
+        address: Address,
+        names: TopicNames,
+        method: Method[Request, Response],
+        on_response: Callable[[int, Response], None],
+        on_broken: Callable[[OttlaError, list[int]], None],
+    ) -> None:
+        self._address: Final = address
+        self._names: Final = names
+        self._method: Final = method
+        self._on_response: Final = on_response
+        self._on_broken: Final = on_broken
+        self._numbers: Final = itertools.count(1)
+        self._open: Final[dict[int, None]] = {}
+        self._line: Final[Line] = address.open(self._on_ended)
+
+    def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
+        """Begin a call, and return its number. Raises OttlaError if the line is over."""
+        number = next(self._numbers)
+        translated = _Translated(self._method, self._names, body, timeout_ms)
+
+        def end(outcome: Ended[Any]) -> None:
+            self._on_outcome(number, translated, outcome)
+
+        deadline = self._address.now + timeout_ms / 1000 + _GRACE_S
+        if answered:
+            self._open[number] = None
+        try:
+            self._line.begin(translated.call(end, deadline, answered=answered))
+        except OttlaError:
+            self._open.pop(number, None)
+            raise
+        return number
+
+    def close(self, *, timeout: float = 0.0) -> None:
+        """End the line, after up to `timeout` seconds for the broker to take what was sent."""
+        self._line.close("the connection was closed", timeout=timeout)
+
+    def _on_outcome(self, number: int, translated: _Translated[Request, Response], outcome: Ended[Any]) -> None:
+        if self._line.ended is not None and not isinstance(outcome, Answered):
+            return  # `_on_ended` reports it
+        self._open.pop(number, None)
+        match outcome:
+            case Answered():
+                self._address.on_response()
+                self._on_response(number, translated.response(outcome))
+            case Failed(error=error):
+                # The line goes on, so this call alone is answered by an error.
+                self._on_response(number, translated.failed(error))
+
+    def _on_ended(self, error: OttlaError) -> None:
+        left = list(self._open)
+        self._open.clear()
+        message = f"{self._method.name} at {self._address.address}: {error.message}"
+        self._on_broken(OttlaError(error.code, message), left)
+
+
+class _Translated(Generic[Request, Response]):
+    """A request in Kafka's words, and the way back for its response."""
+
+    __slots__ = ("_method", "_names", "_request", "_timeout_ms", "_translation")
+
+    def __init__(self, method: Method[Request, Response], names: TopicNames, request: Request, timeout_ms: int) -> None:
+        """Raises OttlaError if Kafka's protocol has no such call."""
+        translation = _TRANSLATIONS.get(method.path)
+        if translation is None:
+            reason = f"{method.name} can't be called over Kafka's protocol yet"
+            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason)
+        self._translation = translation
+        self._method = method
+        self._names = names
+        self._request: Request | None = request
+        self._timeout_ms = timeout_ms
+
+    def call(self, waiter: Waiter, deadline: float, *, answered: bool = True) -> Call[Waiter]:
+        size_bytes = 0 if self._request is None else self._request.ByteSize()
+        return Call(self._translation.api, self._spelled, waiter, deadline, size_bytes, answered)
+
+    def response(self, answered: Answered[Any]) -> Response:
+        """Return the response. One that makes no sense is an error of this call."""
+        try:
+            message = answered.message()
+        except OttlaError as error:
+            return self.failed(error)
+        return cast(Response, self._translation.response(message, self._terms(answered.version)))
+
+    def failed(self, error: OttlaError) -> Response:
+        """Return a response that has nothing but this error."""
+        return self._method.response(error=Error(code=error.code, message=error.message))
+
+    def _spelled(self, version: int) -> KafkaMessage:
+        request, self._request = self._request, None  # the frame has it from now on
+        return self._translation.request(request, self._terms(version))
+
+    def _terms(self, version: int) -> Terms:
+        return Terms(version, self._timeout_ms, self._names)

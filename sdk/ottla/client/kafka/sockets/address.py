@@ -1,0 +1,79 @@
+"""The lines to one address: one that single calls share, and others that have one user each.
+
+After a line has ended, the next call opens another one. Before that the address rests, for 50 ms to a second, and calls
+fail at once: a broker that accepts connections and ends them would otherwise cause one for each call. A response ends
+the series of failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Final
+
+from ottla.client.kafka.call import Answered, Call
+from ottla.client.kafka.sockets.line import Line, Waiter
+from ottla.client.kafka.sockets.network import Network
+from ottla.client.kafka.sockets.pending import Pending
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.rpc.retry import Backoff
+
+
+class Address:
+    """Thread-safe. Only `ask` and `close` wait."""
+
+    def __init__(self, address: str, network: Network) -> None:
+        self.address: Final = address
+        self._network: Final = network
+        self._lock: Final = RLock()  # a signal handler may make a call, too
+        self._lines: Final[set[Line]] = set()
+        self._shared: Line | None = None
+        self._backoff: Final = Backoff()
+        self._rests_until = -float("inf")
+        self._reason = "the connection was closed"
+        self._is_closed = False
+
+    @property
+    def now(self) -> float:
+        return self._network.clock.monotonic()
+
+    def open(self, on_ended: Callable[[OttlaError], None]) -> Line:
+        """Return a new line. Raises OttlaError while the address rests."""
+        with self._lock:
+            return self._open(on_ended)
+
+    def ask(self, call: Call[Waiter], pending: Pending) -> Answered[Any]:
+        """Make a call on the line that single calls share. Raises OttlaError."""
+        with self._lock:
+            if self._shared is None or self._shared.ended is not None:
+                self._shared = self._open(lambda _: None)
+            line = self._shared
+        answered = line.ask(call, pending)
+        self.on_response()
+        return answered
+
+    def on_response(self) -> None:
+        """The broker has answered a call, so it is in order."""
+        self._backoff.reset()
+
+    def close(self) -> None:
+        """End every line; open calls fail."""
+        with self._lock:
+            self._is_closed = True
+            lines = list(self._lines)
+        for line in lines:
+            line.close(self._reason)
+
+    def _open(self, on_ended: Callable[[OttlaError], None]) -> Line:
+        if self._is_closed or self.now < self._rests_until:
+            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: {self._reason}")
+
+        def rest(error: OttlaError) -> None:
+            with self._lock:
+                self._lines.discard(line)
+                self._reason = error.message
+                self._rests_until = self.now + self._backoff.next()
+
+        line = self._network.open(self.address, rest, on_ended)
+        self._lines.add(line)
+        return line

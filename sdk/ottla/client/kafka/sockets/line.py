@@ -1,0 +1,308 @@
+"""A connection with its socket.
+
+*Who changes the connection.* Every change is a request in the inbox. Most threads carry out the inbox themselves, with
+the line's lock held, and write to the socket at once. So the producer's thread pays for no other thread. The main
+thread only hands its request to the network's thread, because signal handlers run in the main thread: one that raises
+would leave a change half done.
+
+*Who tells.* Outcomes are told by the network's thread without the lock, in their order. `on_ending` comes before those
+that the end of the line causes, and `on_ended` after them. A call that was begun in the very moment in which the line
+ended may fail after that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from threading import Event, Lock, Thread, current_thread, main_thread
+from typing import Any, Final, Protocol, TypeAlias
+
+from ottla.client.condition import sleep_s
+from ottla.client.kafka.call import Answered, Call, Ended, Failed
+from ottla.client.kafka.connection import CONNECT_S, KafkaConnection, Phase
+from ottla.client.kafka.sockets.pending import Pending
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.clock import Clock
+from ottla_core.rpc.deadlines import NEVER
+
+_log = logging.getLogger("ottla.network")
+
+_READ_BYTES: Final = 64 * 1024
+_END_LIMIT_S: Final = 5.0
+"""How long a close waits for the network's thread."""
+_LATE_S: Final = 5.0
+"""How long after its deadline a call is waited for, in case that the network's thread has no CPU."""
+
+Waiter: TypeAlias = Callable[[Ended[Any]], None]
+Connection: TypeAlias = KafkaConnection[Waiter]
+
+
+class Keeper(Protocol):
+    """What a line needs of the network whose thread looks after it."""
+
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def software_version(self) -> str: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def is_current(self) -> bool:
+        """Whether the network's own thread asks."""
+        ...
+
+    def wake(self, line: Line) -> None:
+        """Have the thread look after this line."""
+        ...
+
+    def is_due(self, at: float) -> bool:
+        """Whether the thread has to be woken to be awake at that time."""
+        ...
+
+    def register(self, line: Line, connection: socket.socket, *, writes: bool) -> None:
+        """Wait for this socket from now on."""
+        ...
+
+    def unregister(self, connection: socket.socket) -> None:
+        """Wait for it no longer."""
+        ...
+
+
+class Line:
+    """One socket. Thread-safe; only `ask` and `close` wait."""
+
+    def __init__(
+        self,
+        address: str,
+        network: Keeper,
+        on_ending: Callable[[OttlaError], None],
+        on_ended: Callable[[OttlaError], None],
+    ) -> None:
+        self.address: Final = address
+        self.due_at = -NEVER
+        """When the network's thread has to look after the line, at the latest."""
+        self.ended: OttlaError | None = None
+        """Why the line is over. It is set before the last outcomes are told."""
+        self._network: Final[Keeper] = network
+        self._on_ending: Final = on_ending
+        self._on_ended: Final = on_ended
+        self._connection: Final[Connection] = KafkaConnection(
+            address, network.client_id, network.software_version, network.clock.monotonic()
+        )
+        self._inbox: Final[deque[Callable[[Connection], None]]] = deque()
+        self._lock: Final = Lock()
+        self._arrived: socket.socket | OSError | None = None
+        self._socket: socket.socket | None = None
+        self._is_blocked = self._waits_for_room = self._is_broken = self._has_half_closed = False
+        self._over: Final = Event()
+
+    # ---- for every thread --------------------------------------------------------------------------------------------
+
+    def begin(self, call: Call[Waiter]) -> None:
+        """Begin a call, whose waiter gets the outcome. Raises OttlaError if the line is over, or has no room.
+
+        What is read here may be old in the next moment. Then the call fails a little later.
+        """
+        if (refusal := self._connection.refusal) is not None:
+            raise OttlaError(refusal.code, f"{call.api.name} at {self.address}: {refusal.message}")
+        self._request(lambda connection: connection.call(call))
+
+    def ask(self, call: Call[Waiter], pending: Pending) -> Answered[Any]:
+        """Make a call, and wait for the response. Raises OttlaError."""
+        try:
+            self.begin(call)
+            outcome = pending.wait(call.deadline + _LATE_S, self._network.clock)
+        except BaseException:
+            self._request(lambda connection: connection.give_up(call))
+            raise
+        match outcome:
+            case Answered():
+                return outcome
+            case Failed(error=error):
+                raise error
+            case _:
+                raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{call.api.name} at {self.address}: no response in time")
+
+    def close(self, reason: str, *, timeout: float = 0.0) -> None:
+        """End the line; calls that are open fail. The broker has `timeout` seconds before that to take and answer what
+        was sent."""
+        if timeout > 0:
+            self._request(KafkaConnection.finish)
+            self._wait_over(timeout)
+        self._request(lambda connection: connection.close(reason))
+        self._wait_over(_END_LIMIT_S)
+
+    def _wait_over(self, timeout: float) -> None:
+        if self._network.is_current:
+            return  # it would wait for itself
+        until = self._network.clock.monotonic() + timeout
+        while (left := until - self._network.clock.monotonic()) > 0 and not self._over.wait(sleep_s(left)):
+            pass
+
+    def _request(self, change: Callable[[Connection], None]) -> None:
+        self._inbox.append(change)
+        if current_thread() is main_thread():
+            self._network.wake(self)
+        else:
+            with self._lock:
+                wants_thread = self._advance()
+            if wants_thread:
+                self._network.wake(self)
+        if self._over.is_set():  # no other thread looks at it any more
+            self._tell_late()
+
+    def _advance(self) -> bool:
+        """Carry out the inbox, and write. Return whether the network's thread has something to do. The lock is held."""
+        while self._inbox:
+            self._inbox.popleft()(self._connection)
+        self._write()
+        due_at = self._connection.next_deadline
+        is_due = self._network.is_due(due_at)
+        self.due_at = min(self.due_at, due_at)
+        has_news = self._connection.has_outcomes or self._connection.ended is not None or self._connection.half_closes
+        return has_news or is_due or self._is_broken or self._is_blocked != self._waits_for_room
+
+    def _write(self) -> None:
+        """Write as much as the socket takes."""
+        if self._socket is None or self._is_broken:
+            return
+        self._is_blocked = False
+        while pieces := self._connection.output():
+            try:
+                self._connection.on_written(_send(self._socket, pieces))
+            except BlockingIOError:
+                self._is_blocked = True
+                return
+            except OSError:
+                # What the broker has sent before may say why, so the line goes on until it is read.
+                self._is_broken = True
+                return
+
+    # ---- for the network's thread ------------------------------------------------------------------------------------
+
+    def look_after(self, *, reads: bool) -> bool:
+        """Do what there is to do, and return whether the line is over."""
+        if self._over.is_set():
+            return True
+        data = self._read() if reads else None
+        with self._lock:
+            now = self._network.clock.monotonic()
+            self._take_arrived(now)
+            if data is not None:
+                self._connection.on_bytes(data) if data else self._connection.on_closed()
+            self._advance()
+            if self.due_at <= now:
+                # Only now, and not whenever a call ends. So the thread sleeps no longer than until a deadline which has
+                # become void, and a call with a later deadline need not wake it.
+                self._connection.on_time(now)
+                self.due_at = self._connection.next_deadline
+            if self._socket is not None and self._is_blocked != self._waits_for_room:
+                self._waits_for_room = self._is_blocked
+                self._network.register(self, self._socket, writes=self._is_blocked)
+            if self._connection.half_closes and self._socket is not None and not self._has_half_closed:
+                self._has_half_closed = True
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_WR)
+            self.ended = self._connection.ended
+            outcomes = self._connection.take_outcomes()
+        if self.ended is not None:
+            self._on_ending(self.ended)
+        for outcome in outcomes:
+            self._tell(outcome)
+        if self.ended is None:
+            return False
+        self._end(self.ended)
+        return True
+
+    def fail(self) -> bool:
+        """End the line after a bug."""
+        with self._lock:
+            self._connection.close("a bug in the client, which is in its log")
+        return self.look_after(reads=False)
+
+    def abandon(self) -> None:
+        """Close the socket of a forked child, which leaves the parent's open."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def connect(self) -> None:
+        """Connect on a thread of its own, since the lookup of a name may take any time."""
+        Thread(target=self._connect, name=f"ottla-connect-{self.address}", daemon=True).start()
+
+    def _connect(self) -> None:
+        host, _, port = self.address.rpartition(":")
+        arrived: socket.socket | OSError
+        try:
+            arrived = socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S)
+            arrived.setblocking(False)
+            arrived.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except (OSError, ValueError) as error:
+            arrived = error if isinstance(error, OSError) else OSError(str(error))
+        with self._lock:
+            self._arrived = arrived
+            is_late = self._connection.ended is not None
+        if is_late and isinstance(arrived, socket.socket):
+            arrived.close()
+        self._network.wake(self)
+
+    def _take_arrived(self, now: float) -> None:
+        arrived, self._arrived = self._arrived, None
+        if isinstance(arrived, OSError):
+            self._connection.on_lost(arrived.strerror or str(arrived))
+        elif arrived is not None and self._connection.phase is Phase.CONNECTING:
+            self._socket = arrived
+            self._network.register(self, arrived, writes=False)
+            self._connection.on_connected(now)
+        elif arrived is not None:
+            arrived.close()
+
+    def _read(self) -> bytes | None:
+        """Return what came, b"" if the broker has closed, None if nothing came."""
+        if self._socket is None:
+            return None
+        try:
+            return self._socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            with self._lock:
+                self._connection.on_lost(error.strerror or str(error))
+            return None
+
+    def _tell(self, outcome: Ended[Waiter]) -> None:
+        try:
+            outcome.call.waiter(outcome)
+        except BaseException:  # the others have to be told all the same
+            _log.exception("%s at %s: handling the outcome failed", outcome.call.api.name, self.address)
+
+    def _end(self, error: OttlaError) -> None:
+        if self._socket is not None:
+            self._network.unregister(self._socket)
+            with contextlib.suppress(OSError):  # a forked child may have a copy, and the end must be seen all the same
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+        try:
+            self._on_ended(error)
+        except BaseException:
+            _log.exception("%s: handling the end of the line failed", self.address)
+        self._over.set()
+        self._tell_late()
+
+    def _tell_late(self) -> None:
+        """Tell of calls that were begun while the line ended."""
+        with self._lock:
+            self._advance()
+            outcomes = self._connection.take_outcomes()
+        for outcome in outcomes:
+            self._tell(outcome)
+
+
+def _send(connection: socket.socket, pieces: list[memoryview | bytes]) -> int:
+    if len(pieces) == 1:
+        return connection.send(pieces[0])
+    if hasattr(connection, "sendmsg"):
+        return connection.sendmsg(pieces)
+    return connection.send(b"".join(pieces))  # on Windows

@@ -1,0 +1,161 @@
+"""The thread of one client that waits for all its sockets, and for the deadlines of its calls.
+
+It starts with the first line and ends with the last one. It alone reads from sockets, connects and closes them, and
+tells how calls have ended. Other threads hand it work: they note it where the thread will look, and then wake it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable
+from threading import RLock, Thread, current_thread
+from typing import Final
+from weakref import WeakSet
+
+from ottla.client.kafka.sockets.line import Line
+from ottla.errors import OttlaError
+from ottla_core.clock import Clock
+from ottla_core.forks import in_children
+from ottla_core.rpc.deadlines import NEVER
+
+_log = logging.getLogger("ottla.network")
+
+_WAKE_BYTES: Final = 4096
+_networks: Final[WeakSet[Network]] = WeakSet()
+
+
+class Network:
+    """The lines of one client. Thread-safe; never blocks."""
+
+    def __init__(self, client_id: str, software_version: str, clock: Clock) -> None:
+        self.client_id: Final = client_id
+        self.software_version: Final = software_version
+        self.clock: Final = clock
+        self._lock: Final = RLock()  # a signal handler may make a call, too
+        self._lines: Final[set[Line]] = set()
+        self._thread: Thread | None = None
+        self._selector: selectors.BaseSelector | None = None
+        self._waker: socket.socket | None = None
+        self._woken: Final[deque[Line]] = deque()
+        self._sleeps_until = NEVER
+        """The thread is woken for what is due before. It is -NEVER while the thread is awake, since it will look again
+        before it sleeps, and NEVER while it looks."""
+        _networks.add(self)
+
+    def open(
+        self, address: str, on_ending: Callable[[OttlaError], None], on_ended: Callable[[OttlaError], None]
+    ) -> Line:
+        """Return a line that begins to connect. Each callback is called once: before, and after, the outcomes of the
+        calls that fail with the line."""
+        line = Line(address, self, on_ending, on_ended)
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():  # Ctrl-C may have come before its start
+                self._start()
+            self._lines.add(line)
+        line.connect()
+        self.wake(line)
+        return line
+
+    def wake(self, line: Line) -> None:
+        """Have the thread look after this line."""
+        self._woken.append(line)
+        waker = self._waker
+        if waker is not None:
+            with contextlib.suppress(OSError):  # it is full, so the thread will wake; or closed, so no line is left
+                waker.send(b"\0")
+
+    def is_due(self, at: float) -> bool:
+        """Whether the thread has to be woken to be awake at that time."""
+        return at < self._sleeps_until
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the network's own thread asks."""
+        return current_thread() is self._thread
+
+    def register(self, line: Line, connection: socket.socket, *, writes: bool) -> None:
+        """Wait for this socket from now on. This is for the network's thread, as is all that follows."""
+        assert self._selector is not None
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writes else 0)
+        try:
+            self._selector.modify(connection, events, line)
+        except KeyError:
+            self._selector.register(connection, events, line)
+
+    def unregister(self, connection: socket.socket) -> None:
+        assert self._selector is not None
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(connection)
+
+    def abandon(self) -> None:
+        """Close the copies of descriptors that a forked child has, and touch nothing else: the rest is the parent's."""
+        for line in list(self._lines):
+            line.abandon()
+        if self._selector is not None:
+            self._selector.close()
+        if self._waker is not None:
+            self._waker.close()
+
+    def _start(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        woken, self._waker = socket.socketpair()
+        woken.setblocking(False)
+        self._waker.setblocking(False)
+        self._selector.register(woken, selectors.EVENT_READ)
+        self._thread = Thread(
+            target=self._run, args=(self._selector, woken), name=f"ottla-network-{self.client_id}", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self, selector: selectors.BaseSelector, woken: socket.socket) -> None:
+        while self._has_lines():
+            self._sleeps_until = NEVER
+            until = min((line.due_at for line in list(self._lines)), default=NEVER)
+            self._sleeps_until = until
+            events = selector.select(None if until == NEVER else max(0.0, until - self.clock.monotonic()))
+            self._sleeps_until = -NEVER
+            for key, mask in events:
+                if key.data is None:
+                    woken.recv(_WAKE_BYTES)
+                else:
+                    self._look_after(key.data, reads=bool(mask & selectors.EVENT_READ))
+            while self._woken:
+                self._look_after(self._woken.popleft())
+            now = self.clock.monotonic()
+            for line in [line for line in list(self._lines) if line.due_at <= now]:
+                self._look_after(line)
+        selector.close()
+        woken.close()
+
+    def _has_lines(self) -> bool:
+        """Return whether the thread goes on. If it does not, the next line starts another one."""
+        with self._lock:
+            if self._lines:
+                return True
+            assert self._waker is not None
+            self._waker.close()
+            self._thread = self._waker = self._selector = None
+            return False
+
+    def _look_after(self, line: Line, *, reads: bool = False) -> None:
+        try:
+            is_over = line.look_after(reads=reads)
+        except BaseException:  # without this thread no call would ever end
+            _log.exception("the line to %s failed", line.address)
+            is_over = line.fail()
+        if is_over:
+            with self._lock:
+                self._lines.discard(line)
+
+
+def _abandon_all() -> None:
+    for network in list(_networks):
+        network.abandon()
+    _networks.clear()
+
+
+in_children(_abandon_all)

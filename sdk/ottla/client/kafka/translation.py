@@ -1,0 +1,37 @@
+"""How one method of the clients' contracts is said in Kafka's messages.
+
+The clients speak in the messages of the gRPC contracts, whatever carries them. So everything above the transport is the
+same for both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from google.protobuf.message import Message as Protobuf
+
+from ottla.client.kafka.apis import Api
+from ottla.client.kafka.topic_names import TopicNames
+from ottla_core.kafka.message import Message
+
+
+class Terms(NamedTuple):
+    """What both directions of a translation depend on, besides the message."""
+
+    version: int
+    timeout_ms: int
+    names: TopicNames
+
+
+class Translation(Protocol):
+    """The translation of one method."""
+
+    @property
+    def api(self) -> Api: ...
+    def request(self, request: Any, terms: Terms) -> Message:
+        """Return the request in Kafka's words. Raises OttlaError if it can't be said in this version."""
+        ...
+
+    def response(self, response: Any, terms: Terms) -> Protobuf:
+        """Return the response in the contract's words."""
+        ...

@@ -1,0 +1,362 @@
+"""The adapter on real sockets: who writes, who waits, who is told, and how all of it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka_answers import AnsweringBroker, Request, framed
+from waiting import LIMIT_S, wait_until
+
+from ottla.client.kafka.peer import KafkaPeer
+from ottla.client.kafka.transport import KafkaTransport
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.kafka.message import Message
+from ottla_core.kafka.messages import InitProducerIdResponse, MetadataResponse, ProduceResponse
+from ottla_proto import broker_pb2 as pb
+from ottla_proto import controller_pb2
+from ottla_proto.contracts import Broker, Controller
+
+Answer = Callable[[Request], Message | None]
+
+
+class Server:
+    """Accepts connections, and answers each request by `answer`; None is no answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.accepted: list[socket.socket] = []
+        self.requests: list[Request] = []
+        self.ended = 0
+        self.reads = threading.Event()
+        self.reads.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.accepted.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        broker = AnsweringBroker()
+        try:
+            while self.reads.wait(LIMIT_S) and (data := connection.recv(65536)):
+                broker.read(data)
+                while broker.requests:
+                    self._answer(connection, broker, broker.requests.pop(0))
+        except OSError:
+            pass
+        self.ended += 1
+        connection.close()
+
+    def _answer(self, connection: socket.socket, broker: AnsweringBroker, request: Request) -> None:
+        if request.api.name == "ApiVersions":
+            connection.sendall(broker.versions(request))
+            return
+        self.requests.append(request)
+        if (response := self.answer(request)) is not None:
+            connection.sendall(framed(request, response))
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self.accepted:
+            connection.close()
+
+
+def kind(request: Request) -> Message:
+    match request.api.name:
+        case "Metadata":
+            return MetadataResponse(cluster_id="c")
+        case "InitProducerId":
+            return InitProducerIdResponse(producer_id=7)
+        case _:
+            return ProduceResponse()
+
+
+@contextmanager
+def serving(answer: Answer = kind) -> Iterator[tuple[Server, KafkaPeer]]:
+    server = Server(answer)
+    peer = KafkaTransport("me")(server.address)
+    try:
+        yield server, peer
+    finally:
+        peer.close()
+        server.close()
+
+
+def metadata(peer: KafkaPeer, timeout: float = LIMIT_S) -> pb.MetadataResponse:
+    return peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=timeout)
+
+
+def elsewhere(call: Callable[[], Any]) -> Any:
+    """Make a call in a thread that is not the main one, and return its result."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    thread.join(LIMIT_S)
+    return results[0]
+
+
+def network_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("ottla-network")]
+
+
+class Told:
+    """The callbacks of a stream."""
+
+    def __init__(self) -> None:
+        self.responses: list[int] = []
+        self.errors: list[int] = []
+        self.broken: list[tuple[OttlaError, list[int]]] = []
+        self.threads: set[str] = set()
+
+    def on_response(self, number: int, response: pb.ProduceResponse) -> None:
+        assert self.broken == []
+        self.threads.add(threading.current_thread().name)
+        (self.errors if response.error.code else self.responses).append(number)
+
+    def on_broken(self, error: OttlaError, left: list[int]) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.broken.append((error, left))
+
+
+def test_a_call_from_the_main_thread_and_one_from_another_share_a_connection() -> None:
+    with serving() as (server, peer):
+        assert metadata(peer).cluster_id == "c"
+        assert elsewhere(lambda: metadata(peer)).cluster_id == "c"
+        assert peer.call(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
+        assert len(server.accepted) == 1
+        assert {request.client_id for request in server.requests} == {"me"}
+
+
+def test_a_method_that_kafkas_protocol_lacks_is_an_error() -> None:
+    with serving() as (_, peer), pytest.raises(OttlaError, match="can't be called over Kafka's protocol yet") as caught:
+        peer.call(Controller.DESCRIBE_QUORUM, controller_pb2.DescribeQuorumRequest(), timeout=1.0)
+    assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_responses_of_a_stream_come_on_the_networks_thread_and_its_end_comes_last() -> None:
+    told = Told()
+    with serving() as (_, peer):
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)]
+        numbers += elsewhere(lambda: [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)])
+        wait_until(lambda: len(told.responses) == 100)
+        stream.close()
+        assert told.responses == numbers
+        assert [left for _, left in told.broken] == [[]]
+        assert told.threads == {"ottla-network-me"}
+        with pytest.raises(OttlaError, match="the connection was closed"):
+            stream.send(pb.ProduceRequest(), timeout_ms=1000)
+
+
+def test_what_is_open_when_a_stream_breaks_is_named_once() -> None:
+    told = Told()
+    with serving(lambda request: None) as (server, peer):
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(5)]
+        wait_until(lambda: len(server.requests) == 5)
+        server.accepted[0].shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: bool(told.broken))
+        assert [left for _, left in told.broken] == [numbers]
+        assert "it closed the connection" in told.broken[0][0].message
+
+
+def test_a_request_that_fails_alone_is_answered_by_an_error_and_the_stream_goes_on() -> None:
+    told = Told()
+    with serving() as (_, peer):
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        bad = pb.ProduceRequest(acks=2**15)
+        failed = stream.send(bad, timeout_ms=10_000)
+        fine = stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+        wait_until(lambda: told.responses == [fine])
+        assert told.errors == [failed]
+
+
+def test_records_without_an_answer_are_taken_before_a_stream_ends() -> None:
+    told = Told()
+    records = bytes(200_000)
+    with serving(lambda request: None) as (server, peer):
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        for _ in range(50):
+            body = pb.ProduceRequest(acks=0)
+            body.partitions.add(topic_id=bytes(16), records=records)
+            stream.send(body, timeout_ms=10_000, answered=False)
+        stream.close(timeout=LIMIT_S)
+        assert len(server.requests) == 50
+        assert [left for _, left in told.broken] == [[]]
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_a_broker_that_reads_slowly_gets_all_of_it(main: bool) -> None:
+    told = Told()
+    with serving() as (server, peer):
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        first = stream.send(pb.ProduceRequest(acks=1), timeout_ms=60_000)
+        wait_until(lambda: told.responses == [first])
+        server.reads.clear()
+
+        def send() -> list[int]:
+            body = pb.ProduceRequest(acks=1)
+            body.partitions.add(topic_id=bytes(16), records=bytes(1_000_000))
+            return [stream.send(body, timeout_ms=60_000) for _ in range(12)]
+
+        numbers = send() if main else elsewhere(send)
+        assert told.responses == [first]
+        server.reads.set()
+        wait_until(lambda: told.responses == [first, *numbers])
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_a_stream_that_has_no_room_says_so_at_once(main: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.client.kafka.calls.QUEUE_BYTES", 2_000_000)
+    told = Told()
+    with serving() as (server, peer):
+        server.reads.clear()
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        body = pb.ProduceRequest(acks=0)
+        body.partitions.add(topic_id=bytes(16), records=bytes(1_000_000))
+
+        def send() -> str:
+            try:
+                for _ in range(1000):
+                    stream.send(body, timeout_ms=60_000, answered=False)
+                    time.sleep(0.001)
+            except OttlaError as error:
+                return error.message
+            return "all of it was taken"
+
+        assert "the broker reads too slowly" in (send() if main else elsewhere(send))
+        server.reads.set()
+
+
+def test_a_port_where_nobody_listens_is_an_error_at_once_and_the_next_call_waits_for_a_moment() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        peer = KafkaTransport("me")(f"127.0.0.1:{taken.getsockname()[1]}")
+        for _ in range(2):
+            with pytest.raises(OttlaError, match=r"(?i)connection refused") as caught:
+                metadata(peer)
+            assert caught.value.code == ErrorCode.NETWORK_EXCEPTION
+        peer.close()
+    wait_until(lambda: not network_threads())
+
+
+def test_after_a_connection_has_ended_another_one_is_made() -> None:
+    with serving() as (server, peer):
+        metadata(peer)
+        server.accepted[0].shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: _succeeds(lambda: metadata(peer)))
+        assert len(server.accepted) == 2
+
+
+def _succeeds(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except OttlaError:
+        return False
+    return True
+
+
+def test_a_broker_that_is_silent_is_given_up_at_the_deadline() -> None:
+    with serving(lambda request: None) as (server, peer):
+        began_at = time.monotonic()
+        with pytest.raises(OttlaError, match="no response in time") as caught:
+            metadata(peer, timeout=0.2)
+        assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+        assert time.monotonic() - began_at < LIMIT_S / 2
+        wait_until(lambda: server.ended == 1)
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_a_close_ends_calls_that_wait(main: bool) -> None:
+    with serving(lambda request: None) as (server, peer):
+        errors: list[str] = []
+
+        def wait() -> None:
+            try:
+                metadata(peer)
+            except OttlaError as error:
+                errors.append(error.message)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        wait_until(lambda: len(server.requests) == 1)
+        peer.close() if main else elsewhere(peer.close)
+        thread.join(LIMIT_S)
+        assert len(errors) == 1
+        assert "the connection was closed" in errors[0]
+        with pytest.raises(OttlaError, match="the connection was closed"):
+            metadata(peer)
+
+
+def test_the_thread_ends_with_the_last_connection_and_starts_again() -> None:
+    server, transport = Server(kind), KafkaTransport("me")
+    for _ in range(3):
+        peer = transport(server.address)
+        metadata(peer)
+        assert network_threads() == ["ottla-network-me"]
+        peer.close()
+        wait_until(lambda: not network_threads())
+    server.close()
+
+
+def test_ctrl_c_ends_a_wait_and_the_next_call_is_made() -> None:
+    with serving(lambda request: None) as (server, peer):
+
+        def interrupt() -> None:
+            wait_until(lambda: len(server.requests) == 1)
+            signal.raise_signal(signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            metadata(peer)
+        thread.join(LIMIT_S)
+        with pytest.raises(OttlaError, match="no response in time"):
+            metadata(peer, timeout=0.2)
+        assert len(server.requests) == 2
+
+
+def test_a_response_that_makes_no_sense_is_the_error_of_its_call() -> None:
+    class Garbage(Server):
+        def _answer(self, connection: socket.socket, broker: AnsweringBroker, request: Request) -> None:
+            if request.api.name == "ApiVersions":
+                super()._answer(connection, broker, request)
+            else:
+                connection.sendall(struct.pack(">ii", 7, request.correlation_id) + b"\xff\xff\xff")
+
+    server = Garbage(kind)
+    peer = KafkaTransport("me")(server.address)
+    with pytest.raises(OttlaError, match="the broker answered with garbage"):
+        metadata(peer)
+    peer.close()
+    server.close()
+
+
+def test_a_forked_child_keeps_no_connection_open_and_leaves_the_parents_alone() -> None:
+    with serving() as (server, peer):
+        metadata(peer)
+        before = len(os.listdir("/proc/self/fd"))
+        child = os.fork()
+        if child == 0:
+            # The socket, the selector, and the one end of the pair by which the thread is woken that is kept here.
+            os._exit(before - len(os.listdir("/proc/self/fd")))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        assert metadata(peer).cluster_id == "c"
+        assert len(server.accepted) == 1

@@ -1,0 +1,168 @@
+"""The clients' methods in Kafka's messages, in every version that the clients know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.client.kafka.apis import INIT_PRODUCER_ID, METADATA, PRODUCE, Api
+from ottla.client.kafka.metadata import MetadataTranslation
+from ottla.client.kafka.produce import ProduceTranslation
+from ottla.client.kafka.producer_id import ProducerIdTranslation
+from ottla.client.kafka.topic_names import TopicNames
+from ottla.client.kafka.translation import Terms
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.kafka import codec
+from ottla_core.kafka.message import Message
+from ottla_core.kafka.messages import InitProducerIdResponse, MetadataResponse, ProduceResponse
+from ottla_proto import broker_pb2 as pb
+
+ID_A, ID_B = b"a" * 16, b"b" * 16
+
+
+def terms(version: int, *, known: bool = True) -> Terms:
+    names = TopicNames()
+    if known:
+        names.learn(ID_A, "a")
+        names.learn(ID_B, "b")
+    return Terms(version, 1500, names)
+
+
+def over_the_wire(api: Api, message: Message, version: int) -> Any:
+    kind = api.request if type(message) is api.request else api.response
+    return codec.decode(kind, codec.encode(message, version), version)
+
+
+@pytest.mark.parametrize("version", PRODUCE.versions)
+def test_produce_has_each_topic_once_and_names_it_as_the_version_does(version: int) -> None:
+    request = pb.ProduceRequest(acks=-1)
+    for topic_id, number in ((ID_A, 0), (ID_B, 0), (ID_A, 2)):
+        request.partitions.add(topic_id=topic_id, partition=number, records=b"%d" % number)
+    sent = over_the_wire(PRODUCE, ProduceTranslation().request(request, terms(version)), version)
+    assert (sent.acks, sent.timeout_ms, sent.transactional_id) == (-1, 1500, None)
+    named = {topic.topic_id if version >= 13 else topic.name: topic.partition_data for topic in sent.topic_data}
+    assert list(named) == ([ID_A, ID_B] if version >= 13 else ["a", "b"])
+    assert [[(p.index, bytes(p.records)) for p in parts] for parts in named.values()] == [
+        [(0, b"0"), (2, b"2")],
+        [(0, b"0")],
+    ]
+
+
+def test_a_topic_whose_name_is_unknown_can_not_be_said_in_an_old_version() -> None:
+    request = pb.ProduceRequest(acks=1)
+    request.partitions.add(topic_id=ID_A)
+    with pytest.raises(OttlaError) as caught:
+        ProduceTranslation().request(request, terms(12, known=False))
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert ProduceTranslation().request(request, terms(13, known=False)).topic_data[0].topic_id == ID_A
+
+
+@pytest.mark.parametrize("version", PRODUCE.versions)
+def test_a_response_to_produce_has_offsets_errors_and_new_leaders(version: int) -> None:
+    partition, topic = ProduceResponse.PartitionProduceResponse, ProduceResponse.TopicProduceResponse
+    leader = ProduceResponse.LeaderIdAndEpoch(leader_id=7, leader_epoch=3) if version >= 10 else None
+    moved = partition(index=1, error_code=6, base_offset=-1, error_message="moved" if version >= 8 else None)
+    moved.current_leader = leader
+    response = ProduceResponse(
+        responses=[
+            topic(
+                name="" if version >= 13 else "a",
+                topic_id=ID_A if version >= 13 else bytes(16),
+                partition_responses=[
+                    partition(index=0, base_offset=5, log_append_time_ms=9, log_start_offset=2),
+                    moved,
+                ],
+            )
+        ],
+        node_endpoints=[ProduceResponse.NodeEndpoint(node_id=7, host="h", port=1)] if version >= 10 else [],
+    )
+    fine, failed = ProduceTranslation().response(over_the_wire(PRODUCE, response, version), terms(version)).partitions
+    assert (fine.topic_id, fine.partition, fine.base_offset, fine.log_append_time_ms) == (ID_A, 0, 5, 9)
+    assert fine.log_start_offset == (2 if version >= 5 else 0)
+    assert not fine.HasField("error")
+    assert (failed.topic_id, failed.partition, failed.error.code) == (ID_A, 1, 6)
+    assert failed.error.message == ("moved" if version >= 8 else "")
+    expected = (7, 3, "h:1") if version >= 10 else (0, 0, "")
+    assert (
+        failed.current_leader.broker_id,
+        failed.current_leader.leader_epoch,
+        failed.current_leader.address,
+    ) == expected
+
+
+def test_a_leader_without_an_address_is_none() -> None:
+    partition = ProduceResponse.PartitionProduceResponse(error_code=6)
+    partition.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=7, leader_epoch=3)
+    response = ProduceResponse(
+        responses=[ProduceResponse.TopicProduceResponse(topic_id=ID_A, partition_responses=[partition])]
+    )
+    assert not ProduceTranslation().response(response, terms(13)).partitions[0].HasField("current_leader")
+
+
+@pytest.mark.parametrize("version", METADATA.versions)
+def test_metadata_creates_no_topic_and_tells_all_none_and_some_apart(version: int) -> None:
+    def sent(request: pb.MetadataRequest) -> Any:
+        return over_the_wire(METADATA, MetadataTranslation().request(request, terms(version)), version)
+
+    assert sent(pb.MetadataRequest(all_topics=True)).topics is None
+    assert list(sent(pb.MetadataRequest()).topics) == []
+    some = sent(pb.MetadataRequest(topics=["x", "y"]))
+    assert [topic.name for topic in some.topics] == ["x", "y"]
+    assert some.allow_auto_topic_creation is False
+
+
+@pytest.mark.parametrize("version", METADATA.versions)
+def test_metadata_has_brokers_topics_and_leaders_and_teaches_names(version: int) -> None:
+    partition, topic = MetadataResponse.MetadataResponsePartition, MetadataResponse.MetadataResponseTopic
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=9092, rack="r"),
+            MetadataResponse.MetadataResponseBroker(node_id=2, host="i", port=9093),
+        ],
+        cluster_id="c",
+        controller_id=2,
+        topics=[
+            topic(
+                name="x",
+                topic_id=ID_A,
+                is_internal=True,
+                partitions=[
+                    partition(leader_id=1, leader_epoch=4, replica_nodes=[1, 2], isr_nodes=[1], offline_replicas=[2]),
+                    partition(error_code=5, partition_index=1, leader_id=-1, leader_epoch=-1),
+                ],
+            ),
+            topic(name="y", error_code=3),
+        ],
+    )
+    known = terms(version, known=False)
+    found = MetadataTranslation().response(over_the_wire(METADATA, response, version), known)
+    assert (found.cluster_id, found.controller.id, found.controller.address) == ("c", 2, "i:9093")
+    assert [(b.id, b.address, b.kafka_address, b.rack) for b in found.brokers] == [
+        (1, "h:9092", "h:9092", "r"),
+        (2, "i:9093", "i:9093", ""),
+    ]
+    good, missing = found.topics
+    assert (good.name, good.topic_id, good.is_internal, good.error.code) == ("x", ID_A, True, 0)
+    first, second = good.partitions
+    assert (first.leader, first.leader_epoch, list(first.replicas), list(first.isr)) == (1, 4, [1, 2], [1])
+    assert list(first.offline_replicas) == [2]
+    assert (second.partition, second.leader, second.error.code) == (1, -1, 5)
+    assert (missing.name, missing.error.code) == ("y", 3)
+    assert (known.names.name_of(ID_A), known.names.id_of("y")) == ("x", bytes(16))
+
+
+def test_metadata_without_a_known_controller_has_none() -> None:
+    found = MetadataTranslation().response(MetadataResponse(controller_id=-1), terms(13))
+    assert not found.HasField("controller")
+
+
+@pytest.mark.parametrize("version", INIT_PRODUCER_ID.versions)
+def test_a_producer_id_is_asked_for_without_a_transactional_id(version: int) -> None:
+    translation = ProducerIdTranslation()
+    request = translation.request(pb.InitProducerIdRequest(), terms(version))
+    assert over_the_wire(INIT_PRODUCER_ID, request, version).transactional_id is None
+    response = over_the_wire(INIT_PRODUCER_ID, InitProducerIdResponse(producer_id=44), version)
+    assert translation.response(response, terms(version)).producer_id == 44
+    refused = translation.response(InitProducerIdResponse(error_code=15), terms(version))
+    assert (refused.error.code, refused.producer_id) == (15, 0)
