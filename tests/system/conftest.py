@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from rpc_stack import Client, Stack
+from transports import Addresses
 
 import ottla
 from ottla.testing import Cluster
@@ -42,6 +43,13 @@ def topic(admin: ottla.Admin) -> str:
     """A new one, with two partitions."""
     admin.topics.create(name := next(_names), partitions=2)
     return name
+
+
+@pytest.fixture(params=["grpc", "kafka"])
+def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
+    """Where the producers of a test find a cluster: the test runs once with each of their transports."""
+    monkeypatch.setenv("_OTTLA_TRANSPORT", request.param)
+    return (lambda cluster: cluster.kafka_bootstrap) if request.param == "kafka" else lambda cluster: cluster.bootstrap
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from loadtest.locust import topics
+from transports import Addresses
 from waiting import LIMIT_S
 
 import ottla
@@ -26,11 +27,11 @@ import grpc.experimental.gevent; grpc.experimental.gevent.init_gevent()
 
 CLIENT = """
 import json, sys, time, gevent, ottla
-bootstrap, clients, records = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+bootstrap, producers_bootstrap, clients, records = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 ottla.Admin(bootstrap).topics.create("t", partitions=3)
 
 def client(number):
-    with ottla.Producer(bootstrap, topic="t", value="int") as producer:
+    with ottla.Producer(producers_bootstrap, topic="t", value="int") as producer:
         for n in range(records):
             producer.send(n, partition=n % 3)
             if n % 10 == 9:
@@ -108,9 +109,10 @@ def answer(program: str, *arguments: object, limit_s: float = 60.0) -> Any:
     return json.loads(done.stdout)
 
 
-def test_more_clients_than_gevent_has_threads() -> None:
+def test_more_clients_than_gevent_has_threads(addresses: Addresses) -> None:
     with Cluster(brokers=3) as cluster:
-        assert answer(CLIENT, cluster.bootstrap, CLIENTS, RECORDS) == [CLIENTS * RECORDS] * CLIENTS
+        read = answer(CLIENT, cluster.bootstrap, addresses(cluster), CLIENTS, RECORDS)
+    assert read == [CLIENTS * RECORDS] * CLIENTS
 
 
 def test_transactions_of_many_clients_are_read_whole_or_not_at_all() -> None:

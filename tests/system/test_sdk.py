@@ -1,4 +1,4 @@
-"""The SDK against real services over gRPC: what users write, as they would write it."""
+"""The SDK against real services, with each of its transports: what users write, as they would write it."""
 
 import asyncio
 import http.server
@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from transports import Addresses
 from waiting import LIMIT_S
 
 import ottla
@@ -40,10 +41,10 @@ def everything(cluster: Cluster, topic: str, **arguments: Any) -> list[ottla.Rec
 
 
 @pytest.mark.feature(164)
-def test_the_first_program() -> None:
+def test_the_first_program(addresses: Addresses) -> None:
     with Cluster() as c:
         ottla.Admin(c.bootstrap).topics.create("t", partitions=3)
-        with ottla.Producer(c.bootstrap, topic="t") as p:
+        with ottla.Producer(addresses(c), topic="t") as p:
             for i in range(10_000):
                 p.send({"i": i}, key=str(i % 7))
         rows = [r.value["i"] for r in ottla.Consumer("t", bootstrap=c.bootstrap, start="earliest", stop="end")]
@@ -56,7 +57,9 @@ def test_the_first_program() -> None:
 @pytest.mark.feature(22)
 @pytest.mark.feature(102)
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_sent_comes_back_through_every_codec(cluster: Cluster, topic: str, compression: Any) -> None:
+def test_what_is_sent_comes_back_through_every_codec(
+    cluster: Cluster, addresses: Addresses, topic: str, compression: Any
+) -> None:
     sent: list[tuple[Any, Any, list[tuple[str, bytes | None]]]] = [
         ("k", {"n": 1, "text": "Åse" * 50}, []),
         (None, "plain text " * 20, [("h", b"1"), ("h", None)]),
@@ -64,7 +67,7 @@ def test_what_is_sent_comes_back_through_every_codec(cluster: Cluster, topic: st
         (None, bytes(range(256)), []),
         ("list", [1, None, "x"], []),
     ]
-    with ottla.Producer(cluster.bootstrap, topic=topic, compression=compression) as producer:
+    with ottla.Producer(addresses(cluster), topic=topic, compression=compression) as producer:
         for n, (key, value, headers) in enumerate(sent):
             producer.send(value, key=key, headers=headers, partition=1, timestamp=1_000 + n)
     records = everything(cluster, topic)
@@ -75,8 +78,8 @@ def test_what_is_sent_comes_back_through_every_codec(cluster: Cluster, topic: st
 @pytest.mark.feature(7)
 @pytest.mark.feature(11)
 @pytest.mark.parametrize("acks", ["all", 1, 0])
-def test_every_kind_of_acks(cluster: Cluster, topic: str, acks: Any) -> None:
-    with ottla.Producer(cluster.bootstrap, topic=topic, acks=acks) as producer:
+def test_every_kind_of_acks(cluster: Cluster, addresses: Addresses, topic: str, acks: Any) -> None:
+    with ottla.Producer(addresses(cluster), topic=topic, acks=acks) as producer:
         places = [producer.send(str(n), partition=n % 3).result(WAIT) for n in range(9)]
     assert [place.offset for place in places] == ([-1] * 9 if acks == 0 else [n // 3 for n in range(9)])
     with ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop=9) as consumer:
@@ -205,9 +208,11 @@ def test_the_cluster_and_its_brokers(cluster: Cluster, admin: ottla.Admin) -> No
     assert [broker.id for broker in found.brokers] == [0, 1, 2]
 
 
-def test_a_record_the_broker_refuses_fails_with_kafkas_error(admin: ottla.Admin, cluster: Cluster, topic: str) -> None:
+def test_a_record_the_broker_refuses_fails_with_kafkas_error(
+    admin: ottla.Admin, cluster: Cluster, addresses: Addresses, topic: str
+) -> None:
     admin.configs.set({"max.message.bytes": 1000}, topic=topic)
-    with ottla.Producer(cluster.bootstrap, topic=topic, linger=0.05) as producer:
+    with ottla.Producer(addresses(cluster), topic=topic, linger=0.05) as producer:
         large = producer.send("x" * 5000, partition=0)
         small = producer.send("y", partition=1)
         with pytest.raises(ottla.RecordTooLargeError, match="1000"):
@@ -215,33 +220,38 @@ def test_a_record_the_broker_refuses_fails_with_kafkas_error(admin: ottla.Admin,
         assert small.result(WAIT).offset == 0
 
 
-def run_script(cluster: Cluster, topic: str, last_line: str) -> subprocess.CompletedProcess[str]:
+def run_script(bootstrap: str, topic: str, last_line: str) -> subprocess.CompletedProcess[str]:
     """A script that sends one record with a long linger, and ends with `last_line` instead of a close."""
-    script = f"import os, ottla; p = ottla.Producer({cluster.bootstrap!r}, topic={topic!r}, linger=30); p.send('x')"
+    script = f"import os, ottla; p = ottla.Producer({bootstrap!r}, topic={topic!r}, linger=30); p.send('x')"
     command = [sys.executable, "-c", f"{script}; {last_line}"]
     return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
-def test_a_script_that_forgets_to_close_has_its_records_sent_at_exit(cluster: Cluster, topic: str) -> None:
-    done = run_script(cluster, topic, "pass")
+def test_a_script_that_forgets_to_close_has_its_records_sent_at_exit(
+    cluster: Cluster, addresses: Addresses, topic: str
+) -> None:
+    done = run_script(addresses(cluster), topic, "pass")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert "was not closed" in done.stderr
     assert [r.value for r in everything(cluster, topic)] == ["x"]
 
 
 @pytest.mark.feature(33)
-def test_what_is_in_the_buffer_of_a_client_that_crashes_is_lost(cluster: Cluster, topic: str) -> None:
-    assert run_script(cluster, topic, "os._exit(9)").returncode == 9
+def test_what_is_in_the_buffer_of_a_client_that_crashes_is_lost(
+    cluster: Cluster, addresses: Addresses, topic: str
+) -> None:
+    assert run_script(addresses(cluster), topic, "os._exit(9)").returncode == 9
     assert everything(cluster, topic) == []
 
 
-async def test_the_same_for_asyncio(cluster: Cluster) -> None:
+async def test_the_same_for_asyncio(cluster: Cluster, addresses: Addresses, request: pytest.FixtureRequest) -> None:
+    topic = f"asyncio-{request.node.callspec.id}"
     async with ottla.aio.Admin(cluster.bootstrap) as admin:
-        await admin.topics.create("asyncio", partitions=3)
-    async with ottla.aio.Producer(cluster.bootstrap, topic="asyncio", compression="lz4") as producer:
+        await admin.topics.create(topic, partitions=3)
+    async with ottla.aio.Producer(addresses(cluster), topic=topic, compression="lz4") as producer:
         places = await asyncio.gather(*(producer.send({"n": n}, key=str(n % 5)) for n in range(2000)))
     assert len({(place.partition, place.offset) for place in places}) == 2000
-    consumer = ottla.aio.Consumer("asyncio", bootstrap=cluster.bootstrap, start="earliest", stop="end")
+    consumer = ottla.aio.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop="end")
     async with consumer:
         rows = [r.value["n"] async for r in consumer]
     assert sorted(rows) == list(range(2000))

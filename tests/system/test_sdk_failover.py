@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from transports import Addresses
 from unclean import UncleanTopic
 from waiting import LIMIT_S, wait_until
 
@@ -59,9 +60,11 @@ class Reader(threading.Thread):
 
 @pytest.mark.rule(25, 26)
 @pytest.mark.feature(21, 137, 138)
-def test_an_answer_that_is_lost_is_repeated_with_the_offset_where_it_was_written(cluster: Cluster) -> None:
+def test_an_answer_that_is_lost_is_repeated_with_the_offset_where_it_was_written(
+    cluster: Cluster, addresses: Addresses
+) -> None:
     create(cluster)
-    with ottla.Producer(cluster.bootstrap, topic="t", value="int", batch_size=100, linger=0) as producer:
+    with ottla.Producer(addresses(cluster), topic="t", value="int", batch_size=100, linger=0) as producer:
         lost = cluster.faults.lose_response("Produce").of(producer.client_id).times(3)
         places = [producer.send(n) for n in range(200)]
         assert [place.result(LIMIT_S).offset for place in places] == list(range(200))
@@ -71,10 +74,10 @@ def test_an_answer_that_is_lost_is_repeated_with_the_offset_where_it_was_written
 
 @pytest.mark.rule(10, 67)
 @pytest.mark.feature(32, 175)
-def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster: Cluster) -> None:
+def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster: Cluster, addresses: Addresses) -> None:
     create(cluster, partitions=3)
     reader = Reader(cluster)
-    with ottla.Producer(cluster.bootstrap, topic="t", value="int", batch_size=500, linger=0) as producer:
+    with ottla.Producer(addresses(cluster), topic="t", value="int", batch_size=500, linger=0) as producer:
         sent: list[Any] = []
         for _ in range(3):
             victim = cluster.brokers[described(cluster).leader]
@@ -94,10 +97,10 @@ def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster:
 
 
 @pytest.mark.feature(32, 120)
-def test_a_broker_that_stops_in_order_costs_no_client_an_error(cluster: Cluster) -> None:
+def test_a_broker_that_stops_in_order_costs_no_client_an_error(cluster: Cluster, addresses: Addresses) -> None:
     create(cluster, partitions=3)
     reader = Reader(cluster)
-    with ottla.Producer(cluster.bootstrap, topic="t", value="int", retries=50, linger=0) as producer:
+    with ottla.Producer(addresses(cluster), topic="t", value="int", retries=50, linger=0) as producer:
         stopping = threading.Thread(target=cluster.brokers[described(cluster).leader].stop)
         sent = [producer.send(n, partition=n % 3) for n in range(300)]
         stopping.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from waiting import LIMIT_S
 
 import ottla
+from ottla.client.kafka.transport import KafkaTransport
 from ottla.testing import Cluster, FakeCluster, FakeConsumer, FakeProducer
 
 _numbers = itertools.count()
@@ -23,21 +25,27 @@ def real_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=["fake", "real", "real, with Kafka's protocol"])
 def world(request: pytest.FixtureRequest) -> Any:
-    """`Producer`, `Consumer`, an address, and a topic of three partitions."""
+    """`Producer`, `Consumer`, a cluster and the producers' address of it, and a topic of three partitions."""
     topic = f"story-{next(_numbers)}"
     if request.param == "fake":
         cluster = FakeCluster({topic: 3})
-        return SimpleNamespace(Producer=FakeProducer, Consumer=FakeConsumer, cluster=cluster, topic=topic)
+        return SimpleNamespace(
+            Producer=FakeProducer, Consumer=FakeConsumer, cluster=cluster, address=cluster.bootstrap, topic=topic
+        )
     real = request.getfixturevalue("real_cluster")
     with ottla.Admin(real.bootstrap) as admin:
         admin.topics.create(topic, partitions=3)
-    return SimpleNamespace(Producer=ottla.Producer, Consumer=ottla.Consumer, cluster=real, topic=topic)
+    address, producer = real.bootstrap, ottla.Producer
+    if request.param != "real":
+        address = real.kafka_bootstrap
+        producer = partial(ottla.Producer, _transport=KafkaTransport("story"))  # type: ignore[assignment]
+    return SimpleNamespace(Producer=producer, Consumer=ottla.Consumer, cluster=real, address=address, topic=topic)
 
 
 def producer_of(world: Any, **arguments: Any) -> Any:
-    return world.Producer(world.cluster.bootstrap, topic=world.topic, **arguments)
+    return world.Producer(world.address, topic=world.topic, **arguments)
 
 
 def consumer_of(world: Any, **arguments: Any) -> Any:

@@ -1,25 +1,30 @@
 """Clients that were made before a fork: in the child each call says so at once, and the child comes to its end."""
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
+from transports import Addresses
 from waiting import LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
 
+_numbers = itertools.count()
+
 SYNC = """
 import faulthandler, os, sys
 import ottla
 
+T = os.environ["TOPIC"]
 admin = ottla.Admin()
-producer = ottla.Producer(topic="t")
+producer = ottla.Producer(os.environ["PRODUCE_AT"], topic=T)
 before = producer.send("parent")
 place = before.result(60)
-consumer = ottla.Consumer("t", start="earliest")
-member = ottla.Consumer("t", group="g", auto_offset_reset="earliest")
+consumer = ottla.Consumer(T, start="earliest")
+member = ottla.Consumer(T, group=T, auto_offset_reset="earliest")
 while not (consumer.poll(1) and member.poll(1)):
     pass
 pending = producer.send("pending")
@@ -48,7 +53,7 @@ if child == 0:
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 for client in (producer, consumer, member, admin):
     client.close()
-with ottla.Consumer("t", start="earliest", stop="end") as check:
+with ottla.Consumer(T, start="earliest", stop="end") as check:
     print(sorted(record.value for record in check))
 """
 
@@ -56,9 +61,10 @@ OWN = """
 import faulthandler, os, sys
 import ottla
 
-with ottla.Producer(topic="own") as producer:
+T = os.environ["TOPIC"]
+with ottla.Producer(os.environ["PRODUCE_AT"], topic=T) as producer:
     producer.send("parent").result(60)
-with ottla.Consumer("own", group="own", auto_offset_reset="earliest") as member:
+with ottla.Consumer(T, group=T, auto_offset_reset="earliest") as member:
     while not member.poll(1):
         pass
 admin = ottla.Admin()  # whose connection is no child's
@@ -67,7 +73,7 @@ def child_ended():
     child = os.fork()
     if child == 0:
         faulthandler.dump_traceback_later(20, exit=True)
-        with ottla.Producer(topic="own") as producer:
+        with ottla.Producer(os.environ["PRODUCE_AT"], topic=T) as producer:
             producer.send("child").result(60)
         sys.exit(7)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -75,7 +81,7 @@ def child_ended():
 assert 7 in (child_ended(), child_ended())  # on a busy machine gRPC leaves one in a hundred without an answer
 admin.topics.list()
 admin.close()
-with ottla.Consumer("own", start="earliest", stop="end") as check:
+with ottla.Consumer(T, start="earliest", stop="end") as check:
     print(sorted(record.value for record in check))
 """
 
@@ -83,10 +89,12 @@ AIO = """
 import asyncio, faulthandler, os
 import ottla.aio
 
+T = os.environ["TOPIC"]
+
 async def use(producer, consumer, admin):
     calls = {
         "send": lambda: producer.send("child"), "flush": producer.flush, "send_many": lambda: producer.send_many(["a"]),
-        "poll": consumer.poll, "position": lambda: consumer.position(("u", 0)), "list": admin.topics.list,
+        "poll": consumer.poll, "position": lambda: consumer.position((T, 0)), "list": admin.topics.list,
     }
     for name, call in calls.items():
         try:
@@ -100,9 +108,9 @@ async def use(producer, consumer, admin):
 
 async def main():
     admin = ottla.aio.Admin()
-    producer = ottla.aio.Producer(topic="u")
+    producer = ottla.aio.Producer(os.environ["PRODUCE_AT"], topic=T)
     await producer.send("parent")
-    consumer = ottla.aio.Consumer("u", start="earliest")
+    consumer = ottla.aio.Consumer(T, start="earliest")
     while not await consumer.poll(1):
         pass
     child = os.fork()
@@ -122,14 +130,26 @@ asyncio.run(main())
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster() as cluster:
-        with ottla.Admin(cluster.bootstrap) as admin:
-            for topic in ("t", "u", "own"):
-                admin.topics.create(topic, partitions=1)
         yield cluster
 
 
-def run(source: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    name = f"t{next(_numbers)}"
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.create(name, partitions=1)
+    return name
+
+
+@pytest.fixture(autouse=True)
+def environment(cluster: Cluster, topic: str, addresses: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the programs read."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
+    monkeypatch.setenv("TOPIC", topic)
+    monkeypatch.setenv("PRODUCE_AT", addresses(cluster))
+
+
+def run(source: str) -> str:
     command = [sys.executable, "-c", source]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -137,20 +157,16 @@ def run(source: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.story("fork-without-a-word")
-def test_a_child_hears_of_the_fork_and_ends_and_the_parent_goes_on(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_hears_of_the_fork_and_ends_and_the_parent_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", "1")  # or else gRPC ends one child in twenty: docs/use/producer.md
-    assert run(SYNC, cluster, monkeypatch).splitlines()[-1] == "['parent', 'pending']"
+    assert run(SYNC).splitlines()[-1] == "['parent', 'pending']"
 
 
-def test_a_child_of_an_asyncio_program_hears_it_too(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_of_an_asyncio_program_hears_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", "1")
-    run(AIO, cluster, monkeypatch)
+    run(AIO)
 
 
-def test_a_child_has_clients_of_its_own_where_the_parents_are_closed(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_has_clients_of_its_own_where_the_parents_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GRPC_ENABLE_FORK_SUPPORT", raising=False)  # a child's own clients need gRPC's default
-    assert "'child'" in run(OWN, cluster, monkeypatch).splitlines()[-1]
+    assert "'child'" in run(OWN).splitlines()[-1]
