@@ -244,6 +244,15 @@ def test_what_is_in_the_buffer_of_a_client_that_crashes_is_lost(
     assert everything(cluster, topic) == []
 
 
+def test_grpc_is_not_loaded_where_kafkas_protocol_is_spoken(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
+    done = run_script(cluster.kafka_bootstrap, topic, "p.close(); import sys; print('grpc' in sys.modules)")
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert [r.value for r in everything(cluster, topic)] == ["x"]
+
+
 async def test_the_same_for_asyncio(cluster: Cluster, addresses: Addresses, request: pytest.FixtureRequest) -> None:
     topic = f"asyncio-{request.node.callspec.id}"
     async with ottla.aio.Admin(cluster.bootstrap) as admin:

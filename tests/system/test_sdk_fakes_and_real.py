@@ -40,7 +40,7 @@ def world(request: pytest.FixtureRequest) -> Any:
     address, producer = real.bootstrap, ottla.Producer
     if request.param != "real":
         address = real.kafka_bootstrap
-        producer = partial(ottla.Producer, _transport=KafkaTransport("story"))  # type: ignore[assignment]
+        producer = partial(ottla.Producer, _transport=KafkaTransport("story"))  # type: ignore[assignment]  # called as the class is
     return SimpleNamespace(Producer=producer, Consumer=ottla.Consumer, cluster=real, address=address, topic=topic)
 
 

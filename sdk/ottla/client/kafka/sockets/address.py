@@ -68,12 +68,13 @@ class Address:
         if self._is_closed or self.now < self._rests_until:
             raise OttlaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: {self._reason}")
 
-        def rest(error: OttlaError) -> None:
-            with self._lock:
-                self._lines.discard(line)
-                self._reason = error.message
-                self._rests_until = self.now + self._backoff.next()
-
-        line = self._network.open(self.address, rest, on_ended)
+        line = Line(self.address, self._network, self._rest, on_ended)
         self._lines.add(line)
+        self._network.add(line)
         return line
+
+    def _rest(self, line: Line, error: OttlaError) -> None:
+        # Without the lock, for which the network's thread must not wait (`Network._goes_on`). Nobody else writes these.
+        self._lines.discard(line)
+        self._reason = error.message
+        self._rests_until = self.now + self._backoff.next()

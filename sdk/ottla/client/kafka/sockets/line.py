@@ -78,7 +78,7 @@ class Line:
         self,
         address: str,
         network: Keeper,
-        on_ending: Callable[[OttlaError], None],
+        on_ending: Callable[[Line, OttlaError], None],
         on_ended: Callable[[OttlaError], None],
     ) -> None:
         self.address: Final = address
@@ -209,7 +209,7 @@ class Line:
             self.ended = self._connection.ended
             outcomes = self._connection.take_outcomes()
         if self.ended is not None:
-            self._on_ending(self.ended)
+            self._on_ending(self, self.ended)
         for outcome in outcomes:
             self._tell(outcome)
         if self.ended is None:

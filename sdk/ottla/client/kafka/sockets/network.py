@@ -11,13 +11,11 @@ import logging
 import selectors
 import socket
 from collections import deque
-from collections.abc import Callable
 from threading import RLock, Thread, current_thread
 from typing import Final
 from weakref import WeakSet
 
 from ottla.client.kafka.sockets.line import Line
-from ottla.errors import OttlaError
 from ottla_core.clock import Clock
 from ottla_core.forks import in_children
 from ottla_core.rpc.deadlines import NEVER
@@ -46,19 +44,14 @@ class Network:
         before it sleeps, and NEVER while it looks."""
         _networks.add(self)
 
-    def open(
-        self, address: str, on_ending: Callable[[OttlaError], None], on_ended: Callable[[OttlaError], None]
-    ) -> Line:
-        """Return a line that begins to connect. Each callback is called once: before, and after, the outcomes of the
-        calls that fail with the line."""
-        line = Line(address, self, on_ending, on_ended)
+    def add(self, line: Line) -> None:
+        """Have the line connect, and look after it until it is over."""
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():  # Ctrl-C may have come before its start
-                self._start()
             self._lines.add(line)
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
         line.connect()
         self.wake(line)
-        return line
 
     def wake(self, line: Line) -> None:
         """Have the thread look after this line."""
@@ -101,18 +94,20 @@ class Network:
             self._waker.close()
 
     def _start(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        woken, self._waker = socket.socketpair()
+        selector = selectors.DefaultSelector()
+        woken, waker = socket.socketpair()
         woken.setblocking(False)
-        self._waker.setblocking(False)
-        self._selector.register(woken, selectors.EVENT_READ)
-        self._thread = Thread(
-            target=self._run, args=(self._selector, woken), name=f"ottla-network-{self.client_id}", daemon=True
-        )
-        self._thread.start()
+        waker.setblocking(False)
+        selector.register(woken, selectors.EVENT_READ)
+        name = f"ottla-network-{self.client_id}"
+        thread = Thread(target=self._run, args=(selector, woken), name=name, daemon=True)
+        # Published in one step: a signal handler that comes before or behind it, and adds a line itself, starts another
+        # thread, and this one sees that it is not the one.
+        self._selector, self._waker, self._thread = selector, waker, thread
+        thread.start()
 
     def _run(self, selector: selectors.BaseSelector, woken: socket.socket) -> None:
-        while self._has_lines():
+        while self.is_current and self._goes_on():
             self._sleeps_until = NEVER
             until = min((line.due_at for line in list(self._lines)), default=NEVER)
             self._sleeps_until = until
@@ -131,15 +126,22 @@ class Network:
         selector.close()
         woken.close()
 
-    def _has_lines(self) -> bool:
-        """Return whether the thread goes on. If it does not, the next line starts another one."""
-        with self._lock:
-            if self._lines:
+    def _goes_on(self) -> bool:
+        """Return whether the thread goes on. If it does not, the next line starts another one.
+
+        It does not wait for the lock. Who has it may be a thread that a signal handler has interrupted, and the handler
+        may wait for this thread; besides, whoever has the lock is adding a line.
+        """
+        if self._lines or not self._lock.acquire(blocking=False):
+            return True
+        try:
+            if self._lines or self._waker is None:
                 return True
-            assert self._waker is not None
             self._waker.close()
             self._thread = self._waker = self._selector = None
             return False
+        finally:
+            self._lock.release()
 
     def _look_after(self, line: Line, *, reads: bool = False) -> None:
         try:
@@ -148,8 +150,7 @@ class Network:
             _log.exception("the line to %s failed", line.address)
             is_over = line.fail()
         if is_over:
-            with self._lock:
-                self._lines.discard(line)
+            self._lines.discard(line)
 
 
 def _abandon_all() -> None:

@@ -207,7 +207,7 @@ def test_a_request_that_can_not_be_spelled_fails_alone_and_definitely() -> None:
         raise OttlaError(ErrorCode.UNKNOWN_TOPIC_ID, "unknown")
 
     connection.call(Call(METADATA, unknown, "refused", FAR))
-    connection.call(Call(METADATA, lambda _: MetadataRequest(topics="no list"), "nonsense", FAR))  # type: ignore[arg-type]
+    connection.call(Call(METADATA, lambda _: MetadataRequest(topics="no list"), "nonsense", FAR))  # type: ignore[arg-type]  # no list
     connection.call(a_call("fine"))
     broker.take(connection)
     assert told(connection) == [
@@ -253,7 +253,7 @@ def test_what_was_given_up_in_the_midst_of_its_frame_is_written_to_its_end() -> 
         connection.give_up(call)
         broker.take(connection)
         assert broker.bytes == b""
-    assert [request.message.acks for request in broker.requests] == [0, 1]  # type: ignore[attr-defined]
+    assert [request.message.acks for request in broker.requests] == [0, 1]  # type: ignore[attr-defined]  # of Produce
     assert told(connection) == NOTHING
 
 

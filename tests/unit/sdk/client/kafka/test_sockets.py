@@ -9,10 +9,12 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
+from interruptions import Interrupting, Interruption
 from kafka_answers import AnsweringBroker, Request, framed
 from waiting import LIMIT_S, wait_until
 
@@ -360,3 +362,53 @@ def test_a_forked_child_keeps_no_connection_open_and_leaves_the_parents_alone() 
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
         assert metadata(peer).cluster_id == "c"
         assert len(server.accepted) == 1
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_signal_handler_may_raise_anywhere_in_a_call_and_the_next_call_is_answered(is_first: bool) -> None:
+    server, transport = Server(kind), KafkaTransport("me")
+    peer = transport(server.address)
+    if not is_first:
+        metadata(peer)
+    places = 1
+    while True:
+        interruption = Interrupting(places)
+        with suppress(Interruption), interruption:
+            metadata(peer)
+        assert metadata(peer).cluster_id == "c", interruption.hit
+        if not interruption.hit:
+            break
+        places += 1
+        if is_first:
+            peer.close()
+            peer = transport(server.address)
+    peer.close()
+    server.close()
+    assert places > 30
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_signal_handler_may_make_a_call_anywhere_in_another(is_first: bool) -> None:
+    server, transport = Server(kind), KafkaTransport("me")
+    peer = transport(server.address)
+    if not is_first:
+        metadata(peer)
+    places = 1
+    answers: list[str] = []
+
+    def call(peer: KafkaPeer) -> None:
+        answers.append(metadata(peer).cluster_id)
+
+    while True:
+        interruption = Interrupting(places, partial(call, peer))
+        with interruption:
+            call(peer)
+        if not interruption.hit:
+            break
+        places += 1
+        if is_first:
+            peer.close()
+            peer = transport(server.address)
+    assert answers == ["c"] * (2 * places - 1)
+    peer.close()
+    server.close()
