@@ -39,7 +39,7 @@ _INT32_MAX: Final = 0x7FFF_FFFF
 
 
 @dataclass(slots=True, eq=False)
-class _Sent(Generic[Waiter]):
+class _Framed(Generic[Waiter]):
     """A call whose frame exists. `call` is None once nobody waits for its response any more, and `pieces` are empty
     once they are written."""
 
@@ -64,10 +64,10 @@ class Calls(Generic[Waiter]):
         self.deadlines: Final = Deadlines()
         self._numbers = 0
         self._queued: Final[dict[int, Call[Waiter]]] = {}
-        self._outgoing: Final[deque[_Sent[Waiter]]] = deque()
+        self._outgoing: Final[deque[_Framed[Waiter]]] = deque()
         self._written_bytes = 0  # of the first frame in it
-        self._sent: Final[deque[_Sent[Waiter]]] = deque()
-        self._by_number: Final[dict[int, _Sent[Waiter]]] = {}
+        self._sent: Final[deque[_Framed[Waiter]]] = deque()
+        self._by_number: Final[dict[int, _Framed[Waiter]]] = {}
 
     @property
     def is_full(self) -> bool:
@@ -80,7 +80,7 @@ class Calls(Generic[Waiter]):
         return not (self._queued or self._outgoing or self._sent)
 
     @property
-    def oldest(self) -> _Sent[Waiter] | None:
+    def oldest(self) -> _Framed[Waiter] | None:
         """The sent call that the broker has to answer next."""
         return self._sent[0] if self._sent else None
 
@@ -90,7 +90,7 @@ class Calls(Generic[Waiter]):
         Nothing behind it on the connection can be answered before it.
         """
         begun = self._outgoing[0] if self._written_bytes else None
-        return any(sent is not None and sent.deadline <= now for sent in (self.oldest, begun))
+        return any(framed is not None and framed.deadline <= now for framed in (self.oldest, begun))
 
     # ---- a call begins -----------------------------------------------------------------------------------------------
 
@@ -115,9 +115,9 @@ class Calls(Generic[Waiter]):
         self.queued_bytes -= call.size_bytes
         size_bytes = sum(map(len, pieces))
         limit = call.api.max_response_bytes
-        sent = _Sent(number, call, version, pieces, size_bytes, limit, call.deadline, call.answered)
-        self._outgoing.append(sent)
-        self._by_number[number] = sent
+        framed = _Framed(number, call, version, pieces, size_bytes, limit, call.deadline, call.answered)
+        self._outgoing.append(framed)
+        self._by_number[number] = framed
         self.open_bytes += size_bytes
         self.unwritten_bytes += size_bytes
 
@@ -127,8 +127,8 @@ class Calls(Generic[Waiter]):
         """Return what to write next, up to about `WRITE_BYTES`."""
         pieces: list[memoryview | bytes] = []
         left, skip = WRITE_BYTES, self._written_bytes
-        for sent in self._outgoing:
-            for piece in sent.pieces:
+        for framed in self._outgoing:
+            for piece in framed.pieces:
                 if skip >= len(piece):
                     skip -= len(piece)
                     continue
@@ -144,23 +144,23 @@ class Calls(Generic[Waiter]):
         self._written_bytes += count
         self.unwritten_bytes -= count
         while self._outgoing and self._written_bytes >= self._outgoing[0].size_bytes:
-            sent = self._outgoing.popleft()
-            self._written_bytes -= sent.size_bytes
-            sent.pieces = []
-            if sent.answered:
-                self._sent.append(sent)
+            framed = self._outgoing.popleft()
+            self._written_bytes -= framed.size_bytes
+            framed.pieces = []
+            if framed.answered:
+                self._sent.append(framed)
                 continue
-            self._forget(sent)
-            if (call := self._take(sent)) is not None:
+            self._forget(framed)
+            if (call := self._take(framed)) is not None:
                 yield call
 
     # ---- a call ends -------------------------------------------------------------------------------------------------
 
     def on_response(self) -> tuple[Call[Waiter] | None, int]:
         """The oldest call was answered: return it, or None if nobody waits for it any more, and its version."""
-        sent = self._sent.popleft()
-        self._forget(sent)
-        return self._take(sent), sent.version
+        framed = self._sent.popleft()
+        self._forget(framed)
+        return self._take(framed), framed.version
 
     def drop(self, number: int) -> tuple[Call[Waiter], bool] | None:
         """End a call by its number. Return it and whether it may reach the broker; None if it has ended already.
@@ -171,41 +171,43 @@ class Calls(Generic[Waiter]):
             self.queued_bytes -= call.size_bytes
             self.deadlines.drop(number)
             return call, False
-        sent = self._by_number.get(number)
-        if sent is None or (call := self._take(sent)) is None:
+        framed = self._by_number.get(number)
+        if framed is None or (call := self._take(framed)) is None:
             return None
-        has_begun = not sent.pieces or (sent is self._outgoing[0] and self._written_bytes > 0)
+        has_begun = not framed.pieces or (framed is self._outgoing[0] and self._written_bytes > 0)
         if not has_begun:
-            self._outgoing.remove(sent)
-            self._forget(sent)
-            self.unwritten_bytes -= sent.size_bytes
+            self._outgoing.remove(framed)
+            self._forget(framed)
+            self.unwritten_bytes -= framed.size_bytes
         return call, has_begun
 
-    def drop_all(self) -> Iterator[tuple[Call[Waiter], bool]]:
-        """The connection is over: end every call, in the order in which they began. Yield each and whether it was sent.
+    def drop_all(self) -> list[tuple[Call[Waiter], bool]]:
+        """The connection is over: end every call. Return each and whether it was sent.
 
         The broker can't have carried out a frame of which it lacks the end.
         """
-        ended = [(call, not sent.pieces) for sent in self._by_number.values() if (call := self._take(sent)) is not None]
+        ended = [
+            (call, not framed.pieces) for framed in self._by_number.values() if (call := self._take(framed)) is not None
+        ]
         ended += [(call, False) for call in self._queued.values()]
         for number in self._queued:
             self.deadlines.drop(number)
         for kept in (self._by_number, self._queued, self._outgoing, self._sent):
             kept.clear()
         self._written_bytes = self.unwritten_bytes = self.open_bytes = self.queued_bytes = 0
-        yield from ended
+        return ended
 
     @staticmethod
     def correlation_id(number: int) -> int:
         """Return the correlation id of a call. Numbers may outgrow Kafka's int32, so the ids begin again."""
         return number & _INT32_MAX
 
-    def _take(self, sent: _Sent[Waiter]) -> Call[Waiter] | None:
-        call, sent.call = sent.call, None
+    def _take(self, framed: _Framed[Waiter]) -> Call[Waiter] | None:
+        call, framed.call = framed.call, None
         if call is not None:
-            self.deadlines.drop(sent.number)
+            self.deadlines.drop(framed.number)
         return call
 
-    def _forget(self, sent: _Sent[Waiter]) -> None:
-        del self._by_number[sent.number]
-        self.open_bytes -= sent.size_bytes
+    def _forget(self, framed: _Framed[Waiter]) -> None:
+        del self._by_number[framed.number]
+        self.open_bytes -= framed.size_bytes

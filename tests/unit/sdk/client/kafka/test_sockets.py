@@ -259,6 +259,31 @@ def test_a_port_where_nobody_listens_is_an_error_at_once_and_the_next_call_waits
     wait_until(lambda: not network_threads())
 
 
+def test_what_a_server_said_before_it_hung_up_is_read_though_writing_fails() -> None:
+    class Http(Server):
+        def _serve(self, connection: socket.socket) -> None:
+            connection.recv(4)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+    server = Http(kind)
+    peer = KafkaTransport("me")(server.address)
+    for _ in range(20):
+        with pytest.raises(OttlaError) as caught:
+            metadata(peer)
+        assert caught.value.message.endswith("it is an HTTP server")
+    peer.close()
+    server.close()
+
+
+def test_a_name_that_can_not_be_looked_up_and_a_port_that_is_none_are_errors() -> None:
+    for address, words in (("no-such-host.invalid:9092", "(?i)name"), ("localhost:port", "invalid literal")):
+        peer = KafkaTransport("me")(address)
+        with pytest.raises(OttlaError, match=words):
+            metadata(peer)
+        peer.close()
+
+
 def test_after_a_connection_has_ended_another_one_is_made() -> None:
     with serving() as (server, peer):
         metadata(peer)
