@@ -20,8 +20,9 @@ import ottla
 
 T = os.environ["TOPIC"]
 admin = ottla.Admin()
-producer = ottla.Producer(os.environ["PRODUCE_AT"], topic=T)
+producer = ottla.Producer(os.environ["PRODUCE_AT"], topic=T, linger=30)  # so that a fork comes before the answer
 before = producer.send("parent")
+producer.flush(60)
 place = before.result(60)
 consumer = ottla.Consumer(T, start="earliest")
 member = ottla.Consumer(T, group=T, auto_offset_reset="earliest")

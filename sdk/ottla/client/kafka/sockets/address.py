@@ -18,6 +18,8 @@ from ottla.client.kafka.sockets.pending import Pending
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
 
+_CLOSED: Final = "the connection was closed"
+
 
 class Address:
     """Thread-safe. Only `ask` and `close` wait."""
@@ -30,7 +32,7 @@ class Address:
         self._shared: Line | None = None
         self._backoff: Final = Backoff()
         self._rests_until = -float("inf")
-        self._reason = "the connection was closed"
+        self._reason = ""
         self._is_closed = False
 
     @property
@@ -59,10 +61,10 @@ class Address:
     def close(self) -> None:
         """End every line; open calls fail."""
         with self._lock:
-            self._is_closed = True
+            self._is_closed, self._reason = True, _CLOSED
             lines = list(self._lines)
         for line in lines:
-            line.close(self._reason)
+            line.close(_CLOSED)
 
     def _open(self, on_ended: Callable[[OttlaError], None]) -> Line:
         if self._is_closed or self.now < self._rests_until:
@@ -76,5 +78,7 @@ class Address:
     def _rest(self, line: Line, error: OttlaError) -> None:
         # Without the lock, for which the network's thread must not wait (`Network._goes_on`). Nobody else writes these.
         self._lines.discard(line)
+        if line.was_closed:
+            return
         self._reason = error.message
         self._rests_until = self.now + self._backoff.next()

@@ -86,6 +86,8 @@ class Line:
         """When the network's thread has to look after the line, at the latest."""
         self.ended: OttlaError | None = None
         """Why the line is over. It is set before the last outcomes are told."""
+        self.was_closed = False
+        """Whether this side has ended it, so that its end says nothing about the broker."""
         self._network: Final[Keeper] = network
         self._on_ending: Final = on_ending
         self._on_ended: Final = on_ended
@@ -129,6 +131,7 @@ class Line:
     def close(self, reason: str, *, timeout: float = 0.0) -> None:
         """End the line; calls that are open fail. The broker has `timeout` seconds before that to take and answer what
         was sent."""
+        self.was_closed = True
         if timeout > 0:
             self._request(KafkaConnection.finish)
             self._wait_over(timeout)

@@ -204,6 +204,30 @@ def test_records_without_an_answer_are_taken_before_a_stream_ends() -> None:
         assert [left for _, left in told.broken] == [[]]
 
 
+def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pytest.LogCaptureFixture) -> None:
+    class Raising(Told):
+        def on_response(self, number: int, response: pb.ProduceResponse) -> None:
+            super().on_response(number, response)
+            raise ValueError(number)
+
+        def on_broken(self, error: OttlaError, left: list[int]) -> None:
+            super().on_broken(error, left)
+            raise ValueError(error)
+
+    told = Raising()
+    with serving() as (_, peer):
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
+        wait_until(lambda: told.responses == numbers)
+        stream.close()
+        assert len(told.broken) == 1
+        assert metadata(peer).cluster_id == "c"
+    assert [record.message.split(": ")[1] for record in caplog.records] == [
+        *["handling the outcome failed"] * 3,
+        "handling the end of the line failed",
+    ]
+
+
 @pytest.mark.parametrize("main", [True, False])
 def test_a_broker_that_reads_slowly_gets_all_of_it(main: bool) -> None:
     told = Told()
