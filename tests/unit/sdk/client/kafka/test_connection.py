@@ -243,6 +243,20 @@ def test_what_nobody_waits_for_is_taken_back_before_its_first_byte_and_ignored_a
     assert told(connection) == [("next", "answered")]
 
 
+def test_a_frame_that_waits_behind_a_full_socket_is_taken_back() -> None:
+    connection, broker = ready()
+    calls = [a_call(n, deadline=5.0 + n) for n in range(3)]
+    for call in calls:
+        connection.call(call)
+    assert len(connection.output()) == 6
+    connection.give_up(calls[0])
+    connection.on_time(6.0)
+    assert told(connection) == [(1, TIMED_OUT, "definite")]
+    broker.take(connection)
+    connection.on_bytes(b"".join(map(answer, broker.requests)))
+    assert told(connection) == [(2, "answered")]
+
+
 def test_what_was_given_up_in_the_midst_of_its_frame_is_written_to_its_end() -> None:
     connection, broker = ready()
     for acks in (0, 1):
@@ -253,6 +267,8 @@ def test_what_was_given_up_in_the_midst_of_its_frame_is_written_to_its_end() -> 
         connection.give_up(call)
         broker.take(connection)
         assert broker.bytes == b""
+    connection.on_bytes(framed(broker.requests[1], ProduceResponse()))
+    assert connection.phase is Phase.READY
     assert [request.message.acks for request in broker.requests] == [0, 1]  # type: ignore[attr-defined]  # of Produce
     assert told(connection) == NOTHING
 

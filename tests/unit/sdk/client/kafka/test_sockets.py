@@ -283,6 +283,21 @@ def test_a_port_where_nobody_listens_is_an_error_at_once_and_the_next_call_waits
     wait_until(lambda: not network_threads())
 
 
+def test_a_broker_that_accepts_connections_and_ends_them_is_given_a_rest() -> None:
+    class Closing(Server):
+        def _serve(self, connection: socket.socket) -> None:
+            connection.close()
+
+    server = Closing(kind)
+    peer = KafkaTransport("me")(server.address)
+    for _ in range(500):
+        with pytest.raises(OttlaError, match=r"closed|reset|Broken"):
+            metadata(peer)
+    assert len(server.accepted) < 50
+    peer.close()
+    server.close()
+
+
 def test_what_a_server_said_before_it_hung_up_is_read_though_writing_fails() -> None:
     class Http(Server):
         def _serve(self, connection: socket.socket) -> None:
