@@ -361,6 +361,10 @@ def test_a_broker_that_does_not_answer_gets_no_more_than_a_window(monkeypatch: p
     broker.take(connection)
     assert len(broker.requests) == 5
     assert not connection.output()
+    for request in broker.requests[:3]:
+        connection.on_bytes(framed(request, ProduceResponse()))
+    broker.take(connection)
+    assert len(broker.requests) == 8
 
 
 def test_calls_for_which_there_is_no_room_fail_definitely(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,15 +133,22 @@ def test_garbage_instead_of_versions_ends_the_connection(body: bytes) -> None:
     assert_each_ended_once(connection)
 
 
-def test_a_broker_that_refuses_each_version_of_api_versions_is_not_asked_for_ever() -> None:
+@pytest.mark.parametrize(
+    ("named", "asked_versions"), [(None, [5, 0]), (5, [5, 4, 3, 2, 1, 0]), (9, [5, 4, 3, 2, 1, 0])]
+)
+def test_a_broker_that_refuses_each_version_of_api_versions_is_not_asked_for_ever(
+    named: int | None, asked_versions: list[int]
+) -> None:
     connection, broker = asked(answered=False)
+    ranges = b"" if named is None else struct.pack(">hhh", 18, 0, named)
     asked_for = []
     while connection.ended is None:
         request = broker.requests.pop()
         asked_for.append(request.version)
-        connection.on_bytes(struct.pack(">iihi", 10, request.correlation_id, 35, 0))
+        body = struct.pack(">ihi", request.correlation_id, 35, len(ranges) // 6) + ranges
+        connection.on_bytes(struct.pack(">i", len(body)) + body)
         broker.take(connection)
-    assert asked_for == [5, 0]
+    assert asked_for == asked_versions
     assert reason(connection) == "it refused ApiVersions with Kafka's error 35"
 
 

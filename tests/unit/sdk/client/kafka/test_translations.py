@@ -150,6 +150,8 @@ def test_metadata_has_brokers_topics_and_leaders_and_teaches_names(version: int)
     assert (second.partition, second.leader, second.error.code) == (1, -1, 5)
     assert (missing.name, missing.error.code) == ("y", 3)
     assert (known.names.name_of(ID_A), known.names.id_of("y")) == ("x", bytes(16))
+    with pytest.raises(OttlaError):
+        known.names.name_of(bytes(16))
 
 
 def test_metadata_without_a_known_controller_has_none() -> None:

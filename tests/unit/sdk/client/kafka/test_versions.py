@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka_answers import SERVED, AnsweringBroker
 
-from ottla.client.kafka.apis import API_VERSIONS, METADATA
+from ottla.client.kafka.apis import API_VERSIONS, METADATA, PRODUCE
 from ottla.client.kafka.connection import KafkaConnection, Phase
 from ottla.client.kafka.versions import Versions
 from ottla.errors import ErrorCode, OttlaError
@@ -69,6 +69,13 @@ def test_a_broker_that_knows_only_older_versions_of_api_versions_is_asked_again(
         connection.on_bytes(broker.versions(request))
     assert connection.phase is Phase.READY
     assert asked == ([5] if known == 5 else [5, known] if names_it else [5, 0])
+
+
+def test_headers_have_tags_where_messages_are_flexible_but_never_before_versions() -> None:
+    assert [API_VERSIONS.request_header(version) for version in (0, 2, 3, 5)] == [1, 1, 2, 2]
+    assert [API_VERSIONS.response_header(version) for version in (0, 2, 3, 5)] == [0, 0, 0, 0]
+    assert [PRODUCE.request_header(version) for version in (3, 8, 9, 13)] == [1, 1, 2, 2]
+    assert [PRODUCE.response_header(version) for version in (3, 8, 9, 13)] == [0, 0, 1, 1]
 
 
 def test_the_client_says_who_it_is() -> None:
