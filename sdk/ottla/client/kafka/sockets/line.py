@@ -54,6 +54,10 @@ class Keeper(Protocol):
         """Whether the network's own thread asks."""
         ...
 
+    def has(self, line: Line) -> bool:
+        """Whether the thread looks after this line, which is not over then."""
+        ...
+
     def wake(self, line: Line) -> None:
         """Have the thread look after this line."""
         ...
@@ -139,8 +143,10 @@ class Line:
         self._wait_over(_END_LIMIT_S)
 
     def _wait_over(self, timeout: float) -> None:
-        if self._network.is_current:
-            return  # it would wait for itself
+        # The network's thread would wait for itself, and nobody looks after a line that a signal handler has kept from
+        # the network.
+        if self._network.is_current or not self._network.has(self):
+            return
         until = self._network.clock.monotonic() + timeout
         while (left := until - self._network.clock.monotonic()) > 0 and not self._over.wait(sleep_s(left)):
             pass

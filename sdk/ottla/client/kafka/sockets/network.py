@@ -53,6 +53,10 @@ class Network:
         line.connect()
         self.wake(line)
 
+    def has(self, line: Line) -> bool:
+        """Whether the thread looks after this line, which is not over then."""
+        return line in self._lines
+
     def wake(self, line: Line) -> None:
         """Have the thread look after this line."""
         self._woken.append(line)
