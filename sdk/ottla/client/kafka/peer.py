@@ -7,33 +7,26 @@ share one: records keep no call waiting, and no call keeps records waiting.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
-from ottla.client.kafka.metadata import MetadataTranslation
-from ottla.client.kafka.produce import ProduceTranslation
-from ottla.client.kafka.producer_id import ProducerIdTranslation
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.line import Line, Waiter
 from ottla.client.kafka.sockets.pending import Pending
-from ottla.client.kafka.topic_names import TopicNames
-from ottla.client.kafka.translation import Terms, Translation
-from ottla.errors import ErrorCode, OttlaError
+from ottla.client.kafka.translations.table import translation_of
+from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.kafka.translations.translation import Terms, Translation
+from ottla.errors import OttlaError
 from ottla_core.kafka.message import Message as KafkaMessage
 from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Broker, Method
+from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
-_TRANSLATIONS: Final[Mapping[str, Translation]] = {
-    Broker.METADATA.path: MetadataTranslation(),
-    Broker.PRODUCE.path: ProduceTranslation(),
-    Broker.INIT_PRODUCER_ID.path: ProducerIdTranslation(),
-}
 _GRACE_S: Final = 1.0
 """At the timeout of a call, the broker answers with an error: this is the time for that response to arrive."""
 
@@ -56,7 +49,7 @@ class KafkaPeer:
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """Make a call, and return the response as it is, possibly with an error in it. Raises OttlaError."""
         pending = Pending()
-        translated = _Translated(method, self._names, request, int(timeout * 1000))
+        translated = _Translated(method, translation_of(method), self._names, request, int(timeout * 1000))
         answered = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
         return translated.response(answered)
 
@@ -88,6 +81,7 @@ class KafkaStream(Generic[Request, Response]):
         self._address: Final = address
         self._names: Final = names
         self._method: Final = method
+        self._translation: Final = translation_of(method)
         self._on_response: Final = on_response
         self._on_broken: Final = on_broken
         self._numbers: Final = itertools.count(1)
@@ -97,7 +91,7 @@ class KafkaStream(Generic[Request, Response]):
     def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
         """Begin a call, and return its number. Raises OttlaError if the line is over."""
         number = next(self._numbers)
-        translated = _Translated(self._method, self._names, body, timeout_ms)
+        translated = _Translated(self._method, self._translation, self._names, body, timeout_ms)
 
         def end(outcome: Ended[Any]) -> None:
             self._on_outcome(number, translated, outcome)
@@ -140,12 +134,14 @@ class _Translated(Generic[Request, Response]):
 
     __slots__ = ("_method", "_names", "_request", "_timeout_ms", "_translation")
 
-    def __init__(self, method: Method[Request, Response], names: TopicNames, request: Request, timeout_ms: int) -> None:
-        """Raises OttlaError if Kafka's protocol has no such call."""
-        translation = _TRANSLATIONS.get(method.path)
-        if translation is None:
-            reason = f"{method.name} can't be called over Kafka's protocol yet"
-            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason)
+    def __init__(
+        self,
+        method: Method[Request, Response],
+        translation: Translation,
+        names: TopicNames,
+        request: Request,
+        timeout_ms: int,
+    ) -> None:
         self._translation = translation
         self._method = method
         self._names = names

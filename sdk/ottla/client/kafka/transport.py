@@ -9,7 +9,7 @@ from ottla.client.door import KAFKA, Door
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.network import Network
-from ottla.client.kafka.topic_names import TopicNames
+from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla_core.clock import SystemClock
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ottla.client.kafka.apis import INIT_PRODUCER_ID, METADATA, PRODUCE, Api
-from ottla.client.kafka.metadata import MetadataTranslation
-from ottla.client.kafka.produce import ProduceTranslation
-from ottla.client.kafka.producer_id import ProducerIdTranslation
-from ottla.client.kafka.topic_names import TopicNames
-from ottla.client.kafka.translation import Terms
+from ottla.client.kafka.translations.metadata import MetadataTranslation
+from ottla.client.kafka.translations.produce import ProduceTranslation
+from ottla.client.kafka.translations.producer_id import ProducerIdTranslation
+from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message

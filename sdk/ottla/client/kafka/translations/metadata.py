@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import METADATA, Api
-from ottla.client.kafka.translation import Terms
+from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import MetadataRequest, MetadataResponse
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error

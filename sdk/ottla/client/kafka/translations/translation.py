@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from google.protobuf.message import Message as Protobuf
 
 from ottla.client.kafka.apis import Api
-from ottla.client.kafka.topic_names import TopicNames
+from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla_core.kafka.message import Message
 
 

@@ -1,0 +1,1 @@
+"""The clients' calls in Kafka's messages, one module for each API."""

@@ -1,0 +1,31 @@
+"""The methods of the clients' contracts that can be called over Kafka's protocol, each with its translation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ottla.client.kafka.translations.metadata import MetadataTranslation
+from ottla.client.kafka.translations.produce import ProduceTranslation
+from ottla.client.kafka.translations.producer_id import ProducerIdTranslation
+from ottla.client.kafka.translations.translation import Translation
+from ottla.errors import ErrorCode, OttlaError
+from ottla_proto.contracts import Broker, Method
+
+_TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
+    Broker.METADATA.path: MetadataTranslation,
+    Broker.PRODUCE.path: ProduceTranslation,
+    Broker.INIT_PRODUCER_ID.path: ProducerIdTranslation,
+}
+
+
+def translation_of(method: Method[Any, Any]) -> Translation:
+    """Return a new translation of a method, for one call or for all calls of one stream.
+
+    Raises OttlaError with UNSUPPORTED_VERSION if there is none.
+    """
+    translation = _TRANSLATIONS.get(method.path)
+    if translation is None:
+        reason = f"{method.name} can't be called over Kafka's protocol yet"
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason)
+    return translation()
