@@ -8,12 +8,17 @@ from ottla.machines.batches import NO_LIMIT
 
 
 class Door(NamedTuple):
-    """`protocol` is its name in `diagnose`, `name` its name for users, `port` its usual number."""
+    """`protocol` is its name in `diagnose`, `name` its name for users, `port` its usual number.
+
+    A partition has at most `batches_per_partition` in one request, and a fetch session has `one_fetch_at_a_time` or
+    several.
+    """
 
     protocol: str
     name: str
     port: int
     batches_per_partition: int
+    one_fetch_at_a_time: bool
 
     @property
     def hint(self) -> str:
@@ -27,9 +32,9 @@ class Door(NamedTuple):
         return f"a broker's {self.name} port (usually {self.port})"
 
 
-GRPC: Final = Door("grpc", "gRPC", 9650, NO_LIMIT)
-KAFKA: Final = Door("kafka", "Kafka", 9092, 1)
-"""Kafka's brokers reject a request with two batches of one partition."""
+GRPC: Final = Door("grpc", "gRPC", 9650, NO_LIMIT, one_fetch_at_a_time=False)
+KAFKA: Final = Door("kafka", "Kafka", 9092, 1, one_fetch_at_a_time=True)
+"""Kafka's brokers reject a request with two batches of one partition, and a fetch session with two requests at once."""
 
 
 def door_of(transport: object) -> Door:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.door import door_of
 from ottla.client.settings import bootstrap_addresses
-from ottla.client.transport import Transport, grpc_transport
+from ottla.client.transport import Transport, chosen_transport
 from ottla.client.units import Duration, Size, seconds, size_bytes
 from ottla.consumer.assignment import resolve
 from ottla.consumer.context import ConsumerContext
@@ -83,15 +84,17 @@ class BatchReader:
     ) -> None:
         name = client_id or f"ottla-batch-reader-{next(_numbers)}"
         timeout_s, wait_s = seconds(request_timeout, "request_timeout"), seconds(fetch_max_wait, "fetch_max_wait")
+        transport = _transport or chosen_transport(name)
         self.cluster: Final = ClusterClient(
             bootstrap_addresses(bootstrap),
-            _transport or grpc_transport(name),
+            transport,
             connect_timeout=seconds(connect_timeout, "connect_timeout"),
         )
         limits = FetchLimits(
             prefetch_bytes=size_bytes(prefetch, "prefetch"),
             partition_bytes=size_bytes(max_partition_fetch_bytes, "max_partition_fetch_bytes"),
             max_wait_s=wait_s,
+            one_fetch_at_a_time=door_of(transport).one_fetch_at_a_time,
         )
         self._subscription: Final = SubscriptionState(limits, "earliest")
         options = FetchOptions(1, size_bytes(fetch_max_bytes, "fetch_max_bytes"), wait_s, client_rack)

@@ -130,7 +130,9 @@ class Fetcher:
             while self._to_send:
                 # In the order in which they were planned, whichever thread sends them.
                 fetch = self._to_send.popleft()
-                address, lane = fetch.target.address, fetch.target
+                # An express fetch has a connection of its own, because brokers respond to the requests of a connection
+                # in their order.
+                address, lane = fetch.target.address, (fetch.target, fetch.session.id == 0)
                 self._streams.send(address, self._request(fetch), fetch, timeout=self._timeout, lane=lane)
 
     def _look_for_deleted(self, now: float, view: ClusterView) -> None:
@@ -236,7 +238,7 @@ class Fetcher:
 
     def _request(self, fetch: Fetch) -> pb.FetchRequest:
         return pb.FetchRequest(
-            max_wait_ms=round(self._options.max_wait_s * 1000),
+            max_wait_ms=round(min(self._options.max_wait_s, fetch.max_wait_s) * 1000),
             min_bytes=self._options.min_bytes,
             max_bytes=self._options.max_bytes,
             read_committed=self.read_committed,
@@ -244,7 +246,7 @@ class Fetcher:
             # after such a replica was lost.
             rack=self._options.rack if fetch.target.from_follower or fetch.target.may_name else "",
             from_follower=fetch.target.from_follower,
-            session=pb.FetchSession(id=fetch.session.id, begins=fetch.number == 1),
+            session=pb.FetchSession(id=fetch.session.id, begins=fetch.number == 1) if fetch.session.id else None,
             forgotten=[pb.ForgottenPartition(topic_id=p.topic_id, partition=p.partition) for p in fetch.forgotten],
             partitions=[
                 pb.FetchPartition(
@@ -262,18 +264,7 @@ class Fetcher:
         if response.error.code:
             self._on_failed([fetch], OttlaError(response.error.code, response.error.message))
             return
-        responses = {
-            PartitionId(TopicId(p.topic_id), p.partition): PartitionData(
-                p.records,
-                p.last_stable_offset if self.read_committed else p.high_watermark,
-                p.log_start_offset,
-                p.error.code,
-                p.error.message,
-                p.preferred_read_replica if p.HasField("preferred_read_replica") else None,
-                tuple((aborted.producer_id, aborted.first_offset) for aborted in p.aborted),
-            )
-            for p in response.partitions
-        }
+        responses = fetched_data(response, read_committed=self.read_committed)
         assert self._updater is not None
         now = self.clock.monotonic()
         with self.lock:
@@ -298,6 +289,22 @@ class Fetcher:
         if outcome.refresh:
             self._updater.refresh()
         self.pump()
+
+
+def fetched_data(response: pb.FetchResponse, *, read_committed: bool) -> dict[PartitionId, PartitionData]:
+    """Return the response for each partition."""
+    return {
+        PartitionId(TopicId(p.topic_id), p.partition): PartitionData(
+            p.records,
+            p.last_stable_offset if read_committed else p.high_watermark,
+            p.log_start_offset,
+            p.error.code,
+            p.error.message,
+            p.preferred_read_replica if p.HasField("preferred_read_replica") else None,
+            tuple((aborted.producer_id, aborted.first_offset) for aborted in p.aborted),
+        )
+        for p in response.partitions
+    }
 
 
 def closed_error() -> OttlaError:

@@ -10,6 +10,11 @@ Each fetch sends only what is new (broker.proto, FetchSession).
 * A failed fetch ends its session; everything is requested again in a new session.
 * A broker without space for a session responds to each fetch on its own; partitions missing in the response are
   requested again.
+
+Over Kafka's protocol a session takes one fetch at a time (KIP-227), and a broker may hold that one for `fetch_max_wait`
+while nothing arrives. A partition that is wanted meanwhile does not wait for it: an *express* fetch, which belongs to
+no session, asks for it beside the session. A broker holds such a fetch only briefly. While it is open, nothing else
+begins at its target, so the session takes these partitions over when its own fetch has returned.
 """
 
 from __future__ import annotations
@@ -23,14 +28,22 @@ from ottla.machines.position import Fetch, FetchPart, FetchSession, PartitionDat
 from ottla_core.model import PartitionId
 
 _NOTHING: Final = PartitionData()
+_NO_SESSION: Final = 0
+_LONGEST_EXPRESS_S: Final = 0.02
+"""How long a broker may hold an express fetch: for so long the session's own next fetch may have to wait for it."""
 
 
 class FetchSessions:
     """The fetch sessions of one consumer, one for each target that it fetches from."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, one_at_a_time: bool = False) -> None:
+        """`one_at_a_time`: a session takes one fetch at a time."""
         self.open: Final[dict[Fetch, None]] = {}
+        self._one_at_a_time: Final = one_at_a_time
         self._by_target: Final[dict[Target, FetchSession]] = {}
+        self._express: Final[dict[Target, Fetch]] = {}
+        self._express_since: Final[dict[Target, float]] = {}
+        """Since when express fetches to a target have brought nothing."""
         self._open_at: Final[dict[str, int]] = {}
         self._ids: Final = count(1)
 
@@ -38,17 +51,32 @@ class FetchSessions:
         """Return the number of fetches in flight to `target`."""
         return self._open_at.get(address, 0)
 
+    def may_begin(self, target: Target) -> bool:
+        """Return whether another fetch to `target` may begin now."""
+        return target not in self._express
+
     def begin(self, target: Target, partition_bytes: int, now: float) -> Fetch:
         """Begin the next fetch to `target`, which is empty; `add` adds partitions to it."""
         session = self._by_target.get(target)
         if session is None:
             session = self._by_target[target] = FetchSession(target, next(self._ids))
+        if session.open and self._one_at_a_time:
+            fetch = self._express[target] = self._begin(FetchSession(target, _NO_SESSION), partition_bytes, now)
+            # As long again as nothing has come, so that a partition without records costs few fetches.
+            quiet_s = now - self._express_since.setdefault(target, now)
+            fetch.max_wait_s = min(quiet_s, _LONGEST_EXPRESS_S)
+            return fetch
+        self._express_since.pop(target, None)
+        return self._begin(session, partition_bytes, now)
+
+    def _begin(self, session: FetchSession, partition_bytes: int, now: float) -> Fetch:
         session.number += 1
         session.open += 1
         fetch = Fetch(session, partition_bytes, now, session.number, forgotten=session.forgotten)
         session.forgotten = []
         self.open[fetch] = None
-        self._open_at[target.address] = self.open_at(target.address) + 1
+        address = session.target.address
+        self._open_at[address] = self.open_at(address) + 1
         return fetch
 
     def add(self, fetch: Fetch, position: Position, route: Route) -> None:
@@ -63,12 +91,13 @@ class FetchSessions:
         """Return the targets that need a fetch, because partitions were requested or withdrawn and no fetch is in
         flight."""
         sessions = self._by_target.items()
-        return [target for target, s in sessions if (s.parts or s.forgotten) and not s.open]
+        return [t for t, s in sessions if (s.parts or s.forgotten) and not s.open and self.may_begin(t)]
 
     @property
     def parts(self) -> list[FetchPart]:
         """Return all parts in flight, at all targets."""
-        return [part for session in self._by_target.values() for part in session.parts.values()]
+        sessions = [*self._by_target.values(), *(fetch.session for fetch in self._express.values())]
+        return [part for session in sessions for part in session.parts.values()]
 
     def withdraw(self, part: FetchPart) -> None:
         """Stop requesting a partition, and ignore any later response for it."""
@@ -84,6 +113,8 @@ class FetchSessions:
         """Yield the parts that the response covers. Parts that are no longer requested leave the flight."""
         self._on_done(fetch)
         parts = fetch.session.parts
+        if any(response.records for response in responses.values()):
+            self._express_since.pop(fetch.target, None)
         if not in_session:
             self._end(fetch.session)
             for part in list(parts.values()):
@@ -105,6 +136,8 @@ class FetchSessions:
         """Forget all sessions and all parts in flight."""
         self.open.clear()
         self._by_target.clear()
+        self._express.clear()
+        self._express_since.clear()
         self._open_at.clear()
 
     def _respond(
@@ -129,3 +162,5 @@ class FetchSessions:
             del self.open[fetch]
             fetch.session.open -= 1
             self._open_at[fetch.target.address] -= 1
+        if self._express.get(fetch.target) is fetch:
+            del self._express[fetch.target]

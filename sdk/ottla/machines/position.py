@@ -199,7 +199,7 @@ class Target(NamedTuple):
 @dataclass(slots=True, eq=False)
 class FetchSession:
     """The partitions requested from one target over many fetches; `number` counts the fetches
-    (ottla.machines.fetch_sessions)."""
+    (ottla.machines.fetch_sessions). The id of an express fetch, which belongs to no session, is 0."""
 
     target: Target
     id: int
@@ -213,13 +213,15 @@ class FetchSession:
 class Fetch:
     """One fetch of a session, of up to `partition_bytes` per partition; sent at `sent_at`, in monotonic seconds.
 
-    `parts` are the partitions that it adds to the session, and `forgotten` those that it removes first.
+    `parts` are the partitions that it adds to the session, and `forgotten` those that it removes first. A broker holds
+    it for up to `max_wait_s` seconds, and no longer than the consumer's own setting says.
     """
 
     session: FetchSession
     partition_bytes: int
     sent_at: float = 0.0
     number: int = 0
+    max_wait_s: float = float("inf")
     parts: list[FetchPart] = field(default_factory=list)
     forgotten: list[PartitionId] = field(default_factory=list)
 

@@ -28,7 +28,7 @@ from ottla.client.guard import Guard, whether_owned
 from ottla.client.limits import check_timeouts, producer_limits
 from ottla.client.offsets import GroupMetadata, OffsetsLike, checked_offsets
 from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties, reject_unknown
-from ottla.client.transport import Transport, producer_transport
+from ottla.client.transport import Transport, chosen_transport
 from ottla.client.units import Duration, Size, seconds
 from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error
 from ottla.generics import K, V
@@ -179,7 +179,7 @@ class Producer(Generic[K, V]):
             # The hooks go around `send`, so that a producer without hooks pays nothing for each record.
             self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this instance only
 
-        transport = _transport or producer_transport(self.client_id)
+        transport = _transport or chosen_transport(self.client_id)
         self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
         self._clock, self._wall_ms = self._cluster.clock, self._cluster.clock.wall_ms
         self._guard = Guard(self.client_id)

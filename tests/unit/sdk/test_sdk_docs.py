@@ -30,7 +30,7 @@ SNIPPETS = [
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_a_snippet_runs_as_it_stands(snippet: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ScriptedCluster({"orders": 3, "xml": 1})
-    monkeypatch.setattr(ottla.producer.producer, "producer_transport", lambda _client: cluster.connect)
+    monkeypatch.setattr(ottla.producer.producer, "chosen_transport", lambda _client: cluster.connect)
     monkeypatch.setattr(ottla.consumer.consumer, "grpc_transport", lambda _client: cluster.connect)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "b0:1")
     module = types.ModuleType("snippet")

@@ -8,14 +8,21 @@ from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FetchRequest,
+    FetchResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
     MetadataRequest,
     MetadataResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
     ProduceRequest,
     ProduceResponse,
 )
 from ottla_core.kafka.schema import schema_of
+from ottla_core.model import MAX_BATCH_BYTES
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
@@ -58,6 +65,26 @@ METADATA: Final = Api(
     max_response_bytes=128 * _MIB,
 )
 PRODUCE: Final = Api(0, "Produce", ProduceRequest, ProduceResponse, range(3, 14))
+FETCH: Final = Api(
+    1,
+    "Fetch",
+    FetchRequest,
+    FetchResponse,
+    range(4, 19),
+    # The first batch comes whole, however little was asked for (KIP-74).
+    max_response_bytes=MAX_BATCH_BYTES + 32 * _MIB,
+)
+LIST_OFFSETS: Final = Api(
+    # Version 1 has no isolation level.
+    2,
+    "ListOffsets",
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    range(2, 11),
+)
+OFFSET_FOR_LEADER_EPOCH: Final = Api(
+    23, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, range(2, 5)
+)
 INIT_PRODUCER_ID: Final = Api(
     # Kafka serves version 6 only if unstable versions are enabled.
     22,

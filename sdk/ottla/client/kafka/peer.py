@@ -16,7 +16,7 @@ from ottla.client.kafka.call import Answered, Call, Ended, Failed
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.line import Line, Waiter
 from ottla.client.kafka.sockets.pending import Pending
-from ottla.client.kafka.translations.table import translation_of
+from ottla.client.kafka.translations.table import translations_of
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.translation import Terms, Translation
 from ottla.errors import OttlaError
@@ -49,7 +49,7 @@ class KafkaPeer:
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """Make a call, and return the response as it is, possibly with an error in it. Raises OttlaError."""
         pending = Pending()
-        translated = _Translated(method, translation_of(method), self._names, request, int(timeout * 1000))
+        translated = _Translated(method, translations_of(method)(), self._names, request, int(timeout * 1000))
         answered = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
         return translated.response(answered)
 
@@ -81,7 +81,7 @@ class KafkaStream(Generic[Request, Response]):
         self._address: Final = address
         self._names: Final = names
         self._method: Final = method
-        self._translation: Final = translation_of(method)
+        self._new_translation: Final = translations_of(method)
         self._on_response: Final = on_response
         self._on_broken: Final = on_broken
         self._numbers: Final = itertools.count(1)
@@ -91,7 +91,7 @@ class KafkaStream(Generic[Request, Response]):
     def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
         """Begin a call, and return its number. Raises OttlaError if the line is over."""
         number = next(self._numbers)
-        translated = _Translated(self._method, self._translation, self._names, body, timeout_ms)
+        translated = _Translated(self._method, self._new_translation(), self._names, body, timeout_ms)
 
         def end(outcome: Ended[Any]) -> None:
             self._on_outcome(number, translated, outcome)

@@ -69,6 +69,75 @@ def test_a_busy_partition_is_fetched_on_while_a_quiet_one_waits_for_news() -> No
     assert asked(sub.plan(0.0, routes)[0]) == {"b0:1": [(0, 3)]}
 
 
+ONE_BROKER = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(4)}
+
+
+def parked(count: int) -> tuple[SubscriptionState, list[Position], Fetch]:
+    """A session that takes one fetch at a time. Partition 0 is requested in it, and the others are paused."""
+    sub, positions = subscription(count, one_fetch_at_a_time=True)
+    for position in positions[1:]:
+        sub.pause(position)
+    ((fetch,), _) = sub.plan(0.0, ONE_BROKER)
+    for position in positions[1:]:
+        sub.resume(position)
+    return sub, positions, fetch
+
+
+def test_a_partition_that_is_wanted_while_a_session_waits_has_an_express_fetch() -> None:
+    sub, _, waiting = parked(2)
+    ((express,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (waiting.session.id, waiting.max_wait_s) == (1, float("inf"))
+    assert (asked([express]), express.session.id, express.max_wait_s) == ({"b0:1": [(1, 0)]}, 0, 0.0)
+    sub.on_response(express, {IDS[1]: PartitionData(batch(0, 3), 3)}, 0.0)
+    assert asked(sub.plan(0.0, ONE_BROKER)[0]) == {"b0:1": [(1, 3)]}
+
+
+def test_a_target_has_one_express_fetch_and_then_the_session_takes_all_over() -> None:
+    sub, (_, _, late), waiting = parked(3)
+    sub.pause(late)
+    ((express,), _) = sub.plan(0.0, ONE_BROKER)
+    sub.resume(late)
+    assert sub.plan(0.0, ONE_BROKER) == ([], False), "until it has returned"
+    sub.on_response(waiting, {}, 0.0, in_session=True)
+    assert sub.plan(0.0, ONE_BROKER) == ([], False), "or these partitions would never join the session"
+    sub.on_response(express, {}, 0.0)
+    ((joined,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (joined.session.id, asked([joined])) == (1, {"b0:1": [(2, 0), (1, 0)]})
+
+
+def test_a_broker_holds_an_express_fetch_for_as_long_as_nothing_came_and_never_long() -> None:
+    sub, _, _ = parked(2)
+    waits = []
+    for now in (0.0, 0.001, 0.003, 0.3):
+        ((express,), _) = sub.plan(now, ONE_BROKER)
+        waits.append(express.max_wait_s)
+        sub.on_response(express, {}, now)
+    assert waits == [0.0, 0.001, 0.003, 0.02]
+    ((express,), _) = sub.plan(0.4, ONE_BROKER)
+    sub.on_response(express, {IDS[1]: PartitionData(batch(0, 3), 3)}, 0.4)
+    ((express,), _) = sub.plan(0.4, ONE_BROKER)
+    assert express.max_wait_s == 0.0, "records have come, so more of them may be there"
+
+
+def test_an_express_fetch_that_fails_costs_the_session_nothing() -> None:
+    sub, (first, second), waiting = parked(2)
+    ((express,), _) = sub.plan(0.0, ONE_BROKER)
+    sub.on_failed(express, ErrorCode.NETWORK_EXCEPTION, "broken", 0.0)
+    assert (first.in_flight is not None, second.in_flight) == (True, None)
+    sub.on_response(waiting, {}, 1.0, in_session=True)
+    ((again,), _) = sub.plan(1.0, ONE_BROKER)
+    assert (again.session.id, asked([again])) == (1, {"b0:1": [(1, 0)]})
+
+
+def test_a_partition_of_an_express_fetch_follows_its_leader() -> None:
+    sub, (_, second), _ = parked(2)
+    sub.plan(0.0, ONE_BROKER)
+    routes = {**ONE_BROKER, PARTITIONS[1]: Route(IDS[1], "b1:1", 6)}
+    sub.on_view(0.0, routes, {})
+    assert second.in_flight is None
+    assert asked(sub.plan(0.0, routes)[0]) == {"b1:1": [(1, 0)]}
+
+
 @pytest.mark.rule(57)
 @pytest.mark.feature(61)
 def test_partitions_take_turns_and_chunks_are_read_as_they_came() -> None:

@@ -9,13 +9,17 @@ from ottla.errors import ErrorCode, OttlaError
 
 class TopicNames:
     """What one client has learned from responses to Metadata. Threads may share it: each call is one operation on a
-    dict."""
+    dict, or several in an order in which a name is at worst unknown for a moment."""
 
     def __init__(self) -> None:
         self._names: Final[dict[bytes, str]] = {}
         self._ids: Final[dict[str, bytes]] = {}
 
     def learn(self, topic_id: bytes, name: str) -> None:
+        former = self._ids.get(name)
+        if former not in (None, topic_id):
+            # The name belongs to another topic now. A request for the former one must not reach it.
+            self._names.pop(former, None)
         self._names[topic_id] = name
         self._ids[name] = topic_id
 

@@ -24,7 +24,7 @@ class Terms(NamedTuple):
 
 
 class Translation(Protocol):
-    """The translation of one method."""
+    """The translation of one call of a method."""
 
     @property
     def api(self) -> Api: ...

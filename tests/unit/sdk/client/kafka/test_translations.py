@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from ottla.client.kafka.apis import INIT_PRODUCER_ID, METADATA, PRODUCE, Api
+from ottla.client.kafka.apis import (
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    Api,
+)
+from ottla.client.kafka.translations.epoch_ends import EpochEndsTranslation
+from ottla.client.kafka.translations.list_offsets import ListOffsetsTranslation
 from ottla.client.kafka.translations.metadata import MetadataTranslation
 from ottla.client.kafka.translations.produce import ProduceTranslation
 from ottla.client.kafka.translations.producer_id import ProducerIdTranslation
@@ -15,7 +24,13 @@ from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
-from ottla_core.kafka.messages import InitProducerIdResponse, MetadataResponse, ProduceResponse
+from ottla_core.kafka.messages import (
+    InitProducerIdResponse,
+    ListOffsetsResponse,
+    MetadataResponse,
+    OffsetForLeaderEpochResponse,
+    ProduceResponse,
+)
 from ottla_proto import broker_pb2 as pb
 
 ID_A, ID_B = b"a" * 16, b"b" * 16
@@ -168,3 +183,79 @@ def test_a_producer_id_is_asked_for_without_a_transactional_id(version: int) -> 
     assert translation.response(response, terms(version)).producer_id == 44
     refused = translation.response(InitProducerIdResponse(error_code=15), terms(version))
     assert (refused.error.code, refused.producer_id) == (15, 0)
+
+
+@pytest.mark.parametrize("version", LIST_OFFSETS.versions)
+def test_offsets_are_looked_up_by_the_topics_name_and_found_by_its_id(version: int) -> None:
+    request = pb.ListOffsetsRequest(read_committed=True)
+    request.partitions.add(topic_id=ID_A, partition=0, timestamp_ms=-1, current_leader_epoch=3)
+    request.partitions.add(topic_id=ID_B, partition=1, timestamp_ms=1700)
+    request.partitions.add(topic_id=ID_A, partition=2, timestamp_ms=-2)
+    translation = ListOffsetsTranslation()
+    sent = over_the_wire(LIST_OFFSETS, translation.request(request, terms(version)), version)
+    assert (sent.replica_id, sent.isolation_level) == (-1, 1)
+    parts = {topic.name: [(p.partition_index, p.timestamp) for p in topic.partitions] for topic in sent.topics}
+    assert parts == {"a": [(0, -1), (2, -2)], "b": [(1, 1700)]}
+    epochs = [p.current_leader_epoch for topic in sent.topics for p in topic.partitions]
+    assert epochs == ([3, -1, -1] if version >= 4 else [-1, -1, -1])
+    topics = [
+        ListOffsetsResponse.ListOffsetsTopicResponse(
+            name=name,
+            partitions=[
+                ListOffsetsResponse.ListOffsetsPartitionResponse(
+                    partition_index=number, offset=9, timestamp=5, error_code=code
+                )
+            ],
+        )
+        for name, number, code in [("a", 0, 0), ("b", 1, 6), ("unasked", 0, 0)]
+    ]
+    answered = over_the_wire(LIST_OFFSETS, ListOffsetsResponse(topics=topics), version)
+    found = translation.response(answered, terms(version, known=False))
+    assert [(p.topic_id, p.partition, p.offset, p.timestamp_ms, p.error.code) for p in found.partitions] == [
+        (ID_A, 0, 9, 5, 0),
+        (ID_B, 1, 9, 5, 6),
+    ]
+
+
+@pytest.mark.parametrize("version", OFFSET_FOR_LEADER_EPOCH.versions)
+def test_the_ends_of_epochs_are_looked_up_by_the_topics_name_and_found_by_its_id(version: int) -> None:
+    request = pb.OffsetsForLeaderEpochRequest()
+    request.partitions.add(topic_id=ID_A, partition=0, leader_epoch=4, current_leader_epoch=5)
+    request.partitions.add(topic_id=ID_B, partition=1, leader_epoch=6)
+    translation = EpochEndsTranslation()
+    sent = over_the_wire(OFFSET_FOR_LEADER_EPOCH, translation.request(request, terms(version)), version)
+    parts = {
+        topic.topic: [(p.partition, p.leader_epoch, p.current_leader_epoch) for p in topic.partitions]
+        for topic in sent.topics
+    }
+    assert parts == {"a": [(0, 4, 5)], "b": [(1, 6, -1)]}
+    assert version < 3 or sent.replica_id == -1
+    topics = [
+        OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+            topic=name,
+            partitions=[
+                OffsetForLeaderEpochResponse.EpochEndOffset(
+                    partition=number, leader_epoch=4, end_offset=8, error_code=code
+                )
+            ],
+        )
+        for name, number, code in [("a", 0, 0), ("b", 1, 6), ("unasked", 0, 0)]
+    ]
+    answered = over_the_wire(OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochResponse(topics=topics), version)
+    found = translation.response(answered, terms(version, known=False))
+    assert [
+        (p.topic_id, p.partition, p.error.code, p.end.leader_epoch, p.end.end_offset) for p in found.partitions
+    ] == [
+        (ID_A, 0, 0, 4, 8),
+        (ID_B, 1, 6, 4, 8),
+    ]
+
+
+def test_the_name_of_a_recreated_topic_is_no_longer_that_of_the_topic_before_it() -> None:
+    names = TopicNames()
+    names.learn(ID_A, "t")
+    names.learn(ID_B, "t")
+    assert (names.name_of(ID_B), names.id_of("t")) == ("t", ID_B)
+    with pytest.raises(OttlaError) as caught:
+        names.name_of(ID_A)
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -1,0 +1,181 @@
+"""Broker.Fetch is Kafka's Fetch, in a session of KIP-227.
+
+Both sides keep what a client requests, and a request has only what has changed. But two kinds of sessions differ in
+what ends the request for a partition. To the client it has ended once the partition got records, an error or the name
+of another replica (`machines/fetch_sessions.py`). Kafka's broker goes on with it, at its old offset, until it is told
+to forget the partition. So the next request has to name a partition that was answered, or to forget it.
+
+A session takes one request at a time, since each of them has the epoch that follows the last response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ottla.client.kafka.apis import FETCH, Api
+from ottla.client.kafka.translations.translation import Terms
+from ottla.errors import ErrorCode
+from ottla_core.kafka.messages import FetchRequest, FetchResponse
+from ottla_core.model import PartitionId, TopicId
+from ottla_proto import broker_pb2 as pb
+
+_IDS_FROM: Final = 13
+"""From this version on topics are named by their ids (KIP-516)."""
+_NO_SESSION: Final = 0
+_BEGINS: Final = 0
+_STANDS_ALONE: Final = -1
+_MAX_EPOCH: Final = 2**31 - 1
+_READ_COMMITTED: Final = 1
+_NO_EPOCH: Final = -1
+_NOBODY: Final = -1
+_SESSION_IS_OVER: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+class FetchSession:
+    """The broker's session behind one stream. Called for each fetch, it returns the translation."""
+
+    def __init__(self) -> None:
+        self.id = _NO_SESSION
+        self.epoch = _BEGINS
+        self.own_id = 0
+        """The client's number of the session."""
+        self.answered: Final[dict[PartitionId, None]] = {}
+        """The partitions that the broker still takes for requested, and the client does not."""
+        self.topic_ids: Final[dict[str, bytes]] = {}
+        """The ids of the topics that were requested by name."""
+        self.last: FetchTranslation | None = None
+        """The last request. An earlier one, which nobody waits for any longer, changes nothing when it is answered."""
+
+    def __call__(self) -> FetchTranslation:
+        return FetchTranslation(self)
+
+
+class FetchTranslation:
+    """One fetch of a session, or one that stands alone."""
+
+    api: Final[Api] = FETCH
+
+    def __init__(self, session: FetchSession) -> None:
+        self._session: Final = session
+        self._stands_alone = True
+
+    def request(self, request: pb.FetchRequest, terms: Terms) -> FetchRequest:
+        session = self._session
+        session.last = self
+        named = {PartitionId(TopicId(part.topic_id), part.partition): part for part in request.partitions}
+        forgotten: list[PartitionId] = []
+        if request.session.begins:
+            session.own_id, session.epoch = request.session.id, _BEGINS
+            session.topic_ids.clear()
+        # The session may have begun on another stream, which is being closed. The broker then responds as to a request
+        # without a session, and the client begins a new one.
+        self._stands_alone = not request.session.id or request.session.id != session.own_id
+        if not self._stands_alone and not request.session.begins:
+            withdrawn = [PartitionId(TopicId(each.topic_id), each.partition) for each in request.forgotten]
+            # A partition must not be in both lists: a broker would forget what it has just been told.
+            forgotten = [each for each in dict.fromkeys([*session.answered, *withdrawn]) if each not in named]
+        session.answered.clear()
+        topics = [
+            FetchRequest.FetchTopic(
+                topic=name,
+                topic_id=topic_id,
+                partitions=[
+                    FetchRequest.FetchPartition(
+                        partition=part.partition,
+                        current_leader_epoch=(
+                            part.current_leader_epoch if part.HasField("current_leader_epoch") else _NO_EPOCH
+                        ),
+                        fetch_offset=part.fetch_offset,
+                        partition_max_bytes=part.max_bytes,
+                    )
+                    for part in map(named.__getitem__, partitions)
+                ],
+            )
+            for topic_id, name, partitions in self._by_topic(named, terms)
+        ]
+        return FetchRequest(
+            max_wait_ms=request.max_wait_ms,
+            min_bytes=request.min_bytes,
+            max_bytes=request.max_bytes,
+            isolation_level=_READ_COMMITTED if request.read_committed else 0,
+            # With the first epoch, the id is the one of the former session, which the broker ends.
+            session_id=_NO_SESSION if self._stands_alone else session.id,
+            session_epoch=_STANDS_ALONE if self._stands_alone else session.epoch,
+            rack_id=request.rack,
+            topics=topics,
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=[p.partition for p in partitions])
+                for topic_id, name, partitions in self._by_topic(forgotten, terms)
+            ],
+        )
+
+    def response(self, response: FetchResponse, terms: Terms) -> pb.FetchResponse:
+        fetched = pb.FetchResponse()
+        endpoints = {node.node_id: f"{node.host}:{node.port}" for node in response.node_endpoints}
+        for topic in response.responses:
+            topic_id = topic.topic_id if terms.version >= _IDS_FROM else self._session.topic_ids.get(topic.topic, b"")
+            for partition in topic.partitions:
+                _enter(fetched.partitions.add(), topic_id, partition, endpoints)
+        session = self._session
+        if not self._stands_alone and session.last is self:
+            began, session.id = session.epoch == _BEGINS, response.session_id
+            if response.error_code:
+                session.epoch = _BEGINS
+                if response.error_code in _SESSION_IS_OVER and not began:
+                    return fetched  # without a session, so that the client requests everything again in a new one
+            else:
+                session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
+                if session.id != _NO_SESSION:
+                    fetched.session.id = session.own_id
+                    answered = (part for part in fetched.partitions if _ends_request(part))
+                    session.answered.update({PartitionId(TopicId(p.topic_id), p.partition): None for p in answered})
+        if response.error_code:
+            fetched.error.code = response.error_code
+        return fetched
+
+    def _by_topic(
+        self, partitions: Iterable[PartitionId], terms: Terms
+    ) -> Iterator[tuple[bytes, str, list[PartitionId]]]:
+        """Yield each topic's id, its name if this version needs it, and its partitions in their order."""
+        topics: dict[bytes, list[PartitionId]] = {}
+        for partition in partitions:
+            topics.setdefault(partition.topic_id, []).append(partition)
+        for topic_id, of_topic in topics.items():
+            name = ""
+            if terms.version < _IDS_FROM:
+                name = terms.names.name_of(topic_id)
+                self._session.topic_ids[name] = topic_id
+            yield topic_id, name, of_topic
+
+
+def _enter(
+    added: pb.PartitionFetched, topic_id: bytes, partition: FetchResponse.PartitionData, endpoints: dict[int, str]
+) -> None:
+    added.topic_id, added.partition = topic_id, partition.partition_index
+    if partition.error_code:
+        added.error.code = partition.error_code
+    added.high_watermark = partition.high_watermark
+    added.last_stable_offset = partition.last_stable_offset
+    added.log_start_offset = max(0, partition.log_start_offset)
+    if partition.records:
+        added.records = bytes(partition.records)
+    for aborted in partition.aborted_transactions or ():
+        added.aborted.add(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+    if partition.preferred_read_replica != _NOBODY:
+        added.preferred_read_replica = partition.preferred_read_replica
+    if (leader := partition.current_leader) is not None and leader.leader_id in endpoints:
+        added.current_leader.broker_id = leader.leader_id
+        added.current_leader.leader_epoch = leader.leader_epoch
+        added.current_leader.address = endpoints[leader.leader_id]
+
+
+def _ends_request(part: pb.PartitionFetched) -> bool:
+    """Return whether the client no longer takes the partition for requested (`PartitionData.ends_request`)."""
+    return bool(part.records or part.error.code) or part.HasField("preferred_read_replica")
