@@ -103,6 +103,9 @@ def test_a_target_has_one_express_fetch_and_then_the_session_takes_all_over() ->
     sub.on_response(express, {}, 0.0)
     ((joined,), _) = sub.plan(0.0, ONE_BROKER)
     assert (joined.session.id, asked([joined])) == (1, {"b0:1": [(2, 0), (1, 0)]})
+    sub.seek(late, 7)
+    ((express,), _) = sub.plan(9.0, ONE_BROKER)
+    assert express.max_wait_s == 0.0, "nothing has been asked for in vain yet"
 
 
 def test_a_broker_holds_an_express_fetch_for_as_long_as_nothing_came_and_never_long() -> None:
@@ -127,6 +130,13 @@ def test_an_express_fetch_that_fails_costs_the_session_nothing() -> None:
     sub.on_response(waiting, {}, 1.0, in_session=True)
     ((again,), _) = sub.plan(1.0, ONE_BROKER)
     assert (again.session.id, asked([again])) == (1, {"b0:1": [(1, 0)]})
+
+
+def test_who_starts_over_does_not_wait_for_an_express_fetch() -> None:
+    sub, _, _ = parked(2)
+    sub.plan(0.0, ONE_BROKER)
+    sub.start_over()
+    assert asked(sub.plan(0.0, ONE_BROKER)[0]) == {"b0:1": [(0, 0), (1, 0)]}
 
 
 def test_a_partition_of_an_express_fetch_follows_its_leader() -> None:

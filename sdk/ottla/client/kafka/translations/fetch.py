@@ -126,11 +126,9 @@ class FetchTranslation:
         session = self._session
         if not self._stands_alone and session.last is self:
             began, session.id = session.epoch == _BEGINS, response.session_id
-            if response.error_code:
-                session.epoch = _BEGINS
-                if response.error_code in _SESSION_IS_OVER and not began:
-                    return fetched  # without a session, so that the client requests everything again in a new one
-            else:
+            if response.error_code in _SESSION_IS_OVER and not began:
+                return fetched  # without a session, so that the client requests everything again in a new one
+            if not response.error_code:
                 session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
                 if session.id != _NO_SESSION:
                     fetched.session.id = session.own_id

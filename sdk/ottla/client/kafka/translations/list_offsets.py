@@ -12,7 +12,6 @@ from ottla_proto.common_pb2 import Error
 
 _CONSUMER: Final = -1
 _READ_COMMITTED: Final = 1
-_TIMEOUT_FROM: Final = 10
 
 
 class ListOffsetsTranslation:
@@ -39,7 +38,7 @@ class ListOffsetsTranslation:
             replica_id=_CONSUMER,
             isolation_level=_READ_COMMITTED if request.read_committed else 0,
             topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()],
-            timeout_ms=terms.timeout_ms if terms.version >= _TIMEOUT_FROM else 0,
+            timeout_ms=terms.timeout_ms,
         )
 
     def response(self, response: ListOffsetsResponse, terms: Terms) -> pb.ListOffsetsResponse:

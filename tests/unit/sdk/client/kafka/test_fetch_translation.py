@@ -252,3 +252,5 @@ def test_a_session_knows_its_topics_by_name_in_an_old_version(version: int) -> N
     assert response.partitions[0].topic_id == A
     message = sent(session(), fetch(), version)
     assert [(topic.topic, list(topic.partitions)) for topic in message.forgotten_topics_data] == [("a", [0])]
+    sent(session(), fetch((B, 0, 5), session=2, begins=True), version)
+    assert session.topic_ids == {"b": B}
