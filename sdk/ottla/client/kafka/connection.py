@@ -102,6 +102,11 @@ class KafkaConnection(Generic[Waiter]):
         return self._finishing and self.phase is Phase.READY and self._calls.is_idle
 
     @property
+    def missing_bytes(self) -> int:
+        """How many bytes are missing of the response that has begun."""
+        return self._reader.missing_bytes
+
+    @property
     def has_outcomes(self) -> bool:
         return bool(self._outcomes)
 

@@ -51,6 +51,11 @@ class FrameReader:
         self._needs_bytes = HEAD_BYTES
 
     @property
+    def missing_bytes(self) -> int:
+        """How many bytes the frame that has begun still needs, or the head of the next one."""
+        return self._needs_bytes - self._has_bytes
+
+    @property
     def unfinished(self) -> str:
         """A clause about the frame that has begun and not ended, "" without one."""
         if not self._has_bytes:

@@ -31,6 +31,9 @@ from ottla_core.rpc.deadlines import NEVER
 _log = logging.getLogger("ottla.network")
 
 _READ_BYTES: Final = 64 * 1024
+_MOST_READ_BYTES: Final = 1024 * 1024
+"""The bounds of one read. Each read gives up the interpreter, and gets it back only up to 5 ms later while another
+thread is busy. So a large response has to come in few reads."""
 _END_LIMIT_S: Final = 5.0
 """How long a close waits for the network's thread."""
 _LATE_S: Final = 5.0
@@ -273,7 +276,7 @@ class Line:
         if self._socket is None:
             return None
         try:
-            return self._socket.recv(_READ_BYTES)
+            return self._socket.recv(min(max(_READ_BYTES, self._connection.missing_bytes), _MOST_READ_BYTES))
         except BlockingIOError:
             return None
         except OSError as error:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from interruptions import Interrupting, Interruption
@@ -202,6 +202,34 @@ def test_records_without_an_answer_are_taken_before_a_stream_ends() -> None:
         stream.close(timeout=LIMIT_S)
         assert len(server.requests) == 50
         assert [left for _, left in told.broken] == [[]]
+
+
+class RecordingSocket:
+    """Notes how much is read at a time."""
+
+    def __init__(self, inner: Any, sizes_bytes: list[int]) -> None:
+        self._inner = inner
+        self._sizes_bytes = sizes_bytes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def recv(self, size_bytes: int) -> bytes:
+        self._sizes_bytes.append(size_bytes)
+        data: bytes = self._inner.recv(size_bytes)
+        return data
+
+
+def test_a_large_response_is_read_in_large_pieces_of_bounded_size() -> None:
+    sizes_bytes: list[int] = []
+    large = MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(name="t" * 30_000)] * 50)
+    with serving(lambda _: large) as (_, peer):
+        metadata(peer)
+        line = peer._address._shared
+        assert line is not None
+        line._socket = cast(Any, RecordingSocket(line._socket, sizes_bytes))
+        assert len(metadata(peer).topics) == 50
+    assert (min(sizes_bytes), max(sizes_bytes)) == (64 * 1024, 1024 * 1024)
 
 
 def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pytest.LogCaptureFixture) -> None:
