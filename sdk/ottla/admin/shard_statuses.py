@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.admin.controller_channel import ControllerChannel
 from ottla.admin.group_info import ShardStatus, status_of
-from ottla.client.coordinators import shard_owners
+from ottla.client.shard_owners import shard_owners
 from ottla.client.units import Duration
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
 from ottla_proto.contracts import Method

@@ -25,7 +25,8 @@ from ottla.admin.transaction_info import (
     producer_of,
     summary_of,
 )
-from ottla.client.coordinators import TRY_S, Coordinators, shard_owners
+from ottla.client.coordinators import TRY_S, Coordinators
+from ottla.client.shard_owners import shard_owners
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.transaction import PreparedTransaction
@@ -121,8 +122,8 @@ class Transactions:
 
         def once(left_s: float) -> None:
             by_coordinator: dict[str, list[str]] = {}
-            for name in sorted(left):
-                by_coordinator.setdefault(self._coordinators.of(name, timeout=left_s), []).append(name)
+            for name, address in self._coordinators.of_all(sorted(left), timeout=left_s).items():
+                by_coordinator.setdefault(address, []).append(name)
             for address, own in by_coordinator.items():
                 for start in range(0, len(own), _DESCRIBED_AT_ONCE):
                     request = pb.DescribeTransactionsRequest(transactional_ids=own[start : start + _DESCRIBED_AT_ONCE])

@@ -43,6 +43,7 @@ logger = logging.getLogger("ottla.cluster")
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
+Found = TypeVar("Found")
 
 UNKNOWN_TOPIC_GRACE_S: Final = 5.0
 """A topic that no broker knows may have been created a moment ago; after this it is a wrong name."""
@@ -76,8 +77,8 @@ class ClusterClient:
         self._bootstrap: Final = tuple(bootstrap)
         self._transport: Final = transport
         self._connect_timeout: Final = connect_timeout
-        self._door: Final = door_of(transport)
-        self._diagnose: Final = diagnose or functools.partial(diagnose_address, door=self._door)
+        self.door: Final = door_of(transport)
+        self._diagnose: Final = diagnose or functools.partial(diagnose_address, door=self.door)
         self.out_of_reach = False
         """Whether the last try of the first contact got no answer, so that waiting longer is in vain."""
         self._contacted = False
@@ -113,13 +114,21 @@ class ClusterClient:
 
     def call(self, address: str, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """Call one address. Raises the SDK's errors."""
-        try:
-            return self.connection(address).call(method, request, timeout=timeout)
-        except OttlaError as error:
-            raise from_core(error, broker=address) from None
+        return self._ask(
+            address, lambda connection, timeout_s: connection.call(method, request, timeout=timeout_s), timeout
+        )
 
     def call_any(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """Make a call that any broker can answer, trying one after the other for `timeout` seconds.
+        """Make a call that any broker can answer. Raises like `ask_any`."""
+        return self.ask_any(
+            method.name,
+            lambda connection, timeout_s: connection.call(method, request, timeout=timeout_s),
+            timeout=timeout,
+        )
+
+    def ask_any(self, name: str, ask: Callable[[Connection, float], Found], *, timeout: float) -> Found:
+        """Ask one broker after the other for `timeout` seconds, until one answers. `ask` gets a connection, and the
+        seconds that it may take.
 
         Raises ConnectError or TimeoutError if none answers; raises NotABrokerError and errors that are not retriable at
         once.
@@ -131,7 +140,7 @@ class ClusterClient:
         while True:
             try_s = min(_LONGEST_TRY_S, _FIRST_TRY_S * 2**backoff.attempts)
             early = not self._contacted and self.clock.monotonic() < contact_at
-            last = self._try_brokers(method, request, min(deadline_at, contact_at) if early else deadline_at, try_s)
+            last = self._try_brokers(name, ask, min(deadline_at, contact_at) if early else deadline_at, try_s)
             if not isinstance(last, OttlaError):
                 self._contacted, self.out_of_reach = True, False
                 return last
@@ -142,21 +151,25 @@ class ClusterClient:
                 self._give_up(last, timeout, over=over, late=late)
             self.wait(pause)
 
+    def _ask(self, address: str, ask: Callable[[Connection, float], Found], timeout: float) -> Found:
+        try:
+            return ask(self.connection(address), timeout)
+        except OttlaError as error:
+            raise from_core(error, broker=address) from None
+
     def _try_brokers(
-        self, method: Method[Request, Response], request: Request, deadline_at: float, try_s: float
-    ) -> Response | OttlaError:
+        self, name: str, ask: Callable[[Connection, float], Found], deadline_at: float, try_s: float
+    ) -> Found | OttlaError:
         """Return the first response, or the last error if no broker gives one."""
-        last = OttlaError(
-            ErrorCode.REQUEST_TIMED_OUT, f"the timeout expired before the client could call {method.name}"
-        )
+        last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the timeout expired before the client could call {name}")
         for address in self._addresses():
             left = deadline_at - self.clock.monotonic()
             if left <= 0:
                 break
             try:
-                return self.call(address, method, request, timeout=min(left, try_s))
+                return self._ask(address, ask, min(left, try_s))
             except OttlaError as error:
-                if error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted and self._door is GRPC:
+                if error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted and self.door is GRPC:
                     self._strangers[address] = stranger(address, functools.partial(self._serves, address))
                 elif not error.retriable:
                     raise
@@ -246,7 +259,7 @@ class ClusterClient:
         reasons = "; ".join(diagnosis.message for diagnosis in found)
         if len(found) == len(self._bootstrap) and all(diagnosis.hopeless for diagnosis in found):
             raise NotABrokerError(
-                ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=self._door.hint
+                ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=self.door.hint
             ) from None
         absent = late and not any(diagnosis.listening for diagnosis in found)
         if absent or over:
@@ -254,7 +267,7 @@ class ClusterClient:
             limit_s = min(timeout, self._connect_timeout) if absent else timeout
             code = ErrorCode.NETWORK_EXCEPTION if absent else last.code
             message = f"no broker answered within {round(limit_s, 1 if limit_s >= 1 else 3):g} s: {reasons}"
-            raise error_from_code(code, message, hint=_start(self._door.hint) if absent else self._door.hint) from None
+            raise error_from_code(code, message, hint=_start(self.door.hint) if absent else self.door.hint) from None
 
 
 def _start(give: str) -> str:

@@ -1,30 +1,30 @@
-"""Finds the coordinator of a group or transactional id: the owner of the shard that it hashes to. Any broker names it.
+"""A client's calls to the coordinators of groups or transactional ids, and their addresses. Any broker names them.
 
-Owners change when a coordinator starts or stops. After NOT_COORDINATOR, or without a response, the owners are looked up
-again.
+Coordinators come and go. After NOT_COORDINATOR, or without a response, they are looked up again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.finder import finder_of
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla_core.plural import counted
-from ottla_core.routing import GROUP, TXN, shard_of
+from ottla_core.routing import GROUP, TXN
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker, Method
+from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 Found = TypeVar("Found")
 
 TRY_S: Final = 10.0
-"""How long one coordinator may take before the owners are looked up again."""
+"""How long one coordinator may take before it is looked up again."""
+_REMEMBERED: Final = 10_000
+"""Once so many names are known, all are forgotten."""
 
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -38,56 +38,47 @@ class Coordinators:
     def __init__(self, cluster: ClusterClient, kind: str = GROUP) -> None:
         self._cluster: Final = cluster
         self._kind: Final = kind
-        self._owners: tuple[str, ...] = ()  # addresses by shard, "" for one without an owner
+        self._finder: Final = finder_of(cluster, kind)
+        self._known: dict[str, str] = {}  # addresses by name
 
     def of(self, name: str, *, timeout: float) -> str:
         """Return the address of the coordinator of that name, from memory if it is known.
 
-        Raises COORDINATOR_NOT_AVAILABLE while there is none, and what `ClusterClient.call_any` raises.
+        Raises COORDINATOR_NOT_AVAILABLE while there is none, and what `ClusterClient.ask_any` raises.
         """
-        owners = self._owners or self._look_up(timeout)
-        address = owners[shard_of(name, len(owners))] if owners else ""
-        if not address:
-            self.forget()
-            raise _not_available(self._kind, f"{_NOUNS[self._kind]} {name} has no coordinator at the moment")
-        return address
+        return self.of_all((name,), timeout=timeout)[name]
+
+    def of_all(self, names: Collection[str], *, timeout: float) -> Mapping[str, str]:
+        """Return the addresses of the coordinators of these names. Raises like `of`."""
+        known = self._known if len(self._known) < _REMEMBERED else {}
+        if unknown := [name for name in names if name not in known]:
+            self._known = known = known | self._finder.find(unknown, timeout=timeout)
+        for name in names:
+            if name not in known:
+                raise _not_available(self._kind, f"{_NOUNS[self._kind]} {name} has no coordinator at the moment")
+        return {name: known[name] for name in names}
 
     def all(self, *, timeout: float) -> list[str]:
-        """Return the addresses of all shard owners. Raises COORDINATOR_NOT_AVAILABLE if a shard has no owner."""
-        owners = self._look_up(timeout)
-        if not all(owners) or not owners:
-            self.forget()
-            missing = counted(owners.count(""), "shard") if owners else "any shard"
-            raise _not_available(self._kind, f"no coordinator owns {missing} of {_NOUNS[self._kind]}s at the moment")
-        return sorted(set(owners))
+        """Return the addresses that have to be asked for a listing. Raises like `of`."""
+        return self._finder.all(timeout=timeout)
 
     def listed(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Sequence[Response]:
-        """Return the responses of all coordinators to a listing. Together they cover every shard.
+        """Return the responses to a listing from everyone who has to be asked. Together they are complete.
 
-        Each coordinator lists the shards that it serves at that moment, and names them. A shard that no response names
-        is on its way from one coordinator to another, or its new owner is still reading its log: all are asked again
-        until `timeout` seconds have passed, and then COORDINATOR_LOAD_IN_PROGRESS is raised.
+        While one of them can't list what it coordinates, all are asked again until `timeout` seconds have passed.
         """
 
         def once(left_s: float) -> Sequence[Response]:
             addresses = self.all(timeout=left_s)
-            missing = set(range(len(self._owners or self._look_up(left_s))))
             responses = [self._cluster.call(address, method, request, timeout=left_s) for address in addresses]
-            for response in responses:
-                missing.difference_update(response.shards.numbers)  # type: ignore[attr-defined]  # a listing has it
-            if missing:
-                raise error_from_code(
-                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                    f"no coordinator can list the {_NOUNS[self._kind]}s of {counted(len(missing), 'shard')} yet",
-                    hint="try again when a coordinator has loaded the shards; `ottla doctor` shows the progress",
-                )
+            self._finder.check_listed(responses)
             return responses
 
         return self.retrying(once, timeout=timeout)
 
     def forget(self) -> None:
-        """Look the owners up again at the next `of`, because the known one is wrong or silent."""
-        self._owners = ()
+        """Look coordinators up again when they are needed next, because a known one is wrong or silent."""
+        self._known = {}
 
     def call(
         self,
@@ -134,20 +125,6 @@ class Coordinators:
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:  # otherwise it is the right coordinator, and busy
                     self.forget()
             self._cluster.wait(pause)
-
-    def _look_up(self, timeout: float) -> tuple[str, ...]:
-        self._owners = shard_owners(self._cluster, self._kind, timeout=timeout)
-        return self._owners
-
-
-def shard_owners(cluster: ClusterClient, kind: str = GROUP, *, timeout: float) -> tuple[str, ...]:
-    """Return the address of each shard's owner, as some broker knows it now, "" for a shard without an owner.
-
-    Raises what `ClusterClient.call_any` raises.
-    """
-    response = cluster.call_any(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=timeout)
-    shards = sorted((shard for shard in response.shards if shard.kind == kind), key=lambda shard: shard.shard)
-    return tuple(shard.address if shard.owner >= 0 else "" for shard in shards)
 
 
 def _not_available(kind: str, message: str) -> OttlaError:

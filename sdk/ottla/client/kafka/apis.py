@@ -10,6 +10,8 @@ from ottla_core.kafka.messages import (
     ApiVersionsResponse,
     FetchRequest,
     FetchResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ListOffsetsRequest,
@@ -92,4 +94,12 @@ INIT_PRODUCER_ID: Final = Api(
     InitProducerIdRequest,
     InitProducerIdResponse,
     range(6),
+)
+FIND_COORDINATOR: Final = Api(
+    # Version 0 finds no coordinators of transactions.
+    10,
+    "FindCoordinator",
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    range(1, 7),
 )

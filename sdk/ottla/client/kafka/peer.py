@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from ottla.client.kafka.apis import Api
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.line import Line, Waiter
@@ -52,6 +53,13 @@ class KafkaPeer:
         translated = _Translated(method, translations_of(method)(), self._names, request, int(timeout * 1000))
         answered = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
         return translated.response(answered)
+
+    def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
+        """Make a call for which no contract has a method, in Kafka's own messages. `request` builds one for a version.
+        Raises OttlaError."""
+        pending = Pending()
+        call: Call[Waiter] = Call(api, request, pending, self._address.now + timeout)
+        return self._address.ask(call, pending).message()
 
     def open_stream(
         self,

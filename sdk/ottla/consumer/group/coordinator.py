@@ -1,4 +1,4 @@
-"""A client of a group's coordinator: the owner of the shard that the group's id hashes to. Any broker names it."""
+"""A client of a group's coordinator, which any broker names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.coordinators import shard_owners
+from ottla.client.finder import finder_of
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.membership import Meaning, meaning_of
-from ottla_core.routing import shard_of
+from ottla_core.routing import GROUP
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
@@ -28,6 +28,7 @@ class CoordinatorClient:
     def __init__(self, cluster: ClusterClient, group: str, request_timeout: float) -> None:
         self.group: Final = group
         self._cluster: Final = cluster
+        self._finder: Final = finder_of(cluster, GROUP)
         self._timeout: Final = request_timeout
         self._lock: Final = Lock()
         self._address = ""
@@ -66,7 +67,7 @@ class CoordinatorClient:
         if not found:
             raise error_from_code(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"no coordinator owns the group {self.group!r} at the moment",
+                f"the group {self.group!r} has no coordinator at the moment",
                 hint="check that a group-coordinator is running",
             )
         with self._lock:
@@ -74,9 +75,8 @@ class CoordinatorClient:
         return found
 
     def _look_up(self) -> str:
-        """Return the owner's address, "" for none. Raises if no broker answers."""
-        owners = shard_owners(self._cluster, timeout=self._timeout)
-        return owners[shard_of(self.group, len(owners))] if owners else ""
+        """Return its address, "" for none. Raises if no broker answers."""
+        return self._finder.find((self.group,), timeout=self._timeout).get(self.group, "")
 
     def _forget(self, address: str, code: int) -> None:
         if meaning_of(code) is Meaning.FIND and code:

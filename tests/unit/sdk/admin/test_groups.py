@@ -153,7 +153,7 @@ def test_a_list_is_of_all_coordinators_or_none(cluster: FakeCluster, groups: Any
     assert [a for a, _ in cluster.methods()] == [G0, G0, G1]
     assert list(cluster.asked[-1][2].states) == ["Stable"]
     cluster.owners = [G0, ""]
-    with pytest.raises(OttlaError, match="no coordinator owns 1 shard of groups"):
+    with pytest.raises(OttlaError, match="no group-coordinator owns 1 shard"):
         groups.list(timeout=0.1)
 
 
@@ -165,7 +165,7 @@ def test_a_list_without_a_shard_that_changes_hands_is_no_list(cluster: FakeClust
     cluster.answer(Group.LIST_GROUPS, short, short, {G0: first, G1: second})
     assert [found.name for found in groups.list()] == ["a", "b"]
     cluster.answer(Group.LIST_GROUPS, short)
-    with pytest.raises(OttlaError, match="no coordinator can list the groups of 1 shard") as raised:
+    with pytest.raises(OttlaError, match="no group-coordinator can list 1 shard") as raised:
         groups.list(timeout=0.1)
     assert raised.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 

@@ -1,0 +1,84 @@
+"""The coordinators of a cluster to which the client speaks Kafka's protocol: any broker names them.
+
+The request for that is Kafka's FindCoordinator, which no contract of ours has. In a cluster of ottla the answer is a
+broker that speaks for the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final, cast
+
+from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.apis import FIND_COORDINATOR
+from ottla.client.kafka.peer import KafkaPeer
+from ottla.client.transport import Connection
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla_core.routing import GROUP, TXN
+
+_KEY_TYPES: Final = {GROUP: 0, TXN: 1}
+_SEVERAL_FROM: Final = 4
+"""From this version on a request has several names (KIP-699)."""
+_NONE_AT_THE_MOMENT: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class NamedCoordinators:
+    """Finds coordinators over Kafka's protocol (`client/finder.py`)."""
+
+    def __init__(self, cluster: ClusterClient, kind: str) -> None:
+        self._cluster: Final = cluster
+        self._key_type: Final = _KEY_TYPES[kind]
+
+    def find(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
+        """Ask for all names at once, and for one at a time if the broker is too old for that."""
+        try:
+            return self._find(names, timeout)
+        except OttlaError as error:
+            if error.code != ErrorCode.UNSUPPORTED_VERSION or len(names) < 2:
+                raise
+        until = self._cluster.clock.monotonic() + timeout
+        found: dict[str, str] = {}
+        for name in names:
+            found |= self._find([name], max(0.001, until - self._cluster.clock.monotonic()))
+        return found
+
+    def all(self, *, timeout: float) -> list[str]:
+        """Return the addresses of all brokers: each may be a coordinator, and lists what it coordinates."""
+        view = self._cluster.fetch_metadata(timeout=timeout)
+        return sorted(broker.address for broker in view.brokers.values())
+
+    def check_listed(self, responses: Sequence[Any]) -> None:
+        """A broker that can't list everything that it coordinates answers with an error."""
+
+    def _find(self, names: Collection[str], timeout: float) -> dict[str, str]:
+        def spelled(version: int) -> FindCoordinatorRequest:
+            if version >= _SEVERAL_FROM:
+                return FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=list(names))
+            if len(names) > 1:
+                reason = "a request for several coordinators needs version 4 of FindCoordinator"
+                raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason)
+            return FindCoordinatorRequest(key_type=self._key_type, key=next(iter(names)))
+
+        def ask(connection: Connection, timeout_s: float) -> FindCoordinatorResponse:
+            # This finder is only for the transport with these connections (`finder_of`).
+            response = cast(KafkaPeer, connection).exchange(FIND_COORDINATOR, spelled, timeout=timeout_s)
+            return cast(FindCoordinatorResponse, response)
+
+        response = self._cluster.ask_any(FIND_COORDINATOR.name, ask, timeout=timeout)
+        found: dict[str, str] = {}
+        for name, coordinator in _coordinators(response, names):
+            if coordinator.error_code == ErrorCode.NONE:
+                found[name] = f"{coordinator.host}:{coordinator.port}"
+            elif coordinator.error_code not in _NONE_AT_THE_MOMENT:
+                raise error_from_code(coordinator.error_code, coordinator.error_message or "")
+        return found
+
+
+def _coordinators(
+    response: FindCoordinatorResponse, names: Collection[str]
+) -> list[tuple[str, FindCoordinatorResponse | FindCoordinatorResponse.Coordinator]]:
+    """Return who was found for each name. Before version 4 the response is about one, and does not repeat it."""
+    if response.coordinators:
+        return [(coordinator.key, coordinator) for coordinator in response.coordinators]
+    return [(name, response) for name in names]
