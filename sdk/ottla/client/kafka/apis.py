@@ -8,20 +8,40 @@ from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     FetchRequest,
     FetchResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     MetadataRequest,
     MetadataResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     ProduceRequest,
     ProduceResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
 from ottla_core.kafka.schema import schema_of
 from ottla_core.model import MAX_BATCH_BYTES
@@ -34,7 +54,8 @@ class Api(NamedTuple):
     """One API of Kafka.
 
     `versions` are those that the clients know. A response that is longer than `max_response_bytes` is taken for an
-    error, because a client would have to keep that much.
+    error, because a client would have to keep that much. A call that `waits` is answered once others have acted, which
+    may take minutes.
     """
 
     key: int
@@ -43,6 +64,7 @@ class Api(NamedTuple):
     response: type[Message]
     versions: range
     max_response_bytes: int = 16 * _MIB
+    waits: bool = False
 
     def request_header(self, version: int) -> int:
         """Return the version of the header before a request (KIP-482)."""
@@ -103,3 +125,39 @@ FIND_COORDINATOR: Final = Api(
     FindCoordinatorResponse,
     range(1, 7),
 )
+JOIN_GROUP: Final = Api(
+    # Older versions have no static members.
+    11,
+    "JoinGroup",
+    JoinGroupRequest,
+    JoinGroupResponse,
+    range(5, 10),
+    waits=True,
+)
+SYNC_GROUP: Final = Api(14, "SyncGroup", SyncGroupRequest, SyncGroupResponse, range(3, 6), waits=True)
+HEARTBEAT: Final = Api(12, "Heartbeat", HeartbeatRequest, HeartbeatResponse, range(3, 5))
+LEAVE_GROUP: Final = Api(13, "LeaveGroup", LeaveGroupRequest, LeaveGroupResponse, range(3, 6))
+OFFSET_COMMIT: Final = Api(8, "OffsetCommit", OffsetCommitRequest, OffsetCommitResponse, range(7, 11))
+OFFSET_COMMIT_BY_NAME: Final = OFFSET_COMMIT._replace(versions=range(7, 10))
+"""Without the versions that name topics by their ids (KIP-848)."""
+OFFSET_FETCH: Final = Api(
+    # Older versions can't ask for stable offsets (KIP-447).
+    9,
+    "OffsetFetch",
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    range(7, 11),
+)
+OFFSET_FETCH_BY_NAME: Final = OFFSET_FETCH._replace(versions=range(7, 10))
+OFFSET_DELETE: Final = Api(47, "OffsetDelete", OffsetDeleteRequest, OffsetDeleteResponse, range(1))
+LIST_GROUPS: Final = Api(
+    # Older versions don't know states of groups (KIP-518).
+    16,
+    "ListGroups",
+    ListGroupsRequest,
+    ListGroupsResponse,
+    range(4, 6),
+    max_response_bytes=128 * _MIB,
+)
+DESCRIBE_GROUPS: Final = Api(15, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, range(4, 7))
+DELETE_GROUPS: Final = Api(42, "DeleteGroups", DeleteGroupsRequest, DeleteGroupsResponse, range(4))

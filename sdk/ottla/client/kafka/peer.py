@@ -1,7 +1,8 @@
 """One broker's address over Kafka's protocol: a connection as the clients use it (`client/transport.py`).
 
 A broker answers the requests of a connection in their order. So each stream has a line of its own, and single calls
-share one: records keep no call waiting, and no call keeps records waiting.
+share one: records keep no call waiting, and no call keeps records waiting. A call that waits for others, as JoinGroup
+does, has a line to itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ottla.client.kafka.call import Answered, Call, Ended, Failed
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.line import Line, Waiter
 from ottla.client.kafka.sockets.pending import Pending
-from ottla.client.kafka.translations.table import translations_of
+from ottla.client.kafka.translations.table import translation_of, translations_of
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.translation import Terms, Translation
 from ottla.errors import OttlaError
@@ -50,7 +51,8 @@ class KafkaPeer:
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """Make a call, and return the response as it is, possibly with an error in it. Raises OttlaError."""
         pending = Pending()
-        translated = _Translated(method, translations_of(method)(), self._names, request, int(timeout * 1000))
+        translation = translation_of(method, request, self._names)
+        translated = _Translated(method, translation, self._names, request, int(timeout * 1000))
         answered = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
         return translated.response(answered)
 

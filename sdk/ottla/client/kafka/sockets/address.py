@@ -1,5 +1,8 @@
 """The lines to one address: one that single calls share, and others that have one user each.
 
+A call that waits for others (`Api.waits`) has a line to itself. One such line is kept for the next of these calls; if a
+call fails, or is given up, its line ends with it, since the broker may answer late.
+
 After a line has ended, the next call opens another one. Before that the address rests, for 50 ms to a second, and calls
 fail at once: a broker that accepts connections and ends them would otherwise cause one for each call. A response ends
 the series of failures.
@@ -30,6 +33,7 @@ class Address:
         self._lock: Final = RLock()  # a signal handler may make a call, too
         self._lines: Final[set[Line]] = set()
         self._shared: Line | None = None
+        self._spare: Line | None = None
         self._backoff: Final = Backoff()
         self._rests_until = -float("inf")
         self._reason = ""
@@ -45,12 +49,8 @@ class Address:
             return self._open(on_ended)
 
     def ask(self, call: Call[Waiter], pending: Pending) -> Answered[Any]:
-        """Make a call on the line that single calls share. Raises OttlaError."""
-        with self._lock:
-            if self._shared is None or self._shared.ended is not None:
-                self._shared = self._open(lambda _: None)
-            line = self._shared
-        answered = line.ask(call, pending)
+        """Make a call. Raises OttlaError."""
+        answered = self._ask_alone(call, pending) if call.api.waits else self._shared_line().ask(call, pending)
         self.on_response()
         return answered
 
@@ -65,6 +65,30 @@ class Address:
             lines = list(self._lines)
         for line in lines:
             line.close(_CLOSED)
+
+    def _shared_line(self) -> Line:
+        with self._lock:
+            if self._shared is None or self._shared.ended is not None:
+                self._shared = self._open(lambda _: None)
+            return self._shared
+
+    def _ask_alone(self, call: Call[Waiter], pending: Pending) -> Answered[Any]:
+        with self._lock:
+            spare, self._spare = self._spare, None
+            line = spare if spare is not None and spare.ended is None else self._open(lambda _: None)
+        try:
+            answered = line.ask(call, pending)
+        except BaseException:
+            line.end("its only call has failed")
+            raise
+        self._keep(line)
+        return answered
+
+    def _keep(self, line: Line) -> None:
+        with self._lock:
+            spare, self._spare = self._spare, line
+        if spare is not None:
+            spare.end("another one is kept")
 
     def _open(self, on_ended: Callable[[OttlaError], None]) -> Line:
         if self._is_closed or self.now < self._rests_until:

@@ -142,8 +142,13 @@ class Line:
         if timeout > 0:
             self._request(KafkaConnection.finish)
             self._wait_over(timeout)
-        self._request(lambda connection: connection.close(reason))
+        self.end(reason)
         self._wait_over(_END_LIMIT_S)
+
+    def end(self, reason: str) -> None:
+        """End the line, without a wait until it is over; calls that are open fail."""
+        self.was_closed = True
+        self._request(lambda connection: connection.close(reason))
 
     def _wait_over(self, timeout: float) -> None:
         # The network's thread would wait for itself, and nobody looks after a line that a signal handler has kept from

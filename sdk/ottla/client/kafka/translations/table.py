@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ottla.client.kafka.translations.delete_groups import DeleteGroupsTranslation
+from ottla.client.kafka.translations.describe_groups import DescribeGroupsTranslation
 from ottla.client.kafka.translations.epoch_ends import EpochEndsTranslation
 from ottla.client.kafka.translations.fetch import FetchSession
+from ottla.client.kafka.translations.heartbeat import HeartbeatTranslation
+from ottla.client.kafka.translations.join_group import JoinGroupTranslation
+from ottla.client.kafka.translations.leave_group import LeaveGroupTranslation
+from ottla.client.kafka.translations.list_groups import ListGroupsTranslation
 from ottla.client.kafka.translations.list_offsets import ListOffsetsTranslation
 from ottla.client.kafka.translations.metadata import MetadataTranslation
+from ottla.client.kafka.translations.offset_commit import OffsetCommitTranslation
+from ottla.client.kafka.translations.offset_delete import OffsetDeleteTranslation
+from ottla.client.kafka.translations.offset_fetch import OffsetFetchTranslation
 from ottla.client.kafka.translations.produce import ProduceTranslation
 from ottla.client.kafka.translations.producer_id import ProducerIdTranslation
+from ottla.client.kafka.translations.sync_group import SyncGroupTranslation
+from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.translation import Translation
 from ottla.errors import ErrorCode, OttlaError
-from ottla_proto.contracts import Broker, Method
+from ottla_proto import group_pb2
+from ottla_proto.contracts import Broker, Group, Method
 
 _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Broker.METADATA.path: MetadataTranslation,
@@ -21,7 +33,36 @@ _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Broker.LIST_OFFSETS.path: ListOffsetsTranslation,
     Broker.OFFSETS_FOR_LEADER_EPOCH.path: EpochEndsTranslation,
     Broker.INIT_PRODUCER_ID.path: ProducerIdTranslation,
+    Group.JOIN.path: JoinGroupTranslation,
+    Group.SYNC.path: SyncGroupTranslation,
+    Group.HEARTBEAT.path: HeartbeatTranslation,
+    Group.LEAVE.path: LeaveGroupTranslation,
+    Group.LIST_GROUPS.path: ListGroupsTranslation,
+    Group.DESCRIBE_GROUPS.path: DescribeGroupsTranslation,
+    Group.DELETE_GROUPS.path: DeleteGroupsTranslation,
+    Group.DELETE_OFFSETS.path: OffsetDeleteTranslation,
 }
+
+
+def _commit(request: group_pb2.CommitOffsetsRequest, names: TopicNames) -> Translation:
+    if request.HasField("transaction"):
+        raise _not_yet("CommitOffsets in a transaction")
+    if request.only_first:
+        raise _not_yet("CommitOffsets that leaves committed offsets as they are")
+    return OffsetCommitTranslation(request)
+
+
+_BY_REQUEST: Final[Mapping[str, Callable[[Any, TopicNames], Translation]]] = {
+    Group.COMMIT_OFFSETS.path: _commit,
+    Group.FETCH_OFFSETS.path: OffsetFetchTranslation,
+}
+"""Of these methods the request decides which API, or which of its versions, can say it."""
+
+
+def translation_of(method: Method[Any, Any], request: Any, names: TopicNames) -> Translation:
+    """Return a new translation for a single call of a method. Raises like `translations_of`."""
+    by_request = _BY_REQUEST.get(method.path)
+    return translations_of(method)() if by_request is None else by_request(request, names)
 
 
 def translations_of(method: Method[Any, Any]) -> Callable[[], Translation]:
@@ -33,6 +74,9 @@ def translations_of(method: Method[Any, Any]) -> Callable[[], Translation]:
         return FetchSession()
     translation = _TRANSLATIONS.get(method.path)
     if translation is None:
-        reason = f"{method.name} can't be called over Kafka's protocol yet"
-        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason)
+        raise _not_yet(method.name)
     return translation
+
+
+def _not_yet(what: str) -> OttlaError:
+    return OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"{what} can't be called over Kafka's protocol yet")

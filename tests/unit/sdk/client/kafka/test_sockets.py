@@ -19,13 +19,24 @@ from kafka_answers import AnsweringBroker, Request, framed
 from waiting import LIMIT_S, wait_until
 
 from ottla.client.kafka.peer import KafkaPeer
+from ottla.client.kafka.sockets.pending import Pending
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
-from ottla_core.kafka.messages import InitProducerIdResponse, MetadataResponse, ProduceResponse
+from ottla_core.kafka.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    InitProducerIdResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    MetadataResponse,
+    ProduceResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import controller_pb2
-from ottla_proto.contracts import Broker, Controller
+from ottla_proto import controller_pb2, group_pb2
+from ottla_proto.contracts import Broker, Controller, Group
 
 Answer = Callable[[Request], Message | None]
 
@@ -144,6 +155,95 @@ def test_a_call_from_the_main_thread_and_one_from_another_share_a_connection() -
         assert peer.call(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
         assert len(server.accepted) == 1
         assert {request.client_id for request in server.requests} == {"me"}
+
+
+def group_calls(request: Request) -> Message | None:
+    """Answer every call of a group, but a JoinGroup only if the member has an id."""
+    match request.message:
+        case JoinGroupRequest(member_id=""):
+            return None
+        case JoinGroupRequest(member_id=member_id):
+            return JoinGroupResponse(member_id=member_id, protocol_type="consumer", protocol_name="range")
+        case SyncGroupRequest():
+            return SyncGroupResponse(protocol_type="consumer", protocol_name="range")
+        case HeartbeatRequest():
+            return HeartbeatResponse()
+        case _:
+            return kind(request)
+
+
+def join(peer: KafkaPeer, member_id: str, timeout: float = LIMIT_S) -> group_pb2.JoinResponse:
+    request = group_pb2.JoinRequest(group="g", member=group_pb2.Member(member_id=member_id), protocol_type="consumer")
+    return peer.ask(Group.JOIN, request, timeout=timeout)
+
+
+def test_no_call_waits_behind_a_join_that_waits_for_others() -> None:
+    with serving(group_calls) as (server, peer):
+        waiting = threading.Thread(target=lambda: suppressed(lambda: join(peer, "")))
+        waiting.start()
+        wait_until(lambda: len(server.requests) == 1)
+        assert peer.ask(Group.HEARTBEAT, group_pb2.HeartbeatRequest(group="g"), timeout=LIMIT_S).error.code == 0
+        assert join(peer, "m").member_id == "m"
+        assert waiting.is_alive()
+        assert len(server.accepted) == 3
+        peer.close()
+        waiting.join(LIMIT_S)
+        assert not waiting.is_alive()
+
+
+def test_calls_that_wait_use_one_line_after_the_other() -> None:
+    with serving(group_calls) as (server, peer):
+        for n in range(3):
+            assert join(peer, f"m{n}").member_id == f"m{n}"
+            peer.ask(Group.SYNC, group_pb2.SyncRequest(group="g", protocol_type="consumer"), timeout=LIMIT_S)
+        assert len(server.accepted) == 1
+
+
+def test_of_lines_for_calls_that_wait_only_one_is_kept() -> None:
+    started, gate = threading.Barrier(3), threading.Event()
+
+    def answer(request: Request) -> Message | None:
+        started.wait(LIMIT_S)
+        gate.wait(LIMIT_S)
+        return group_calls(request)
+
+    with serving(answer) as (server, peer):
+        joining = [threading.Thread(target=partial(join, peer, f"m{n}")) for n in range(2)]
+        for thread in joining:
+            thread.start()
+        started.wait(LIMIT_S)
+        gate.set()
+        for thread in joining:
+            thread.join(LIMIT_S)
+        wait_until(lambda: server.ended == 1)
+        assert len(server.accepted) == 2
+
+
+def test_a_call_that_has_waited_in_vain_takes_its_line_with_it() -> None:
+    with serving(group_calls) as (server, peer):
+        with pytest.raises(OttlaError) as raised:
+            join(peer, "", timeout=0.2)
+        assert raised.value.code == ErrorCode.REQUEST_TIMED_OUT
+        wait_until(lambda: server.ended == 1)
+
+
+def test_a_call_that_waits_and_is_given_up_takes_its_line_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(group_calls) as (server, peer):
+        monkeypatch.setattr(Pending, "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            join(peer, "")
+        monkeypatch.undo()
+        wait_until(lambda: server.ended == len(server.accepted) == 1)
+        assert join(peer, "m").member_id == "m"  # at once, since no broker has ended a connection
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def suppressed(call: Callable[[], Any]) -> None:
+    with suppress(OttlaError):
+        call()
 
 
 def test_a_method_that_kafkas_protocol_lacks_is_an_error() -> None:

@@ -1,0 +1,56 @@
+"""Group.Join is Kafka's JoinGroup, which waits until all members have joined.
+
+A new member is told its id by MEMBER_ID_REQUIRED, and joins again with it (KIP-394).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.kafka.apis import JOIN_GROUP, Api
+from ottla.client.kafka.translations.groups import instance_id_of
+from ottla.client.kafka.translations.translation import Terms
+from ottla_core.kafka.messages import JoinGroupRequest, JoinGroupResponse
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+_REASON_FROM: Final = 8
+
+
+class JoinGroupTranslation:
+    """Subscriptions out, and for the leader those of all members back."""
+
+    api: Final[Api] = JOIN_GROUP
+
+    def request(self, request: pb.JoinRequest, terms: Terms) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=request.group,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            member_id=request.member.member_id,
+            group_instance_id=instance_id_of(request.member),
+            protocol_type=request.protocol_type,
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name=protocol.name, metadata=protocol.metadata)
+                for protocol in request.protocols
+            ],
+            reason=request.reason if terms.version >= _REASON_FROM else None,
+        )
+
+    def response(self, response: JoinGroupResponse, terms: Terms) -> pb.JoinResponse:
+        return pb.JoinResponse(
+            error=Error(code=response.error_code),
+            generation=response.generation_id,
+            protocol_type=response.protocol_type or "",
+            protocol=response.protocol_name or "",
+            leader=response.leader,
+            member_id=response.member_id,
+            members=[
+                pb.Subscriber(
+                    member=pb.Member(member_id=member.member_id, instance_id=member.group_instance_id),
+                    metadata=member.metadata,
+                )
+                for member in response.members
+            ],
+            skip_assignment=response.skip_assignment,
+        )

@@ -1,0 +1,38 @@
+"""Group.ListGroups is Kafka's ListGroups: the groups of which one broker is the coordinator.
+
+Kafka's response lacks the number of members, the shard and the coordinator of a group.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.kafka.apis import LIST_GROUPS, Api
+from ottla.client.kafka.translations.groups import UNKNOWN
+from ottla.client.kafka.translations.translation import Terms
+from ottla_core.kafka.messages import ListGroupsRequest, ListGroupsResponse
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+
+class ListGroupsTranslation:
+    """States out, and the groups in them back."""
+
+    api: Final[Api] = LIST_GROUPS
+
+    def request(self, request: pb.ListGroupsRequest, terms: Terms) -> ListGroupsRequest:
+        return ListGroupsRequest(states_filter=list(request.states), types_filter=list(request.types))
+
+    def response(self, response: ListGroupsResponse, terms: Terms) -> pb.ListGroupsResponse:
+        groups = [
+            pb.ListedGroup(
+                group=group.group_id,
+                protocol_type=group.protocol_type,
+                state=group.group_state,
+                type=group.group_type,
+                shard=UNKNOWN,
+                coordinator=UNKNOWN,
+            )
+            for group in response.groups
+        ]
+        return pb.ListGroupsResponse(error=Error(code=response.error_code), groups=groups)

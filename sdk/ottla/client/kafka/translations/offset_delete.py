@@ -1,0 +1,38 @@
+"""Group.DeleteOffsets is Kafka's OffsetDelete."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.kafka.apis import OFFSET_DELETE, Api
+from ottla.client.kafka.translations.translation import Terms
+from ottla_core.kafka.messages import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+
+class OffsetDeleteTranslation:
+    """Partitions whose committed offsets are deleted, each with its outcome."""
+
+    api: Final[Api] = OFFSET_DELETE
+
+    def request(self, request: pb.DeleteOffsetsRequest, terms: Terms) -> OffsetDeleteRequest:
+        topics: dict[str, list[OffsetDeleteRequest.OffsetDeleteRequestPartition]] = {}
+        for each in request.partitions:
+            partition = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=each.partition)
+            topics.setdefault(each.topic, []).append(partition)
+        return OffsetDeleteRequest(
+            group_id=request.group,
+            topics=[
+                OffsetDeleteRequest.OffsetDeleteRequestTopic(name=name, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    def response(self, response: OffsetDeleteResponse, terms: Terms) -> pb.DeleteOffsetsResponse:
+        deleted = pb.DeleteOffsetsResponse(error=Error(code=response.error_code))
+        for topic in response.topics:
+            for partition in topic.partitions:
+                error = Error(code=partition.error_code)
+                deleted.partitions.add(topic=topic.name, partition=partition.partition_index, error=error)
+        return deleted
