@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from threading import Condition, RLock
 from typing import Any, Final, TypeVar
 
@@ -83,7 +83,7 @@ class ClusterClient:
         """Whether the last try of the first contact got no answer, so that waiting longer is in vain."""
         self._contacted = False
         self._strangers: dict[str, Diagnosis] = {}
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[tuple[str, Hashable], Connection] = {}
         self._lock: Final = RLock()
         self._ended: Final = Condition()
         self.locks: Final = (self._lock, self._ended)
@@ -93,22 +93,22 @@ class ClusterClient:
         self._turn = 0
         self._suspects: dict[str, float] = {}
 
-    def connection(self, address: str) -> Connection:
-        """Return the one connection to `address`. Raises ConnectError once the client is closed, and ConfigError in a
-        child of the process that made the client."""
+    def connection(self, address: str, lane: Hashable = None) -> Connection:
+        """Return the one connection to `address` for calls in this lane. Raises ConnectError once the client is closed,
+        and ConfigError in a child of the process that made the client."""
         self.guard.check_process()
         with self._lock:
             if self._closed:
                 raise closed_error()
-            connection = self._connections.get(address)
+            connection = self._connections.get((address, lane))
             if connection is None:
-                connection = self._connections[address] = self._transport(address)
+                connection = self._connections[address, lane] = self._transport(address)
             return connection
 
-    def disconnect(self, address: str) -> None:
-        """Drop the connection to `address`: open calls on it fail, and the next call connects again."""
+    def disconnect(self, address: str, lane: Hashable = None) -> None:
+        """Drop the connection to `address` in this lane: open calls on it fail, and the next call connects again."""
         with self._lock:
-            connection = self._connections.pop(address, None)
+            connection = self._connections.pop((address, lane), None)
         if connection is not None:
             connection.close()
 

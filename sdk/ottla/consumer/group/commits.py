@@ -15,9 +15,10 @@ from typing import Final
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
+from ottla.client.door import KAFKA
 from ottla.client.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
 from ottla.consumer.group.commit_round import Commit, CommitRound, OnCommitted
-from ottla.consumer.group.coordinator import CoordinatorClient, raise_if
+from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient, raise_if
 from ottla.consumer.group.heartbeats import spoken
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.failures import not_committed
@@ -131,11 +132,17 @@ class Commits:
     def commit_first(self, offsets: Offsets) -> None:
         """Commit the offsets of those partitions in which the group has committed nothing yet.
 
-        It is tried once, with the current member identity, and never raises: `fetch` shows what is committed.
+        It is tried once, with the current member identity. It raises only what `fetch` raises, which shows what is
+        committed. Kafka's coordinators can't compare and commit in one step, so another member may commit between the
+        two.
         """
         with self._lock:
             who = self._member.commits_as
-        self._send(who, offsets, only_first=True)
+        if self._cluster.door is not KAFKA:
+            self._send(who, offsets, only_first=True)
+            return
+        committed = self.fetch(offsets, TRY_S)
+        self._send(who, {partition: offset for partition, offset in offsets.items() if partition not in committed})
 
     def _fetch_offsets(self, request: pb.FetchOffsetsRequest, deadline_at: float) -> pb.FetchOffsetsResponse:
         backoff = Backoff()

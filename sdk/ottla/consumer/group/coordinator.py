@@ -18,6 +18,9 @@ from ottla_proto.contracts import Method
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
+_LANE: Final = "group"
+"""A coordinator has a connection of its own, as in Kafka's clients: the same broker may lead partitions, and these are
+read on if the group disconnects from it."""
 TRY_S: Final = 5.0
 """How long to wait for a response that waits for no other member; after that another node may be the coordinator."""
 
@@ -37,7 +40,7 @@ class CoordinatorClient:
         """Return the response as it is, possibly with an error in it. Raises the SDK's errors if none comes."""
         address = self._found()
         try:
-            response = self._cluster.connection(address).ask(method, request, timeout=timeout)
+            response = self._cluster.connection(address, _LANE).ask(method, request, timeout=timeout)
         except OttlaError as error:
             self._forget(address, error.code)
             raise from_core(error, broker=address) from None
@@ -56,7 +59,7 @@ class CoordinatorClient:
             known = self._address
         if known and self._look_up() not in ("", known):
             self._forget(known, ErrorCode.NOT_COORDINATOR)
-            self._cluster.disconnect(known)
+            self._cluster.disconnect(known, _LANE)
 
     def _found(self) -> str:
         with self._lock:
