@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 from group_members import Diary, Member
 from tests.compat.kafka_groups import Confluent, Python
+from transports import Addresses
 from waiting import wait_until
 
 import ottla
 from ottla.errors import WakeupError
 from ottla_core.model import TopicPartition
-from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Group
 from ottla_stack.cluster import Cluster
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -38,6 +37,12 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
+def bootstrap(cluster: Cluster, addresses: Addresses) -> str:
+    """Where clients find the cluster: each test runs once with each of their transports."""
+    return addresses(cluster)
+
+
+@pytest.fixture
 def topic(cluster: Cluster) -> str:
     name = next(_names)
     with ottla.Admin(cluster.bootstrap) as admin:
@@ -49,12 +54,12 @@ Start = Callable[..., Member]
 
 
 @pytest.fixture
-def start(cluster: Cluster, topic: str) -> Iterator[Start]:
+def start(bootstrap: str, topic: str) -> Iterator[Start]:
     """Starts members of the group that is named like the topic; those that run at the end are stopped."""
     started: list[Member] = []
 
     def begin(**arguments: Any) -> Member:
-        started.append(Member(consumer_of(cluster, topic, **arguments)))
+        started.append(Member(consumer_of(bootstrap, topic, **arguments)))
         return started[-1]
 
     yield begin
@@ -62,9 +67,9 @@ def start(cluster: Cluster, topic: str) -> Iterator[Start]:
         member.stop()
 
 
-def consumer_of(cluster: Cluster, topic: str, **arguments: Any) -> ottla.Consumer[Any, Any]:
+def consumer_of(bootstrap: str, topic: str, **arguments: Any) -> ottla.Consumer[Any, Any]:
     defaults = {
-        "bootstrap": cluster.bootstrap,
+        "bootstrap": bootstrap,
         "group": topic,
         "auto_offset_reset": "earliest",
         "heartbeat_interval": 0.1,
@@ -76,9 +81,9 @@ def consumer_of(cluster: Cluster, topic: str, **arguments: Any) -> ottla.Consume
     return ottla.Consumer(*topics, **{**defaults, **arguments})
 
 
-def write(cluster: Cluster, topic: str, count: int) -> list[tuple[str, int, int]]:
+def write(bootstrap: str, topic: str, count: int) -> list[tuple[str, int, int]]:
     """So many records in all partitions; where they are."""
-    with ottla.Producer(cluster.bootstrap, topic=topic) as producer:
+    with ottla.Producer(bootstrap, topic=topic) as producer:
         sent = [producer.send(b"%d" % n, partition=n % PARTITIONS) for n in range(count)]
         return [(topic, where.partition, where.offset) for where in (each.result() for each in sent)]
 
@@ -99,16 +104,16 @@ def read_by(members: list[Member]) -> Counter[tuple[str, int, int]]:
 @pytest.mark.feature(71)
 @pytest.mark.parametrize("assignors", ["range", "roundrobin", "sticky", "cooperative-sticky", None])
 def test_members_share_the_partitions_and_each_record_is_read_once(
-    cluster: Cluster, topic: str, start: Start, assignors: str | None
+    bootstrap: str, topic: str, start: Start, assignors: str | None
 ) -> None:
     named = {} if assignors is None else {"assignors": assignors}
     members = [start(**named) for _ in range(2)]
     wait_until(lambda: shares(members) == [3, 3])
-    places = write(cluster, topic, 200)
+    places = write(bootstrap, topic, 200)
     wait_until(lambda: sum(read_by(members).values()) >= 200)
     members.append(start(**named))
     wait_until(lambda: shares(members) == [2, 2, 2])
-    places += write(cluster, topic, 300)
+    places += write(bootstrap, topic, 300)
     wait_until(lambda: sum(read_by(members).values()) >= 500)
     assert read_by(members) == Counter(places)
     assert {p for member in members for p in member.owned} == {TopicPartition(topic, n) for n in range(PARTITIONS)}
@@ -116,15 +121,15 @@ def test_members_share_the_partitions_and_each_record_is_read_once(
 
 @pytest.mark.feature(68)
 def test_who_is_closed_leaves_at_once_and_the_next_goes_on_after_its_last_record(
-    cluster: Cluster, topic: str, start: Start
+    bootstrap: str, topic: str, start: Start
 ) -> None:
-    places = write(cluster, topic, 100)
+    places = write(bootstrap, topic, 100)
     first = start(session_timeout=60, auto_commit_interval=60)
     wait_until(lambda: len(first.got) == 100)
     first.stop()
     second = start()
     wait_until(lambda: shares([second]) == [PARTITIONS], limit_s=10)
-    places += write(cluster, topic, 50)
+    places += write(bootstrap, topic, 50)
     wait_until(lambda: len(second.got) >= 50)
     assert read_by([first, second]) == Counter(places)
 
@@ -132,14 +137,14 @@ def test_who_is_closed_leaves_at_once_and_the_next_goes_on_after_its_last_record
 @pytest.mark.feature(68)
 @pytest.mark.feature(73)
 def test_who_falls_silent_is_replaced_after_its_session_and_nothing_is_lost(
-    cluster: Cluster, topic: str, start: Start
+    bootstrap: str, topic: str, start: Start
 ) -> None:
     silent, other = start(), start()
     wait_until(lambda: shares([silent, other]) == [3, 3])
-    places = write(cluster, topic, 100)
+    places = write(bootstrap, topic, 100)
     wait_until(lambda: sum(read_by([silent, other]).values()) >= 100)
     silent.die()
-    places += write(cluster, topic, 100)
+    places += write(bootstrap, topic, 100)
     wait_until(lambda: len(other.owned) == PARTITIONS)
     wait_until(lambda: set(read_by([silent, other])) == set(places))
 
@@ -162,11 +167,11 @@ def test_cooperative_members_give_up_only_what_moves(topic: str, start: Start) -
 
 @pytest.mark.feature(70)
 def test_a_cooperative_member_reads_the_rest_while_a_rebalance_waits_for_another(
-    cluster: Cluster, topic: str, start: Start
+    cluster: Cluster, bootstrap: str, topic: str, start: Start
 ) -> None:
     """`slow` has a share and does not poll, so that the rebalance for the newcomer lasts as long as the test wants."""
     slow_got: list[tuple[str, int, int]] = []
-    with consumer_of(cluster, topic, assignors="cooperative-sticky") as slow:
+    with consumer_of(bootstrap, topic, assignors="cooperative-sticky") as slow:
 
         def poll() -> bool:
             slow_got.extend((r.topic, r.partition, r.offset) for r in slow.poll(0.05))
@@ -178,14 +183,14 @@ def test_a_cooperative_member_reads_the_rest_while_a_rebalance_waits_for_another
         newcomer = start(assignors="cooperative-sticky")
         with ottla.Admin(cluster.bootstrap) as admin:
             wait_until(lambda: admin.groups.describe(topic).state == "PreparingRebalance")
-            places = write(cluster, topic, 120)
+            places = write(bootstrap, topic, 120)
             mine = [place for place in places if TopicPartition(*place[:2]) in owned]
             wait_until(lambda: len(member.got) >= len(mine))
             assert sorted(member.got) == sorted(mine)
             assert admin.groups.describe(topic).state == "PreparingRebalance", "it has not ended meanwhile"
         assert (member.consumer.group_metadata.generation, newcomer.owned) == (generation, [])
         wait_until(lambda: poll() and len(slow.assignment()) == 2 and shares([member, newcomer]) == [2, 2])
-        places += write(cluster, topic, 120)
+        places += write(bootstrap, topic, 120)
         wait_until(lambda: poll() and len(slow_got) + sum(read_by([member, newcomer]).values()) >= len(places))
         assert read_by([member, newcomer]) + Counter(slow_got) == Counter(places)
 
@@ -203,18 +208,18 @@ def test_eager_members_give_all_up_and_get_their_share_again(topic: str, start: 
 
 @pytest.mark.feature(80)
 @pytest.mark.rule(45)
-def test_a_static_member_restarts_without_a_rebalance(cluster: Cluster, topic: str, start: Start) -> None:
+def test_a_static_member_restarts_without_a_rebalance(bootstrap: str, topic: str, start: Start) -> None:
     diary = Diary()
     other = start(group_instance_id="other", listener=diary)
     first = start(group_instance_id="one")
     wait_until(lambda: shares([other, first]) == [3, 3])
     before, told = (first.owned, other.consumer.group_metadata.generation), list(diary.entries)
-    write(cluster, topic, 60)
+    write(bootstrap, topic, 60)
     wait_until(lambda: len(first.got) == 30)
     first.stop()
     again = start(group_instance_id="one")
     wait_until(lambda: len(again.owned) == 3)
-    write(cluster, topic, 60)
+    write(bootstrap, topic, 60)
     wait_until(lambda: len(again.got) >= 30)
     assert (again.owned, again.consumer.group_metadata.generation) == before
     assert diary.entries == told
@@ -242,12 +247,12 @@ def test_a_static_member_that_ends_while_it_gives_partitions_up_leaves_none_with
     may_go_on.set()
 
 
-def test_a_pattern_finds_topics_that_are_made_later(cluster: Cluster, topic: str, start: Start) -> None:
+def test_a_pattern_finds_topics_that_are_made_later(cluster: Cluster, bootstrap: str, topic: str, start: Start) -> None:
     member = start(pattern=f"{topic}(-.*)?", metadata_max_age=0.2)
     wait_until(lambda: len(member.owned) == PARTITIONS)
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create(f"{topic}-later", partitions=PARTITIONS)
-    places = write(cluster, topic, 12) + write(cluster, f"{topic}-later", 12)
+    places = write(bootstrap, topic, 12) + write(bootstrap, f"{topic}-later", 12)
     wait_until(lambda: set(member.got) == set(places))
 
 
@@ -271,9 +276,9 @@ def test_partitions_that_are_added_are_given_out(cluster: Cluster, topic: str, s
 )
 @pytest.mark.parametrize("first", ["ours", "theirs"])
 def test_a_group_of_different_makers_shares_the_partitions(
-    cluster: Cluster, topic: str, start: Start, maker: Any, assignor: str, first: str
+    cluster: Cluster, bootstrap: str, topic: str, start: Start, maker: Any, assignor: str, first: str
 ) -> None:
-    places = {(partition, offset) for _, partition, offset in write(cluster, topic, 60)}
+    places = {(partition, offset) for _, partition, offset in write(bootstrap, topic, 60)}
     ours = start(assignors=assignor) if first == "ours" else None
     if ours is not None:
         wait_until(lambda: len(ours.owned) == PARTITIONS)
@@ -283,7 +288,7 @@ def test_a_group_of_different_makers_shares_the_partitions(
             wait_until(lambda: len(theirs.assignment()) == PARTITIONS)
         mine = ours or start(assignors=assignor)
         wait_until(lambda: (len(mine.owned), len(theirs.assignment())) == (3, 3))
-        places |= {(partition, offset) for _, partition, offset in write(cluster, topic, 60)}
+        places |= {(partition, offset) for _, partition, offset in write(bootstrap, topic, 60)}
 
         def read() -> set[tuple[int, int]]:
             return {(p, offset) for _, p, offset in mine.got} | {(r.partition, r.offset) for r in theirs.records()}
@@ -314,10 +319,10 @@ for number, record in enumerate(consumer, 1):
 @pytest.mark.feature(179)
 @pytest.mark.parametrize("mode", ["at_least_once", "at_most_once"])
 def test_a_consumer_that_is_killed_loses_nothing_or_repeats_nothing_as_it_was_told(
-    cluster: Cluster, topic: str, start: Start, mode: str
+    cluster: Cluster, bootstrap: str, topic: str, start: Start, mode: str
 ) -> None:
-    places = {(partition, offset) for _, partition, offset in write(cluster, topic, 600)}
-    command = [sys.executable, "-c", READER, cluster.bootstrap, topic, mode]
+    places = {(partition, offset) for _, partition, offset in write(bootstrap, topic, 600)}
+    command = [sys.executable, "-c", READER, bootstrap, topic, mode]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
         ottla.Admin(cluster.bootstrap) as admin,
@@ -334,8 +339,8 @@ def test_a_consumer_that_is_killed_loses_nothing_or_repeats_nothing_as_it_was_to
     ]
     heir = start(commit=mode)
     wait_until(lambda: len(heir.owned) == PARTITIONS)
-    write(cluster, topic, PARTITIONS)  # the last records: what came before was read, or never will be
-    last = {partition: offset for _, partition, offset in read_to_end(cluster, topic)}
+    write(bootstrap, topic, PARTITIONS)  # the last records: what came before was read, or never will be
+    last = {partition: offset for _, partition, offset in read_to_end(bootstrap, topic)}
     wait_until(lambda: {p: o for _, p, o in heir.got if last[p] == o} == last)
     inherited = {(partition, offset) for _, partition, offset in heir.got}
     assert len(killed) >= 250
@@ -347,33 +352,36 @@ def test_a_consumer_that_is_killed_loses_nothing_or_repeats_nothing_as_it_was_to
         assert not set(killed) & inherited
 
 
-def read_to_end(cluster: Cluster, topic: str) -> list[tuple[str, int, int]]:
-    return [(r.topic, r.partition, r.offset) for r in cluster.read(topic, value="bytes")]
+def read_to_end(bootstrap: str, topic: str) -> list[tuple[str, int, int]]:
+    with ottla.Consumer(topic, bootstrap=bootstrap, start="earliest", stop="end", value="bytes") as consumer:
+        return [(r.topic, r.partition, r.offset) for r in consumer]
 
 
 @pytest.mark.feature(65)
 @pytest.mark.feature(76)
 @pytest.mark.feature(77)
 @pytest.mark.parametrize("how", ["kill", "pause"])
-def test_a_coordinator_that_goes_costs_time_and_no_record(cluster: Cluster, topic: str, start: Start, how: str) -> None:
+def test_a_coordinator_that_goes_costs_time_and_no_record(
+    cluster: Cluster, bootstrap: str, topic: str, start: Start, how: str
+) -> None:
     members = [start(session_timeout=30) for _ in range(2)]
     wait_until(lambda: shares(members) == [3, 3])
-    places = write(cluster, topic, 120)
+    places = write(bootstrap, topic, 120)
     wait_until(lambda: sum(read_by(members).values()) >= 120)
     gone = coordinator_of(cluster, topic)
     getattr(cluster.group_coordinators[gone], how)()
     try:
-        places += write(cluster, topic, 120)
+        places += write(bootstrap, topic, 120)
         wait_until(lambda: set(read_by(members)) == set(places))
         if how == "kill":
             members.append(start())
             wait_until(lambda: shares(members) == [2, 2, 2])
-            places += write(cluster, topic, 120)
+            places += write(bootstrap, topic, 120)
             wait_until(lambda: set(read_by(members)) == set(places))
             assert coordinator_of(cluster, topic) != gone
     finally:
         cluster.group_coordinators[gone].resume() if how == "pause" else cluster.group_coordinators[gone].restart()
-    with consumer_of(cluster, topic) as consumer:
+    with consumer_of(bootstrap, topic) as consumer:
         partitions = [(topic, n) for n in range(PARTITIONS)]
         ends = {TopicPartition(*p): sum(place[1] == p[1] for place in places) for p in partitions}
         wait_until(lambda: {p: at and at.offset for p, at in consumer.committed(*partitions).items()} == ends)
@@ -381,21 +389,8 @@ def test_a_coordinator_that_goes_costs_time_and_no_record(cluster: Cluster, topi
 
 def coordinator_of(cluster: Cluster, group: str) -> int:
     """Which instance describes the group as its own."""
-    with ottla.Consumer("t", bootstrap=cluster.bootstrap, group=group) as asker:
-        assert asker._group is not None
-        request = pb.DescribeGroupsRequest(groups=[group])
-
-        def ask() -> int | None:
-            try:
-                (told,) = asker._group._coordinator.call(Group.DESCRIBE_GROUPS, request).groups  # type: ignore[union-attr]  # it is a member
-            except ottla.OttlaError:
-                return None
-            return None if told.error.code else told.coordinator
-
-        give_up_at = time.monotonic() + WAIT
-        while (found := ask()) is None:
-            assert time.monotonic() < give_up_at
-        return found
+    with ottla.Admin(cluster.bootstrap) as admin:
+        return admin.groups.describe(group, timeout=WAIT).coordinator
 
 
 # ---- getting through ------------------------------------------------------------------------------------------------
@@ -403,8 +398,8 @@ def coordinator_of(cluster: Cluster, group: str) -> int:
 
 @pytest.mark.feature(39)
 @pytest.mark.feature(44)
-def test_who_waits_for_a_member_that_does_not_poll_can_be_woken_and_closed(cluster: Cluster, topic: str) -> None:
-    with consumer_of(cluster, topic) as idle, consumer_of(cluster, topic) as waiting:
+def test_who_waits_for_a_member_that_does_not_poll_can_be_woken_and_closed(bootstrap: str, topic: str) -> None:
+    with consumer_of(bootstrap, topic) as idle, consumer_of(bootstrap, topic) as waiting:
         while len(idle.assignment()) < PARTITIONS:
             idle.poll(0.1)
         threading.Timer(0.3, waiting.wakeup).start()
@@ -419,16 +414,13 @@ def test_who_waits_for_a_member_that_does_not_poll_can_be_woken_and_closed(clust
 
 
 @pytest.mark.feature(44)
-def test_the_group_knows_why_a_member_left(cluster: Cluster, topic: str) -> None:
-    with consumer_of(cluster, topic, max_poll_interval=0.5) as consumer:
+def test_the_group_knows_why_a_member_left(cluster: Cluster, bootstrap: str, topic: str) -> None:
+    with consumer_of(bootstrap, topic, max_poll_interval=0.5) as consumer, ottla.Admin(cluster.bootstrap) as admin:
         while not consumer.assignment():
             consumer.poll(0.1)
-        group = consumer._group
-        assert group is not None
-        request = pb.ExplainGroupRequest(group=topic)
 
         def causes() -> list[str]:
-            return [event.cause for event in group._coordinator.call(Group.EXPLAIN_GROUP, request).events]
+            return [event.cause for event in admin.groups.explain(topic)]
 
         wait_until(lambda: any("did not poll for 0.5 s (max_poll_interval)" in cause for cause in causes()))
         assert any("the consumer begins" in cause for cause in causes())
@@ -438,13 +430,15 @@ def test_the_group_knows_why_a_member_left(cluster: Cluster, topic: str) -> None
 
 
 @pytest.mark.story("group-skips-what-is-new-in-a-partition")
-def test_partitions_that_are_added_after_a_group_began_are_read_from_their_start(cluster: Cluster, topic: str) -> None:
+def test_partitions_that_are_added_after_a_group_began_are_read_from_their_start(
+    cluster: Cluster, bootstrap: str, topic: str
+) -> None:
     """While its member runs, and while it has none."""
     settings: dict[str, Any] = {"auto_offset_reset": "latest", "commit": "manual"}
     read: list[bytes] = []
 
     def say(value: bytes, partition: int) -> None:
-        with ottla.Producer(cluster.bootstrap, topic=topic) as producer:
+        with ottla.Producer(bootstrap, topic=topic) as producer:
             producer.send(value, partition=partition).result()
 
     def have_read(consumer: ottla.Consumer[Any, Any], count: int) -> bool:
@@ -453,7 +447,7 @@ def test_partitions_that_are_added_after_a_group_began_are_read_from_their_start
 
     with ottla.Admin(cluster.bootstrap) as admin:
         say(b"old", 0)
-        with consumer_of(cluster, topic, metadata_max_age=0.5, **settings) as consumer:
+        with consumer_of(bootstrap, topic, metadata_max_age=0.5, **settings) as consumer:
             wait_until(lambda: have_read(consumer, 0) and len(consumer.assignment()) == PARTITIONS)
             wait_until(lambda: have_read(consumer, 0) and len(admin.groups.committed(topic)) == PARTITIONS)
             admin.topics.add_partitions(topic, PARTITIONS + 1)
@@ -462,13 +456,15 @@ def test_partitions_that_are_added_after_a_group_began_are_read_from_their_start
         admin.topics.add_partitions(topic, PARTITIONS + 2)
         say(b"second", PARTITIONS + 1)
         say(b"third", 0)
-        with consumer_of(cluster, topic, **settings) as consumer:
+        with consumer_of(bootstrap, topic, **settings) as consumer:
             wait_until(lambda: have_read(consumer, 4))
     assert sorted(read) == [b"first", b"first", b"second", b"third"], "what was not committed comes again, and no more"
 
 
-def test_members_that_begin_together_begin_where_the_topic_ends(cluster: Cluster, topic: str, start: Start) -> None:
-    write(cluster, topic, 60)
+def test_members_that_begin_together_begin_where_the_topic_ends(
+    cluster: Cluster, bootstrap: str, topic: str, start: Start
+) -> None:
+    write(bootstrap, topic, 60)
     members = [start(auto_offset_reset="latest") for _ in range(3)]
     with ottla.Admin(cluster.bootstrap) as admin:
         wait_until(lambda: shares(members) == [2, 2, 2])
