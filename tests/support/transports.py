@@ -1,4 +1,4 @@
-"""The transports that a producer may use."""
+"""The transports that producers and consumers may use."""
 
 from __future__ import annotations
 

@@ -47,9 +47,15 @@ def topic(admin: ottla.Admin) -> str:
 
 @pytest.fixture(params=["grpc", "kafka"])
 def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
-    """Where the producers of a test find a cluster: the test runs once with each of their transports."""
+    """Where the producers and consumers of a test find a cluster: the test runs once with each of their transports."""
     monkeypatch.setenv("_OTTLA_TRANSPORT", request.param)
     return (lambda cluster: cluster.kafka_bootstrap) if request.param == "kafka" else lambda cluster: cluster.bootstrap
+
+
+@pytest.fixture
+def bootstrap(cluster: Cluster, addresses: Addresses) -> str:
+    """Where producers and consumers find the module's own cluster."""
+    return addresses(cluster)
 
 
 @pytest.fixture

@@ -35,8 +35,8 @@ def topic(admin: ottla.Admin, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def everything(cluster: Cluster, topic: str, **arguments: Any) -> list[ottla.Record[Any, Any]]:
-    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop="end", **arguments) as consumer:
+def everything(bootstrap: str, topic: str, **arguments: Any) -> list[ottla.Record[Any, Any]]:
+    with ottla.Consumer(topic, bootstrap=bootstrap, start="earliest", stop="end", **arguments) as consumer:
         return list(consumer)
 
 
@@ -47,7 +47,7 @@ def test_the_first_program(addresses: Addresses) -> None:
         with ottla.Producer(addresses(c), topic="t") as p:
             for i in range(10_000):
                 p.send({"i": i}, key=str(i % 7))
-        rows = [r.value["i"] for r in ottla.Consumer("t", bootstrap=c.bootstrap, start="earliest", stop="end")]
+        rows = [r.value["i"] for r in ottla.Consumer("t", bootstrap=addresses(c), start="earliest", stop="end")]
     assert sorted(rows) == list(range(10_000))
     for key in range(7):
         mine = [i for i in rows if i % 7 == key]
@@ -57,9 +57,7 @@ def test_the_first_program(addresses: Addresses) -> None:
 @pytest.mark.feature(22)
 @pytest.mark.feature(102)
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_sent_comes_back_through_every_codec(
-    cluster: Cluster, addresses: Addresses, topic: str, compression: Any
-) -> None:
+def test_what_is_sent_comes_back_through_every_codec(bootstrap: str, topic: str, compression: Any) -> None:
     sent: list[tuple[Any, Any, list[tuple[str, bytes | None]]]] = [
         ("k", {"n": 1, "text": "Åse" * 50}, []),
         (None, "plain text " * 20, [("h", b"1"), ("h", None)]),
@@ -67,10 +65,10 @@ def test_what_is_sent_comes_back_through_every_codec(
         (None, bytes(range(256)), []),
         ("list", [1, None, "x"], []),
     ]
-    with ottla.Producer(addresses(cluster), topic=topic, compression=compression) as producer:
+    with ottla.Producer(bootstrap, topic=topic, compression=compression) as producer:
         for n, (key, value, headers) in enumerate(sent):
             producer.send(value, key=key, headers=headers, partition=1, timestamp=1_000 + n)
-    records = everything(cluster, topic)
+    records = everything(bootstrap, topic)
     assert [(r.key, r.value, r.headers) for r in records] == sent
     assert [(r.partition, r.offset, r.timestamp) for r in records] == [(1, n, 1_000 + n) for n in range(5)]
 
@@ -78,29 +76,29 @@ def test_what_is_sent_comes_back_through_every_codec(
 @pytest.mark.feature(7)
 @pytest.mark.feature(11)
 @pytest.mark.parametrize("acks", ["all", 1, 0])
-def test_every_kind_of_acks(cluster: Cluster, addresses: Addresses, topic: str, acks: Any) -> None:
-    with ottla.Producer(addresses(cluster), topic=topic, acks=acks) as producer:
+def test_every_kind_of_acks(bootstrap: str, topic: str, acks: Any) -> None:
+    with ottla.Producer(bootstrap, topic=topic, acks=acks) as producer:
         places = [producer.send(str(n), partition=n % 3).result(WAIT) for n in range(9)]
     assert [place.offset for place in places] == ([-1] * 9 if acks == 0 else [n // 3 for n in range(9)])
-    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop=9) as consumer:
+    with ottla.Consumer(topic, bootstrap=bootstrap, start="earliest", stop=9) as consumer:
         assert sorted(r.value for r in consumer) == [str(n) for n in range(9)]
 
 
 @pytest.mark.feature(55)
 @pytest.mark.feature(56)
-def test_reading_by_time_and_by_offset(cluster: Cluster, admin: ottla.Admin, topic: str) -> None:
+def test_reading_by_time_and_by_offset(bootstrap: str, admin: ottla.Admin, topic: str) -> None:
     begun = datetime(2026, 1, 1, tzinfo=UTC)
-    with ottla.Producer(cluster.bootstrap, topic=topic, batch_size=200) as producer:
+    with ottla.Producer(bootstrap, topic=topic, batch_size=200) as producer:
         for n in range(100):
             at = begun + timedelta(minutes=n)
             producer.send(str(n), partition=0, timestamp=int(at.timestamp() * 1000))
     half = begun + timedelta(minutes=50)
     first = ottla.TopicPartition(topic, 0)
-    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, start=half, stop="end") as consumer:
+    with ottla.Consumer(topic, bootstrap=bootstrap, start=half, stop="end") as consumer:
         assert [r.offset for r in consumer] == list(range(50, 100))
         consumer.seek_to_time(begun + timedelta(minutes=90), first)
         assert consumer.position(first) == 90
-    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, start={first: 20}, stop=half) as consumer:
+    with ottla.Consumer(topic, bootstrap=bootstrap, start={first: 20}, stop=half) as consumer:
         assert [r.offset for r in consumer] == list(range(20, 50))
     assert admin.topics.offsets(topic, half) == {0: 50, 1: None, 2: None}
     assert admin.topics.offsets(topic, "latest") == {0: 100, 1: 0, 2: 0}
@@ -108,15 +106,15 @@ def test_reading_by_time_and_by_offset(cluster: Cluster, admin: ottla.Admin, top
 
 @pytest.mark.feature(46)
 def test_records_that_were_cut_away_are_gone_and_a_reader_goes_on_after_them(
-    cluster: Cluster, admin: ottla.Admin, topic: str
+    bootstrap: str, admin: ottla.Admin, topic: str
 ) -> None:
-    with ottla.Producer(cluster.bootstrap, topic=topic) as producer:
+    with ottla.Producer(bootstrap, topic=topic) as producer:
         for n in range(50):
             producer.send(str(n), partition=0)
     assert admin.topics.delete_records(topic, {0: 30}) == {0: 30}
     start = {ottla.TopicPartition(topic, 0): 5}
     with ottla.Consumer(
-        topic, bootstrap=cluster.bootstrap, partitions=[0], start=start, stop="end", auto_offset_reset="earliest"
+        topic, bootstrap=bootstrap, partitions=[0], start=start, stop="end", auto_offset_reset="earliest"
     ) as consumer:
         assert [r.offset for r in consumer] == list(range(30, 50))
     with pytest.raises(ottla.OffsetOutOfRangeError):
@@ -124,9 +122,9 @@ def test_records_that_were_cut_away_are_gone_and_a_reader_goes_on_after_them(
     assert admin.topics.delete_records(topic) == {0: 50, 1: 0, 2: 0}
 
 
-def test_a_waiting_reader_gets_what_comes_at_once(cluster: Cluster, topic: str) -> None:
-    consumer = ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="latest", fetch_max_wait=10)
-    producer = ottla.Producer(cluster.bootstrap, topic=topic, linger=0)
+def test_a_waiting_reader_gets_what_comes_at_once(bootstrap: str, topic: str) -> None:
+    consumer = ottla.Consumer(topic, bootstrap=bootstrap, start="latest", fetch_max_wait=10)
+    producer = ottla.Producer(bootstrap, topic=topic, linger=0)
     with consumer, producer:
         assert not consumer.poll(0.1)  # its fetches are parked at the brokers now
         for n in range(3):
@@ -155,11 +153,11 @@ def test_the_life_of_a_topic(admin: ottla.Admin) -> None:
 
 @pytest.mark.feature(165)
 def test_adding_partitions_warns_and_is_seen_by_clients_that_run(
-    cluster: Cluster, admin: ottla.Admin, topic: str
+    bootstrap: str, admin: ottla.Admin, topic: str
 ) -> None:
     with (
-        ottla.Producer(cluster.bootstrap, topic=topic, metadata_max_age=0.1) as producer,
-        ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", metadata_max_age=0.1) as consumer,
+        ottla.Producer(bootstrap, topic=topic, metadata_max_age=0.1) as producer,
+        ottla.Consumer(topic, bootstrap=bootstrap, start="earliest", metadata_max_age=0.1) as consumer,
     ):
         producer.send("old").result(WAIT)
         assert [r.value for r in consumer.poll(WAIT)] == ["old"]
@@ -173,14 +171,15 @@ def test_adding_partitions_warns_and_is_seen_by_clients_that_run(
         admin.topics.add_partitions(topic, 2)
 
 
-def test_a_topic_that_is_made_again_is_another_one(cluster: Cluster, admin: ottla.Admin) -> None:
+def test_a_topic_that_is_made_again_is_another_one(bootstrap: str, admin: ottla.Admin) -> None:
     admin.topics.create("phoenix", partitions=1)
-    with ottla.Producer(cluster.bootstrap, topic="phoenix") as producer:
+    with ottla.Producer(bootstrap, topic="phoenix") as producer:
         assert producer.send("old").result(WAIT).offset == 0
         admin.topics.delete("phoenix")
         admin.topics.create("phoenix", partitions=1)
         assert producer.send("new").result(WAIT).offset == 0
-    assert [r.value for r in everything(cluster, "phoenix")] == ["new"]
+    assert [r.value for r in everything(bootstrap, "phoenix")] == ["new"]
+    admin.topics.delete("phoenix")
 
 
 @pytest.mark.feature(161)
@@ -208,11 +207,9 @@ def test_the_cluster_and_its_brokers(cluster: Cluster, admin: ottla.Admin) -> No
     assert [broker.id for broker in found.brokers] == [0, 1, 2]
 
 
-def test_a_record_the_broker_refuses_fails_with_kafkas_error(
-    admin: ottla.Admin, cluster: Cluster, addresses: Addresses, topic: str
-) -> None:
+def test_a_record_the_broker_refuses_fails_with_kafkas_error(admin: ottla.Admin, bootstrap: str, topic: str) -> None:
     admin.configs.set({"max.message.bytes": 1000}, topic=topic)
-    with ottla.Producer(addresses(cluster), topic=topic, linger=0.05) as producer:
+    with ottla.Producer(bootstrap, topic=topic, linger=0.05) as producer:
         large = producer.send("x" * 5000, partition=0)
         small = producer.send("y", partition=1)
         with pytest.raises(ottla.RecordTooLargeError, match="1000"):
@@ -227,21 +224,17 @@ def run_script(bootstrap: str, topic: str, last_line: str) -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
-def test_a_script_that_forgets_to_close_has_its_records_sent_at_exit(
-    cluster: Cluster, addresses: Addresses, topic: str
-) -> None:
-    done = run_script(addresses(cluster), topic, "pass")
+def test_a_script_that_forgets_to_close_has_its_records_sent_at_exit(bootstrap: str, topic: str) -> None:
+    done = run_script(bootstrap, topic, "pass")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert "was not closed" in done.stderr
-    assert [r.value for r in everything(cluster, topic)] == ["x"]
+    assert [r.value for r in everything(bootstrap, topic)] == ["x"]
 
 
 @pytest.mark.feature(33)
-def test_what_is_in_the_buffer_of_a_client_that_crashes_is_lost(
-    cluster: Cluster, addresses: Addresses, topic: str
-) -> None:
-    assert run_script(addresses(cluster), topic, "os._exit(9)").returncode == 9
-    assert everything(cluster, topic) == []
+def test_what_is_in_the_buffer_of_a_client_that_crashes_is_lost(bootstrap: str, topic: str) -> None:
+    assert run_script(bootstrap, topic, "os._exit(9)").returncode == 9
+    assert everything(bootstrap, topic) == []
 
 
 def test_grpc_is_not_loaded_where_kafkas_protocol_is_spoken(
@@ -250,17 +243,17 @@ def test_grpc_is_not_loaded_where_kafkas_protocol_is_spoken(
     monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
     done = run_script(cluster.kafka_bootstrap, topic, "p.close(); import sys; print('grpc' in sys.modules)")
     assert (done.stdout, done.stderr) == ("False\n", "")
-    assert [r.value for r in everything(cluster, topic)] == ["x"]
+    assert [r.value for r in everything(cluster.kafka_bootstrap, topic)] == ["x"]
 
 
-async def test_the_same_for_asyncio(cluster: Cluster, addresses: Addresses, request: pytest.FixtureRequest) -> None:
+async def test_the_same_for_asyncio(cluster: Cluster, bootstrap: str, request: pytest.FixtureRequest) -> None:
     topic = f"asyncio-{request.node.callspec.id}"
     async with ottla.aio.Admin(cluster.bootstrap) as admin:
         await admin.topics.create(topic, partitions=3)
-    async with ottla.aio.Producer(addresses(cluster), topic=topic, compression="lz4") as producer:
+    async with ottla.aio.Producer(bootstrap, topic=topic, compression="lz4") as producer:
         places = await asyncio.gather(*(producer.send({"n": n}, key=str(n % 5)) for n in range(2000)))
     assert len({(place.partition, place.offset) for place in places}) == 2000
-    consumer = ottla.aio.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop="end")
+    consumer = ottla.aio.Consumer(topic, bootstrap=bootstrap, start="earliest", stop="end")
     async with consumer:
         rows = [r.value["n"] async for r in consumer]
     assert sorted(rows) == list(range(2000))

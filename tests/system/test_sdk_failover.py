@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from transports import Addresses
 from unclean import UncleanTopic
 from waiting import LIMIT_S, wait_until
 
@@ -34,10 +33,10 @@ def described(cluster: Cluster, partition: int = 0) -> ottla.PartitionInfo:
 class Reader(threading.Thread):
     """Reads the topic for as long as it is written; `values` by partition, and what went wrong."""
 
-    def __init__(self, cluster: Cluster, **arguments: Any) -> None:
+    def __init__(self, bootstrap: str, **arguments: Any) -> None:
         super().__init__(daemon=True)
         self.consumer: ottla.Consumer[Any, Any] = ottla.Consumer(
-            "t", bootstrap=cluster.bootstrap, start="earliest", value="int", auto_offset_reset="none", **arguments
+            "t", bootstrap=bootstrap, start="earliest", value="int", auto_offset_reset="none", **arguments
         )
         self.values: dict[int, list[int]] = {}
         self.error: BaseException | None = None
@@ -61,10 +60,10 @@ class Reader(threading.Thread):
 @pytest.mark.rule(25, 26)
 @pytest.mark.feature(21, 137, 138)
 def test_an_answer_that_is_lost_is_repeated_with_the_offset_where_it_was_written(
-    cluster: Cluster, addresses: Addresses
+    cluster: Cluster, bootstrap: str
 ) -> None:
     create(cluster)
-    with ottla.Producer(addresses(cluster), topic="t", value="int", batch_size=100, linger=0) as producer:
+    with ottla.Producer(bootstrap, topic="t", value="int", batch_size=100, linger=0) as producer:
         lost = cluster.faults.lose_response("Produce").of(producer.client_id).times(3)
         places = [producer.send(n) for n in range(200)]
         assert [place.result(LIMIT_S).offset for place in places] == list(range(200))
@@ -74,10 +73,10 @@ def test_an_answer_that_is_lost_is_repeated_with_the_offset_where_it_was_written
 
 @pytest.mark.rule(10, 67)
 @pytest.mark.feature(32, 175)
-def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster: Cluster, addresses: Addresses) -> None:
+def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster: Cluster, bootstrap: str) -> None:
     create(cluster, partitions=3)
-    reader = Reader(cluster)
-    with ottla.Producer(addresses(cluster), topic="t", value="int", batch_size=500, linger=0) as producer:
+    reader = Reader(bootstrap)
+    with ottla.Producer(bootstrap, topic="t", value="int", batch_size=500, linger=0) as producer:
         sent: list[Any] = []
         for _ in range(3):
             victim = cluster.brokers[described(cluster).leader]
@@ -97,10 +96,10 @@ def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster:
 
 
 @pytest.mark.feature(32, 120)
-def test_a_broker_that_stops_in_order_costs_no_client_an_error(cluster: Cluster, addresses: Addresses) -> None:
+def test_a_broker_that_stops_in_order_costs_no_client_an_error(cluster: Cluster, bootstrap: str) -> None:
     create(cluster, partitions=3)
-    reader = Reader(cluster)
-    with ottla.Producer(addresses(cluster), topic="t", value="int", retries=50, linger=0) as producer:
+    reader = Reader(bootstrap)
+    with ottla.Producer(bootstrap, topic="t", value="int", retries=50, linger=0) as producer:
         stopping = threading.Thread(target=cluster.brokers[described(cluster).leader].stop)
         sent = [producer.send(n, partition=n % 3) for n in range(300)]
         stopping.start()
@@ -119,14 +118,14 @@ def test_a_broker_that_stops_in_order_costs_no_client_an_error(cluster: Cluster,
 @pytest.mark.rule(67)
 @pytest.mark.feature(46)
 def test_after_an_unclean_election_a_reader_is_told_where_the_log_parts(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, bootstrap: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = UncleanTopic(cluster, "t")
     going_on: ottla.Consumer[Any, Any] = ottla.Consumer(
-        "t", bootstrap=cluster.bootstrap, start="earliest", value="int", auto_offset_reset="latest"
+        "t", bootstrap=bootstrap, start="earliest", value="int", auto_offset_reset="latest"
     )
     strict: ottla.Consumer[Any, Any] = ottla.Consumer(
-        "t", bootstrap=cluster.bootstrap, start="earliest", value="int", auto_offset_reset="none"
+        "t", bootstrap=bootstrap, start="earliest", value="int", auto_offset_reset="none"
     )
     with going_on, strict:
         topic.produce(range(10))

@@ -27,7 +27,7 @@ def real_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(params=["fake", "real", "real, with Kafka's protocol"])
 def world(request: pytest.FixtureRequest) -> Any:
-    """`Producer`, `Consumer`, a cluster and the producers' address of it, and a topic of three partitions."""
+    """`Producer`, `Consumer`, a cluster and its address, and a topic of three partitions."""
     topic = f"story-{next(_numbers)}"
     if request.param == "fake":
         cluster = FakeCluster({topic: 3})
@@ -37,11 +37,14 @@ def world(request: pytest.FixtureRequest) -> Any:
     real = request.getfixturevalue("real_cluster")
     with ottla.Admin(real.bootstrap) as admin:
         admin.topics.create(topic, partitions=3)
-    address, producer = real.bootstrap, ottla.Producer
-    if request.param != "real":
-        address = real.kafka_bootstrap
-        producer = partial(ottla.Producer, _transport=KafkaTransport("story"))  # type: ignore[assignment]  # called as the class is
-    return SimpleNamespace(Producer=producer, Consumer=ottla.Consumer, cluster=real, address=address, topic=topic)
+    of_kafka: dict[str, Any] = {"_transport": KafkaTransport("story")} if request.param != "real" else {}
+    return SimpleNamespace(
+        Producer=partial(ottla.Producer, **of_kafka),
+        Consumer=partial(ottla.Consumer, **of_kafka),
+        cluster=real,
+        address=real.kafka_bootstrap if of_kafka else real.bootstrap,
+        topic=topic,
+    )
 
 
 def producer_of(world: Any, **arguments: Any) -> Any:
@@ -49,7 +52,7 @@ def producer_of(world: Any, **arguments: Any) -> Any:
 
 
 def consumer_of(world: Any, **arguments: Any) -> Any:
-    return world.Consumer(world.topic, **{"bootstrap": world.cluster.bootstrap, "start": "earliest", **arguments})
+    return world.Consumer(world.topic, **{"bootstrap": world.address, "start": "earliest", **arguments})
 
 
 def test_keys_choose_the_same_partitions_and_offsets_count_up(world: Any) -> None:

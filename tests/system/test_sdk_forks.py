@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from transports import Addresses
 from waiting import LIMIT_S
 
 import ottla
@@ -19,8 +18,8 @@ import faulthandler, os, sys
 import ottla
 
 T = os.environ["TOPIC"]
-admin = ottla.Admin()
-producer = ottla.Producer(os.environ["PRODUCE_AT"], topic=T, linger=30)  # so that a fork comes before the answer
+admin = ottla.Admin(os.environ["ADMIN_AT"])
+producer = ottla.Producer(topic=T, linger=30)  # so that a fork comes before the answer
 before = producer.send("parent")
 producer.flush(60)
 place = before.result(60)
@@ -63,18 +62,18 @@ import faulthandler, os, sys
 import ottla
 
 T = os.environ["TOPIC"]
-with ottla.Producer(os.environ["PRODUCE_AT"], topic=T) as producer:
+with ottla.Producer(topic=T) as producer:
     producer.send("parent").result(60)
 with ottla.Consumer(T, group=T, auto_offset_reset="earliest") as member:
     while not member.poll(1):
         pass
-admin = ottla.Admin()  # whose connection is no child's
+admin = ottla.Admin(os.environ["ADMIN_AT"])  # whose connection is no child's
 admin.topics.list()
 def child_ended():
     child = os.fork()
     if child == 0:
         faulthandler.dump_traceback_later(20, exit=True)
-        with ottla.Producer(os.environ["PRODUCE_AT"], topic=T) as producer:
+        with ottla.Producer(topic=T) as producer:
             producer.send("child").result(60)
         sys.exit(7)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -108,8 +107,8 @@ async def use(producer, consumer, admin):
         await client.close()
 
 async def main():
-    admin = ottla.aio.Admin()
-    producer = ottla.aio.Producer(os.environ["PRODUCE_AT"], topic=T)
+    admin = ottla.aio.Admin(os.environ["ADMIN_AT"])
+    producer = ottla.aio.Producer(topic=T)
     await producer.send("parent")
     consumer = ottla.aio.Consumer(T, start="earliest")
     while not await consumer.poll(1):
@@ -143,11 +142,11 @@ def topic(cluster: Cluster) -> str:
 
 
 @pytest.fixture(autouse=True)
-def environment(cluster: Cluster, topic: str, addresses: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(cluster: Cluster, topic: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the programs read."""
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", bootstrap)
     monkeypatch.setenv("TOPIC", topic)
-    monkeypatch.setenv("PRODUCE_AT", addresses(cluster))
+    monkeypatch.setenv("ADMIN_AT", cluster.bootstrap)
 
 
 def run(source: str) -> str:

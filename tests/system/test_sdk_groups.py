@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from group_members import Diary, Member
 from tests.compat.kafka_groups import Confluent, Python
-from transports import Addresses
 from waiting import wait_until
 
 import ottla
@@ -34,12 +33,6 @@ _names = (f"shared-{n}" for n in itertools.count())
 def cluster() -> Iterator[Cluster]:
     with Cluster(brokers=3, group_coordinators=2) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def bootstrap(cluster: Cluster, addresses: Addresses) -> str:
-    """Where clients find the cluster: each test runs once with each of their transports."""
-    return addresses(cluster)
 
 
 @pytest.fixture
