@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.finder import finder_of
-from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla_core.routing import GROUP, TXN
+from ottla.client.finder import finder_of, no_coordinator
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.routing import GROUP
 from ottla_core.rpc.retry import Backoff
 from ottla_proto.contracts import Method
 
@@ -27,9 +27,6 @@ _REMEMBERED: Final = 10_000
 """Once so many names are known, all are forgotten."""
 
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-
-_NOUNS: Final = {GROUP: "group", TXN: "transactional id"}
 
 
 class Coordinators:
@@ -55,7 +52,7 @@ class Coordinators:
             self._known = known = known | self._finder.find(unknown, timeout=timeout)
         for name in names:
             if name not in known:
-                raise _not_available(self._kind, f"{_NOUNS[self._kind]} {name} has no coordinator at the moment")
+                raise no_coordinator(self._cluster, self._kind, name)
         return {name: known[name] for name in names}
 
     def all(self, *, timeout: float) -> list[str]:
@@ -125,10 +122,3 @@ class Coordinators:
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:  # otherwise it is the right coordinator, and busy
                     self.forget()
             self._cluster.wait(pause)
-
-
-def _not_available(kind: str, message: str) -> OttlaError:
-    service = f"{kind}-coordinator"
-    return error_from_code(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE, message, hint=f"check that a {service} is running, and try again"
-    )

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from ottla.client.cluster import ClusterClient
 from ottla.client.door import KAFKA
 from ottla.client.shard_owners import ShardOwners
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.routing import GROUP
 
 
 class Finder(Protocol):
@@ -37,3 +39,13 @@ def finder_of(cluster: ClusterClient, kind: str) -> Finder:
     from ottla.client.named_coordinators import NamedCoordinators  # with Kafka's messages
 
     return NamedCoordinators(cluster, kind)
+
+
+def no_coordinator(cluster: ClusterClient, kind: str, name: str) -> OttlaError:
+    """Return the error for a group or a transactional id that has no coordinator at the moment."""
+    noun = "group" if kind == GROUP else "transactional id"
+    hint = f"check that a {kind}-coordinator is running, and try again"
+    if cluster.door is KAFKA:  # Kafka has no such service, and creates the coordinators' topics at the first call
+        hint = "try again; a new cluster has no coordinators in its first seconds"
+    message = f"the {noun} {name!r} has no coordinator at the moment"
+    return error_from_code(ErrorCode.COORDINATOR_NOT_AVAILABLE, message, hint=hint)

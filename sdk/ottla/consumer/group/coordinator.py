@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.finder import finder_of
+from ottla.client.finder import finder_of, no_coordinator
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.membership import Meaning, meaning_of
 from ottla_core.routing import GROUP
@@ -68,11 +68,7 @@ class CoordinatorClient:
             return known
         found = self._look_up()
         if not found:
-            raise error_from_code(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"the group {self.group!r} has no coordinator at the moment",
-                hint="check that a group-coordinator is running",
-            )
+            raise no_coordinator(self._cluster, GROUP, self.group)
         with self._lock:
             self._address = found
         return found

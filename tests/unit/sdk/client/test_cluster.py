@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.transport import Connection
+from ottla.consumer.group.coordinator import CoordinatorClient
 from ottla.errors import OttlaError
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto import group_pb2
+from ottla_proto.contracts import Broker, Group
 
 
 def asked(brokers: ScriptedCluster) -> list[str]:
@@ -55,3 +58,24 @@ def test_a_broker_that_answers_with_an_error_is_no_suspect() -> None:
     for _ in range(6):
         cluster.fetch_metadata(timeout=5)
     assert set(asked(brokers)) == {"b0:1", "b1:1", "b2:1"}
+
+
+def test_a_group_that_disconnects_from_its_coordinator_ends_nothing_else_there() -> None:
+    """Over Kafka's protocol the coordinator is a broker, which may lead partitions."""
+    brokers, opened = ScriptedCluster({"t": 1}, brokers=2), list[str]()
+
+    def connect(address: str) -> Connection:
+        opened.append(address)
+        return brokers.connect(address)
+
+    cluster = ClusterClient(["b0:1"], connect)
+    coordinator = CoordinatorClient(cluster, "g", 5.0)
+    coordinator.call(Group.DESCRIBE_GROUPS, group_pb2.DescribeGroupsRequest(groups=["g"]))
+    assert opened == ["b0:1", "b0:1"]
+    others, of_group = cluster.connection("b0:1"), cluster.connection("b0:1", "group")
+    assert opened == ["b0:1", "b0:1"]
+    brokers.coordinator = 1
+    coordinator.leave_if_moved()
+    assert cluster.connection("b0:1") is others
+    assert cluster.connection("b0:1", "group") is not of_group
+    cluster.close()

@@ -118,9 +118,10 @@ def test_a_name_without_a_coordinator_is_told_and_not_remembered(version: int, c
     brokers = Brokers(version)
     brokers.coordinators = {"g": code}
     coordinators = coordinators_of(brokers)
-    with pytest.raises(OttlaError, match="group g has no coordinator at the moment") as raised:
+    with pytest.raises(OttlaError, match="the group 'g' has no coordinator at the moment") as raised:
         coordinators.of("g", timeout=1.0)
     assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert raised.value.hint == "try again; a new cluster has no coordinators in its first seconds"
     brokers.coordinators = {"g": B1}
     assert coordinators.of("g", timeout=1.0) == B1
 
