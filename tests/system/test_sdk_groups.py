@@ -17,6 +17,7 @@ from tests.compat.kafka_groups import Confluent, Python
 from waiting import wait_until
 
 import ottla
+from ottla.client.transport import chosen_transport
 from ottla.errors import WakeupError
 from ottla_core.model import TopicPartition
 from ottla_stack.cluster import Cluster
@@ -417,6 +418,34 @@ def test_the_group_knows_why_a_member_left(cluster: Cluster, bootstrap: str, top
 
         wait_until(lambda: any("did not poll for 0.5 s (max_poll_interval)" in cause for cause in causes()))
         assert any("the consumer begins" in cause for cause in causes())
+
+
+# ---- administration -------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_listed_described_and_deleted(bootstrap: str, topic: str, start: Start) -> None:
+    write(bootstrap, topic, 60)
+    member = start(group_instance_id="one")
+    with ottla.Admin(bootstrap, _transport=chosen_transport("admin")) as admin:
+        wait_until(lambda: len(member.got) == 60 and len(admin.groups.committed(topic)) == PARTITIONS)
+        (listed,) = [group for group in admin.groups.list() if group.name == topic]
+        assert (listed.state, listed.protocol_type) == ("Stable", "consumer")
+        assert topic not in [group.name for group in admin.groups.list(states=["Empty"])]
+        described = admin.groups.describe(topic)
+        (of_member,) = described.members
+        assert (described.state, of_member.instance_id, len(of_member.partitions)) == ("Stable", "one", PARTITIONS)
+        with pytest.raises(ottla.OttlaError, match="can't be deleted while it has members"):
+            admin.groups.delete(topic)
+        member.stop()
+        assert admin.groups.kick(topic, "one", reason="it has ended").instance_id == "one"
+        admin.groups.commit(topic, {(topic, 0): 3})
+        assert len(admin.groups.delete_offsets(topic, partitions=[(topic, 1)])) == 1
+        committed = {p.partition: at for p, at in admin.groups.committed(topic).items()}
+        assert committed == {0: 3, 2: 10, 3: 10, 4: 10, 5: 10}
+        admin.groups.delete(topic)
+        assert not admin.groups.exists(topic)
+        with pytest.raises(ottla.OttlaError, match="GROUP_ID_NOT_FOUND"):
+            admin.groups.describe(topic)
 
 
 # ---- where a group begins
