@@ -145,16 +145,21 @@ class Commits:
         self._send(who, {partition: offset for partition, offset in offsets.items() if partition not in committed})
 
     def _fetch_offsets(self, request: pb.FetchOffsetsRequest, deadline_at: float) -> pb.FetchOffsetsResponse:
-        backoff = Backoff()
+        backoff, is_unknown = Backoff(), False
         while True:
             try:
+                if is_unknown:
+                    # Over Kafka's protocol a request has the ids that this client knows. A topic was created again, or
+                    # the coordinator does not know a new one yet.
+                    self._cluster.fetch_metadata({p.topic for p in request.partitions}, timeout=TRY_S)
                 response = self._coordinator.call(Group.FETCH_OFFSETS, request)
                 for offset in response.offsets:
                     raise_if(offset.error)
             except OttlaError as error:
                 pause = backoff.next()
                 over = self._cluster.clock.monotonic() + pause >= deadline_at
-                if over or meaning_of(error.code) not in _RETRYING:
+                is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_ID
+                if over or (meaning_of(error.code) not in _RETRYING and not is_unknown):
                     raise
             else:
                 return response

@@ -9,6 +9,7 @@ from typing import Final
 
 from ottla.client.kafka.apis import METADATA, Api
 from ottla.client.kafka.translations.translation import Terms
+from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import MetadataRequest, MetadataResponse
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -37,6 +38,8 @@ class MetadataTranslation:
             added.error.code = topic.error_code
             if not topic.error_code:
                 terms.names.learn(topic.topic_id, name)
+            elif topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                terms.names.forget(name)
             for partition in topic.partitions:
                 added.partitions.add(
                     error=Error(code=partition.error_code),

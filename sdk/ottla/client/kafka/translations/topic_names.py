@@ -23,6 +23,12 @@ class TopicNames:
         self._names[topic_id] = name
         self._ids[name] = topic_id
 
+    def forget(self, name: str) -> None:
+        """No topic has this name any more."""
+        topic_id = self._ids.pop(name, None)
+        if topic_id is not None:
+            self._names.pop(topic_id, None)
+
     def name_of(self, topic_id: bytes) -> str:
         """Raises OttlaError with UNKNOWN_TOPIC_ID, upon which clients ask for metadata."""
         name = self._names.get(topic_id)

@@ -259,3 +259,14 @@ def test_the_name_of_a_recreated_topic_is_no_longer_that_of_the_topic_before_it(
     with pytest.raises(OttlaError) as caught:
         names.name_of(ID_A)
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_the_name_of_a_topic_that_is_gone_is_forgotten() -> None:
+    known = terms(METADATA.versions[-1])
+    topic = MetadataResponse.MetadataResponseTopic
+    gone = [topic(name="a", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), topic(name="b", error_code=5)]
+    MetadataTranslation().response(MetadataResponse(topics=gone), known)
+    assert (known.names.id_of("a"), known.names.id_of("b")) == (bytes(16), ID_B)
+    with pytest.raises(OttlaError, match="no topic with the id"):
+        known.names.name_of(ID_A)
+    known.names.forget("unknown")
