@@ -38,6 +38,8 @@ CONNECT_S: Final = 10.0
 """The time for a connection: Kafka's socket.connection.setup.timeout.ms."""
 NEGOTIATION_S: Final = 10.0
 """The time for the response to ApiVersions."""
+LONGEST_PAUSE_S: Final = 60.0
+"""A broker that asks for a longer pause gets this one. It can delay what comes too early itself."""
 _SOFTWARE: Final = "ottla"
 """The name by which a broker of ottla knows a client of ottla (KIP-511)."""
 _LEAST_BYTES: Final = 4
@@ -61,6 +63,8 @@ _NOT_SENT: Final = {
     Phase.READY: "the broker has not read in time what was sent before",
 }
 
+_PAUSED: Final = "the broker has asked this client to send nothing for a while, as quotas demand"
+
 _NOT_READY: Final = {
     Phase.CONNECTING: f"no connection was made within {CONNECT_S:g} s",
     Phase.NEGOTIATING: f"it accepted a connection, and did not answer ApiVersions within {NEGOTIATION_S:g} s",
@@ -81,6 +85,7 @@ class KafkaConnection(Generic[Waiter]):
         self._client_id: Final = client_id
         self._software_version: Final = software_version
         self._ready_by = now + CONNECT_S
+        self._pauses_until = NEVER  # it does not
         self._calls: Final[Calls[Any]] = Calls()
         self._reader: Final = FrameReader(self._check)
         self._first: bytes | None = b""  # of the bytes that came; None once a frame was in order
@@ -94,7 +99,7 @@ class KafkaConnection(Generic[Waiter]):
     @property
     def next_deadline(self) -> float:
         """When `on_time` has something to do, at the earliest."""
-        return min(self._calls.deadlines.next_at, self._ready_by)
+        return min(self._calls.deadlines.next_at, self._ready_by, self._pauses_until)
 
     @property
     def half_closes(self) -> bool:
@@ -140,6 +145,12 @@ class KafkaConnection(Generic[Waiter]):
         """Nobody waits for this call any longer. It has no outcome, unless it has one already."""
         self._calls.drop(call.number)
 
+    def pause(self, seconds: float, now: float) -> None:
+        """Make no frames for so long, because a response has asked for that (KIP-219)."""
+        if self.ended is None:
+            until = now + min(seconds, LONGEST_PAUSE_S)
+            self._pauses_until = until if self._pauses_until == NEVER else max(self._pauses_until, until)
+
     def finish(self) -> None:
         """Accept no more calls, and end once those that were made have ended and the broker has closed."""
         self._finishing = True
@@ -160,7 +171,7 @@ class KafkaConnection(Generic[Waiter]):
 
     def output(self) -> list[memoryview | bytes]:
         """Return what to write next, nothing if there is nothing."""
-        while self.phase is Phase.READY and self._calls.unwritten_bytes < WRITE_BYTES:
+        while self.phase is Phase.READY and self._pauses_until == NEVER and self._calls.unwritten_bytes < WRITE_BYTES:
             if (queued := self._calls.next_queued()) is None:
                 break
             self._encode(queued)
@@ -193,7 +204,7 @@ class KafkaConnection(Generic[Waiter]):
         self._end(ErrorCode.NETWORK_EXCEPTION, self._told(reason))
 
     def on_time(self, now: float) -> None:
-        """End what is overdue."""
+        """End what is overdue, and a pause."""
         if self._ready_by <= now:
             self._end(ErrorCode.NETWORK_EXCEPTION, self._told(_NOT_READY[self.phase]), now)
         elif self._calls.deadlines.next_at <= now and self._calls.is_stuck(now):
@@ -202,8 +213,11 @@ class KafkaConnection(Generic[Waiter]):
             ended = self._calls.drop(number)
             assert ended is not None, "a call that has ended has no deadline"
             call, was_sent = ended
-            reason = "no response in time" if was_sent else _NOT_SENT[self.phase]
+            not_sent = _NOT_SENT[self.phase] if self._pauses_until == NEVER else _PAUSED
+            reason = "no response in time" if was_sent else not_sent
             self._fail(call, ErrorCode.REQUEST_TIMED_OUT, reason, was_sent=was_sent)
+        if self._pauses_until <= now:
+            self._pauses_until = NEVER
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -281,7 +295,7 @@ class KafkaConnection(Generic[Waiter]):
         """End the connection and all its calls; those whose deadline has passed by `now` were overdue."""
         if self.ended is not None:
             return
-        self.phase, self._ready_by = Phase.ENDED, NEVER
+        self.phase, self._ready_by, self._pauses_until = Phase.ENDED, NEVER, NEVER
         self.ended = OttlaError(code, reason)
         for call, was_sent in self._calls.drop_all():
             is_overdue = call.deadline <= now

@@ -53,15 +53,15 @@ class KafkaPeer:
         pending = Pending()
         translation = translation_of(method, request, self._names)
         translated = _Translated(method, translation, self._names, request, int(timeout * 1000))
-        answered = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
-        return translated.response(answered)
+        message, version = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
+        return translated.response(message, version)
 
     def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
         """Make a call for which no contract has a method, in Kafka's own messages. `request` builds one for a version.
         Raises OttlaError."""
         pending = Pending()
         call: Call[Waiter] = Call(api, request, pending, self._address.now + timeout)
-        return self._address.ask(call, pending).message()
+        return self._address.ask(call, pending)[0]
 
     def open_stream(
         self,
@@ -127,10 +127,18 @@ class KafkaStream(Generic[Request, Response]):
         match outcome:
             case Answered():
                 self._address.on_response()
-                self._on_response(number, translated.response(outcome))
+                self._on_response(number, self._response(translated, outcome))
             case Failed(error=error):
                 # The line goes on, so this call alone is answered by an error.
                 self._on_response(number, translated.failed(error))
+
+    def _response(self, translated: _Translated[Request, Response], answered: Answered[Any]) -> Response:
+        """Return the response. One that makes no sense is an error of its call."""
+        try:
+            message = self._line.message(answered)
+        except OttlaError as error:
+            return translated.failed(error)
+        return translated.response(message, answered.version)
 
     def _on_ended(self, error: OttlaError) -> None:
         left = list(self._open)
@@ -162,13 +170,8 @@ class _Translated(Generic[Request, Response]):
         size_bytes = 0 if self._request is None else self._request.ByteSize()
         return Call(self._translation.api, self._spelled, waiter, deadline, size_bytes, answered)
 
-    def response(self, answered: Answered[Any]) -> Response:
-        """Return the response. One that makes no sense is an error of this call."""
-        try:
-            message = answered.message()
-        except OttlaError as error:
-            return self.failed(error)
-        return cast(Response, self._translation.response(message, self._terms(answered.version)))
+    def response(self, message: KafkaMessage, version: int) -> Response:
+        return cast(Response, self._translation.response(message, self._terms(version)))
 
     def failed(self, error: OttlaError) -> Response:
         """Return a response that has nothing but this error."""

@@ -19,6 +19,7 @@ from ottla.client.kafka.sockets.line import Line, Waiter
 from ottla.client.kafka.sockets.network import Network
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.errors import ErrorCode, OttlaError
+from ottla_core.kafka.message import Message
 from ottla_core.rpc.retry import Backoff
 
 _CLOSED: Final = "the connection was closed"
@@ -48,11 +49,15 @@ class Address:
         with self._lock:
             return self._open(on_ended)
 
-    def ask(self, call: Call[Waiter], pending: Pending) -> Answered[Any]:
-        """Make a call. Raises OttlaError."""
-        answered = self._ask_alone(call, pending) if call.api.waits else self._shared_line().ask(call, pending)
+    def ask(self, call: Call[Waiter], pending: Pending) -> tuple[Message, int]:
+        """Make a call, and return the response and its version. Raises OttlaError."""
+        if call.api.waits:
+            line, answered = self._ask_alone(call, pending)
+        else:
+            line = self._shared_line()
+            answered = line.ask(call, pending)
         self.on_response()
-        return answered
+        return line.message(answered), answered.version
 
     def on_response(self) -> None:
         """The broker has answered a call, so it is in order."""
@@ -72,7 +77,7 @@ class Address:
                 self._shared = self._open(lambda _: None)
             return self._shared
 
-    def _ask_alone(self, call: Call[Waiter], pending: Pending) -> Answered[Any]:
+    def _ask_alone(self, call: Call[Waiter], pending: Pending) -> tuple[Line, Answered[Any]]:
         with self._lock:
             spare, self._spare = self._spare, None
             line = spare if spare is not None and spare.ended is None else self._open(lambda _: None)
@@ -82,7 +87,7 @@ class Address:
             line.end("its only call has failed")
             raise
         self._keep(line)
-        return answered
+        return line, answered
 
     def _keep(self, line: Line) -> None:
         with self._lock:

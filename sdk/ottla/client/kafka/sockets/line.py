@@ -26,6 +26,7 @@ from ottla.client.kafka.connection import CONNECT_S, KafkaConnection, Phase
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import Clock
+from ottla_core.kafka.message import Message
 from ottla_core.rpc.deadlines import NEVER
 
 _log = logging.getLogger("ottla.network")
@@ -135,6 +136,13 @@ class Line:
             case _:
                 raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{call.api.name} at {self.address}: no response in time")
 
+    def message(self, answered: Answered[Any]) -> Message:
+        """Return a response, and pause the line if it asks for that. Raises OttlaError if its bytes make no sense."""
+        message = answered.message()
+        if (pause_ms := message.throttle_time_ms) > 0:  # type: ignore[attr-defined]  # every response has it
+            self._request(lambda connection: connection.pause(pause_ms / 1000, self._network.clock.monotonic()))
+        return message
+
     def close(self, reason: str, *, timeout: float = 0.0) -> None:
         """End the line; calls that are open fail. The broker has `timeout` seconds before that to take and answer what
         was sent."""
@@ -210,12 +218,12 @@ class Line:
             self._take_arrived(now)
             if data is not None:
                 self._connection.on_bytes(data) if data else self._connection.on_closed()
-            self._advance()
             if self.due_at <= now:
                 # Only now, and not whenever a call ends. So the thread sleeps no longer than until a deadline which has
                 # become void, and a call with a later deadline need not wake it.
                 self._connection.on_time(now)
                 self.due_at = self._connection.next_deadline
+            self._advance()
             if self._socket is not None and self._is_blocked != self._waits_for_room:
                 self._waits_for_room = self._is_blocked
                 self._network.register(self, self._socket, writes=self._is_blocked)

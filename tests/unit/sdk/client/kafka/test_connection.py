@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kafka_answers import AnsweringBroker, Request, framed
+from kafka_answers import APIS, AnsweringBroker, Request, framed
 
 from ottla.client.kafka import calls as calls_module
-from ottla.client.kafka.apis import INIT_PRODUCER_ID, METADATA, PRODUCE
+from ottla.client.kafka.apis import INIT_PRODUCER_ID, METADATA, PRODUCE, Api
 from ottla.client.kafka.call import Answered, Call, Ended, Failed, Written
 from ottla.client.kafka.connection import CONNECT_S, NEGOTIATION_S, KafkaConnection, Phase
 from ottla.errors import ErrorCode, OttlaError
@@ -388,6 +388,57 @@ def test_a_large_frame_is_handed_out_whole_and_small_ones_together() -> None:
     for n in range(10):
         connection.call(a_call(n))
     assert len(connection.output()) == 20
+
+
+# ---- pauses ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_asks_for_a_pause_gets_nothing_before_it_is_over() -> None:
+    connection, broker = ready()
+    connection.call(a_call("sent"))
+    broker.take(connection)
+    connection.pause(3.0, 10.0)
+    connection.pause(1.0, 10.0)  # of a response that came later
+    connection.call(a_call("held"))
+    assert not connection.output()
+    assert connection.next_deadline == 13.0
+    connection.on_time(12.9)
+    assert not connection.output()
+    connection.on_bytes(answer(broker.requests[0]))
+    assert told(connection) == [("sent", "answered")], "responses are read all the same"
+    connection.on_time(13.0)
+    assert connection.next_deadline == FAR
+    broker.take(connection)
+    assert len(broker.requests) == 2
+
+
+def test_no_pause_is_longer_than_a_minute() -> None:
+    connection, _ = ready()
+    connection.pause(1e6, 10.0)
+    assert connection.next_deadline == 70.0
+
+
+def test_a_call_whose_time_is_over_in_a_pause_is_told_why() -> None:
+    connection, _ = ready()
+    connection.pause(3.0, 10.0)
+    connection.call(a_call("held", deadline=12.0))
+    connection.on_time(12.0)
+    (failed,) = connection.take_outcomes()
+    assert isinstance(failed, Failed)
+    assert (failed.was_sent, "asked this client to send nothing" in failed.error.message) == (False, True)
+
+
+def test_a_connection_that_has_ended_does_not_pause() -> None:
+    connection, _ = ready()
+    connection.pause(3.0, 10.0)
+    connection.close("the client was closed")
+    connection.pause(3.0, 10.0)
+    assert connection.next_deadline == NEVER
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=[api.name for api in APIS.values()])
+def test_every_response_can_ask_for_a_pause(api: Api) -> None:
+    assert "throttle_time_ms" in api.response.__slots__
 
 
 # ---- the end, asked for ----------------------------------------------------------------------------------------------

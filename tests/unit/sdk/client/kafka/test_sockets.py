@@ -246,6 +246,43 @@ def suppressed(call: Callable[[], Any]) -> None:
         call()
 
 
+PAUSE_S = 0.8
+
+
+def asks_for_a_pause(request: Request) -> Message | None:
+    """The first response on each connection asks for a pause."""
+    response: Any = kind(request)
+    response.throttle_time_ms = 0 if request.correlation_id > 2 else round(1000 * PAUSE_S)
+    return response  # type: ignore[no-any-return]  # it is what `kind` returned
+
+
+def test_a_line_pauses_if_a_response_asks_for_it_and_another_line_does_not() -> None:
+    told = Told()
+    with serving(asks_for_a_pause) as (server, peer):
+        began_at = time.monotonic()
+        metadata(peer)
+        waiting = threading.Thread(target=partial(metadata, peer))
+        waiting.start()
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+        waiting.join(LIMIT_S)
+        assert time.monotonic() - began_at >= PAUSE_S
+        assert [request.api.name for request in server.requests] == ["Metadata", "Produce", "Metadata"]
+        stream.close()
+
+
+def test_a_stream_pauses_if_a_response_asks_for_it() -> None:
+    told = Told()
+    with serving(asks_for_a_pause) as (_, peer):
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        began_at = time.monotonic()
+        for count in (1, 2):
+            stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+            wait_until(lambda: len(told.responses) == count)  # noqa: B023
+        assert time.monotonic() - began_at >= PAUSE_S
+        stream.close()
+
+
 def test_a_method_that_kafkas_protocol_lacks_is_an_error() -> None:
     with serving() as (_, peer), pytest.raises(OttlaError, match="can't be called over Kafka's protocol yet") as caught:
         peer.call(Controller.DESCRIBE_QUORUM, controller_pb2.DescribeQuorumRequest(), timeout=1.0)
