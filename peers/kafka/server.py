@@ -54,7 +54,8 @@ class KafkaServer:
 
     A folder that is new is formatted on the way in; `format()` does that beforehand. What the nodes say is in
     `node-<n>.log` there, their logs are in `node-<n>/`. The folder is the caller's. `settings` come after the defaults.
-    `heap` is what a node's JVM gets; the default is that of Kafka's own start script.
+    `heap` is what a node's JVM gets; the default is that of Kafka's own start script. `features` are levels to finalize
+    when the folder is formatted; the others are Kafka's defaults.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class KafkaServer:
         *,
         nodes: int = 1,
         settings: Mapping[str, object] = MappingProxyType({}),
+        features: Mapping[str, int] = MappingProxyType({}),
         heap: str = "1G",
     ) -> None:
         self._directory: Final = directory
         self._jvm: Final = [f"-Xms{heap}", f"-Xmx{heap}", *_JVM]
         self._own_settings: Final = settings
+        self._features: Final = [word for name, n in features.items() for word in ("--feature", f"{name}={n}")]
         ports = free_ports(2 * nodes)
         self._broker_ports: Final = ports[:nodes]
         self._controller_ports: Final = ports[nodes:]
@@ -89,7 +92,7 @@ class KafkaServer:
             settings = "".join(f"{name}={value}\n" for name, value in self._settings(node).items())
             self._properties(node).write_text(settings)
             command = [java(), "-cp", classpath(), "kafka.tools.StorageTool", "format"]
-            command += ["-t", _CLUSTER_ID, "-c", str(self._properties(node))]
+            command += ["-t", _CLUSTER_ID, "-c", str(self._properties(node)), *self._features]
             done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_LIMIT_S, check=False)
             if done.returncode != 0:
                 raise PeerError(f"Kafka's folder can't be formatted: {(done.stdout + done.stderr)[-_TAIL_CHARS:]}")

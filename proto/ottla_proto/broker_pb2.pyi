@@ -102,14 +102,16 @@ class ProduceResponseFrame(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[ProduceResponse, _Mapping]] = ...) -> None: ...
 
 class ProduceRequest(_message.Message):
-    __slots__ = ("acks", "partitions", "transactional_id")
+    __slots__ = ("acks", "partitions", "transactional_id", "transaction_version")
     ACKS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_VERSION_FIELD_NUMBER: _ClassVar[int]
     acks: int
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionRecords]
     transactional_id: str
-    def __init__(self, acks: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionRecords, _Mapping]]] = ..., transactional_id: _Optional[str] = ...) -> None: ...
+    transaction_version: int
+    def __init__(self, acks: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionRecords, _Mapping]]] = ..., transactional_id: _Optional[str] = ..., transaction_version: _Optional[int] = ...) -> None: ...
 
 class PartitionRecords(_message.Message):
     __slots__ = ("topic_id", "partition", "current_leader_epoch", "records")

@@ -70,14 +70,16 @@ class InitProducerRequest(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., two_phase_commit: _Optional[bool] = ..., keep_prepared: _Optional[bool] = ...) -> None: ...
 
 class InitProducerResponse(_message.Message):
-    __slots__ = ("error", "producer", "kept")
+    __slots__ = ("error", "producer", "kept", "transaction_version")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_VERSION_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     producer: _common_pb2.TxnProducer
     kept: _common_pb2.TxnProducer
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., kept: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ...) -> None: ...
+    transaction_version: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., kept: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., transaction_version: _Optional[int] = ...) -> None: ...
 
 class AddPartitionsRequest(_message.Message):
     __slots__ = ("transactions",)

@@ -160,9 +160,7 @@ class ScriptedCluster:
         with self.changed:
             match body:
                 case pb.ProduceRequest():
-                    response = pb.ProduceResponse(
-                        partitions=[self._append(address, p, body.transactional_id) for p in body.partitions]
-                    )
+                    response = pb.ProduceResponse(partitions=[self._append(address, p, body) for p in body.partitions])
                     self.changed.notify_all()
                     return response
                 case pb.FetchRequest():
@@ -222,7 +220,7 @@ class ScriptedCluster:
             return Error(code=ErrorCode.FENCED_LEADER_EPOCH, message="an old epoch")
         return None
 
-    def _append(self, address: str, part: pb.PartitionRecords, transactional_id: str) -> pb.PartitionAppended:
+    def _append(self, address: str, part: pb.PartitionRecords, request: pb.ProduceRequest) -> pb.PartitionAppended:
         response = pb.PartitionAppended(
             topic_id=part.topic_id, partition=part.partition, base_offset=-1, log_append_time_ms=-1
         )
@@ -234,7 +232,7 @@ class ScriptedCluster:
                 header = read_header(part.records)
                 if header.is_transactional:
                     producer = header.producer_id, header.producer_epoch
-                    self.transactions.add(transactional_id, producer, partition, self.logs[partition])
+                    self.transactions.add(request, producer, partition, self.logs[partition])
                 response.base_offset = self.logs[partition].append(part.records, self.leaders[partition][1])
             except OttlaError as error:
                 wrong = Error(code=error.code, message=error.message)

@@ -66,6 +66,11 @@ class Accumulator(RecordBuffer):
         # Every queue in trouble wants new metadata. One pace for all keeps them from flooding the brokers.
         self._pace = LookupPace()
 
+    @property
+    def transaction_version(self) -> int:
+        """The version of the transaction of what is sent, 0 without one."""
+        return 0
+
     # ---- out ---------------------------------------------------------------------------------------------------
 
     def drain(self, now: float, routes: Mapping[TopicPartition, Route]) -> Drained:

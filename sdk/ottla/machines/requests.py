@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ottla.machines.batches import ProducerBatch
 from ottla.machines.queues import PartitionBatches
+from ottla_core.model import TopicPartition
 
 
 @dataclass(slots=True, eq=False)
@@ -71,9 +72,11 @@ class Reported:
 
 @dataclass(slots=True)
 class Drained:
-    """The next actions: send `requests`, get a producer id if one is needed, return at `wake_at`."""
+    """The next actions: send `requests`, get a producer id if one is needed, add the partitions that are wanted to the
+    transaction, return at `wake_at`."""
 
     requests: list[OutgoingRequest] = field(default_factory=list)
     reported: Reported = field(default_factory=Reported)
     wants_producer_id: bool = False
+    wants_partitions: list[TopicPartition] = field(default_factory=list)
     wake_at: float = float("inf")

@@ -219,8 +219,8 @@ class OwnedSequences(Sequences):
 
     @property
     def spent(self) -> bool:
-        """Whether the owner has since begun another epoch, in which sequences begin at 0 again."""
-        return self._owner.producer != (self._producer_id, self._epoch)
+        """Whether sequences begin at 0, as in each new epoch of the owner."""
+        return self._producer_id == NO_PRODUCER_ID or self._owner.producer != (self._producer_id, self._epoch)
 
     @property
     def in_transaction(self) -> bool:

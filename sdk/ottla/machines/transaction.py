@@ -11,6 +11,9 @@ The rules this file owns:
   identity (KIP-360); a rejection is final.
 * After a commit request, the outcome is unknown until the coordinator responds, so only the same request may be
   repeated. Before a commit request, and for an abort at any time, it is safe to drop batches in flight.
+* In transactions of version 1, which older clusters of Kafka have, an end does not raise the epoch. The producer then
+  requests a new epoch before it begins the next transaction, so that each transaction has its own all the same. And the
+  producer has to add each partition to the transaction before it sends anything there.
 * A transaction that has sent nothing does not exist for the coordinator, so it needs no end.
 * A prepared transaction accepts nothing more, and only a decision ends it: by this producer or by another process.
 
@@ -19,11 +22,14 @@ Not thread-safe: the producer holds one lock over it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.errors import ConfigError, ErrorCode, FencedError, OttlaError, TransactionAborted
+from ottla_core.model import TopicPartition
 from ottla_core.records.batch import NO_PRODUCER_ID
+from ottla_core.transactions import TRANSACTIONS_V2
 
 
 class ProducerEpoch(NamedTuple):
@@ -34,6 +40,13 @@ class ProducerEpoch(NamedTuple):
 
 
 NO_EPOCH: Final = ProducerEpoch(NO_PRODUCER_ID, -1)
+
+
+class Assigned(NamedTuple):
+    """A producer's identity in its next transaction, and the version that this transaction has."""
+
+    producer: ProducerEpoch
+    version: int = TRANSACTIONS_V2
 
 
 class PreparedTransaction(NamedTuple):
@@ -124,24 +137,45 @@ class Transactions:
     """The transactions of one producer, one after the other. `producer` is its identity in the current one.
 
     `error` is why the transaction or the producer failed. `begun` means that the transaction has sent something, so the
-    coordinator may know it.
+    coordinator may know it. `version` is the version of the current transaction. If the last transaction has ended
+    without an epoch for the next one, `used_up` is its own, and `producer` is not set before `renew`.
     """
 
     def __init__(self) -> None:
         self.state = TransactionState.UNINITIALIZED
         self.producer = NO_EPOCH
+        self.version = TRANSACTIONS_V2
         self.error: OttlaError | None = None
         self.begun = False
+        self.used_up: ProducerEpoch | None = None
+        self._requested: set[TopicPartition] = set()
+        self._added: set[TopicPartition] = set()
 
-    def initialize(self, producer: ProducerEpoch) -> None:
+    def initialize(self, assigned: Assigned) -> None:
         """Note that the coordinator has assigned an epoch, and no transaction of a predecessor is open."""
         self._on(TransactionEvent.INITIALIZED)
-        self.producer = producer
+        self.producer, self.version = assigned
+
+    @property
+    def current(self) -> Assigned:
+        """The producer's identity in the current transaction, and the version of that."""
+        return Assigned(self.producer, self.version)
+
+    @property
+    def wants_epoch(self) -> bool:
+        """Whether the next transaction can't begin before `renew`."""
+        return self.state is TransactionState.READY and self.used_up is not None
+
+    def renew(self, assigned: Assigned) -> None:
+        """Note that the coordinator has assigned the epoch of the next transaction."""
+        self.producer, self.version = assigned
+        self.used_up = None
 
     def begin(self) -> None:
         """Begin the next transaction, which covers every later send. Raises ConfigError and FencedError."""
         self._on(TransactionEvent.BEGUN)
         self.error, self.begun = None, False
+        self._requested, self._added = set(), set()
 
     def check_open(self, wish: str = "send") -> None:
         """Raise ConfigError, TransactionAborted or FencedError unless the transaction accepts records and offsets."""
@@ -176,10 +210,35 @@ class Transactions:
         self._on(TransactionEvent.COMMIT if committed else TransactionEvent.ABORT)
         return self.begun
 
-    def ended(self, producer: ProducerEpoch) -> None:
-        """Note that the transaction is decided; `producer` is the identity for the next one."""
+    def ended(self, assigned: Assigned | None) -> None:
+        """Note that the transaction is decided. Without the identity for the next one, `wants_epoch` is set."""
         self._on(TransactionEvent.ENDED)
-        self.producer = producer
+        if assigned is None:
+            self.producer, self.used_up = NO_EPOCH, self.producer
+        else:
+            self.renew(assigned)
+
+    # ---- partitions, in version 1 ------------------------------------------------------------------------------------
+
+    def may_send_to(self, partition: TopicPartition) -> bool:
+        """Return whether batches to the partition may leave: brokers add it, or it is part of the transaction."""
+        return self.version >= TRANSACTIONS_V2 or partition in self._added
+
+    def request(self, partition: TopicPartition) -> bool:
+        """Return whether the coordinator has to be asked to add the partition, which is so only once."""
+        if partition in self._requested:
+            return False
+        self._requested.add(partition)
+        self.begun = True
+        return True
+
+    def added(self, partitions: Collection[TopicPartition]) -> None:
+        """Note that these requested partitions are part of the transaction."""
+        self._added.update(partitions)
+
+    def not_added(self, partitions: Collection[TopicPartition]) -> None:
+        """Note that the coordinator has to be asked again to add these partitions."""
+        self._requested.difference_update(partitions)
 
     def reason(self) -> TransactionAborted:
         """Return the error for records that fail with the transaction, and for a commit."""

@@ -3,6 +3,7 @@ transaction.
 
 * Records are accepted only in an open transaction. When a transaction ends, no batch is open, so only a new batch has
   to check this.
+* In a transaction of version 1 a partition's batches wait until it is part of the transaction.
 * A batch that finally fails, or is out of order, fails the transaction. All of its remaining batches fail immediately,
   wherever they are, because none of them can take effect any more, and a late batch has an old epoch.
 """
@@ -58,6 +59,11 @@ class TransactionalAccumulator(Accumulator):
         self.transactions.check_open()
         return super().append_batch(queue, sealed, now, topic_id)
 
+    @property
+    def transaction_version(self) -> int:
+        """The version of the open transaction."""
+        return self.transactions.version
+
     def drain(self, now: float, routes: Mapping[TopicPartition, Route]) -> Drained:
         """Like the method of Accumulator."""
         drained = super().drain(now, routes)
@@ -79,6 +85,15 @@ class TransactionalAccumulator(Accumulator):
         """Like `Accumulator.abort`; a transaction that lost a record can't be committed."""
         self.transactions.fail(reason)
         return super().abort(reason)
+
+    def _is_held(self, queue: PartitionQueue, head: ProducerBatch, now: float, drained: Drained) -> bool:
+        if super()._is_held(queue, head, now, drained):
+            return True
+        if self.transactions.may_send_to(queue.partition):
+            return False
+        if self.transactions.request(queue.partition):
+            drained.wants_partitions.append(queue.partition)
+        return True
 
     def _new_sequences(self) -> OwnedSequences:
         return OwnedSequences(self.transactions)

@@ -15,6 +15,7 @@ sending, `failed` says why, and every caller gets it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from threading import Condition, Lock, RLock, Thread
 from typing import Final
 
@@ -35,7 +36,7 @@ from ottla.producer.delivery import Announcer
 from ottla.producer.metrics import Produced
 from ottla.producer.options import ProducerOptions
 from ottla.producer.producer_id import ProducerIdSource
-from ottla_core.model import PartitionId, TopicId
+from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import TRANSACTIONAL
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -74,6 +75,8 @@ class Sender:
         self._ids: Final = ProducerIdSource(
             cluster, self._request_timeout, self._on_producer_id, self._on_no_producer_id
         )
+        self.add_partitions: Callable[[Sequence[TopicPartition]], None] | None = None
+        """Called without the lock for the partitions that a transaction has to have before their batches leave."""
         self._updater: MetadataUpdater | None = None
         self._closed = False
         self._end_at = float("inf")
@@ -131,6 +134,18 @@ class Sender:
                     self.room.wait(sleep_s(left))
             finally:
                 self.accumulator.flushing -= 1
+        return True
+
+    def wait_for_brokers(self, timeout: float) -> bool:
+        """Wait until no request is under way; return False after `timeout` seconds. A sender that has failed does not
+        know its requests any more."""
+        deadline_at = self._clock.monotonic() + timeout
+        with self.lock:
+            while self.accumulator.requests_in_flight and self.failed is None:
+                left = min(deadline_at, self._end_at) - self._clock.monotonic()
+                if left <= 0:
+                    return False
+                self.room.wait(sleep_s(left))
         return True
 
     def close(self) -> None:
@@ -202,13 +217,19 @@ class Sender:
             drained = self.accumulator.drain(self._clock.monotonic(), self._updater.view.routes)
             if drained.wants_producer_id:
                 self._ids.request()
+        if drained.wants_partitions and self.add_partitions is not None:
+            self.add_partitions(drained.wants_partitions)
         self._after(drained.reported)
         for request in drained.requests:
             self._send(request)
         return drained
 
     def _send(self, request: OutgoingRequest) -> None:
-        body = pb.ProduceRequest(acks=self._acks, transactional_id=self._transactional_id)
+        body = pb.ProduceRequest(
+            acks=self._acks,
+            transactional_id=self._transactional_id,
+            transaction_version=self.accumulator.transaction_version,
+        )
         for part in request.parts:
             self._add_records(body, part)
         self._count(request)
@@ -273,7 +294,7 @@ class Sender:
             now = self._clock.monotonic()
             self.produced.on_response(now - request.sent_at)
             reported = self.accumulator.on_response(request, responses, now)
-            self.wake()
+            self._on_ended_request()
         # A response that names another leader saves a request for metadata.
         self._updater.learn(response.partitions)
         self._after(reported)
@@ -286,8 +307,14 @@ class Sender:
         for request in requests:
             with self.lock:
                 reported = self.accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
-                self.wake()
+                self._on_ended_request()
             self._after(reported)
+
+    def _on_ended_request(self) -> None:
+        """Wake the threads for which a request has ended. The lock is held."""
+        self.wake()
+        if not self.accumulator.requests_in_flight:
+            self.room.notify_all()
 
     def _on_producer_id(self, producer_id: int) -> None:
         with self.lock:

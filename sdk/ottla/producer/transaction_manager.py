@@ -8,22 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import RLock
 from typing import Final
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.coordinators import TRY_S
 from ottla.client.guard import Guard
 from ottla.client.offsets import GroupMetadata, Offsets
 from ottla.errors import DeliveryError, ErrorCode, FencedError, OttlaError, TransactionAborted, error_from_code
 from ottla.machines.failures import not_committed, not_flushed
 from ottla.machines.membership import Meaning, meaning_of
-from ottla.machines.transaction import PreparedTransaction, ProducerEpoch, TransactionState, wants_new_epoch
+from ottla.machines.transaction import (
+    Assigned,
+    PreparedTransaction,
+    ProducerEpoch,
+    TransactionState,
+    wants_new_epoch,
+)
 from ottla.machines.transactional_accumulator import TransactionalAccumulator
 from ottla.producer.delivery import Announcer
 from ottla.producer.options import ProducerOptions
+from ottla.producer.partition_adder import PartitionAdder
 from ottla.producer.sender import Sender
 from ottla.producer.txn_client import TxnClient
+from ottla_core.model import TopicPartition
+from ottla_core.transactions import TRANSACTIONS_V2
 
 logger = logging.getLogger("ottla.producer")
 
@@ -53,21 +63,35 @@ class TransactionManager:
         self._sender: Final = sender
         self._accumulator: Final = accumulator
         self._announcer: Final = announcer
+        self._adder: Final = PartitionAdder(cluster.clock, self._add_partitions, self._on_added, self._on_not_added)
+        sender.add_partitions = self._request_partitions
 
     def init(self) -> None:
         """Become the producer of the id: fence the previous producer and abort its open transaction."""
         with self._in_turn(self._block_s):
             if self.transactions.state is TransactionState.UNINITIALIZED:
-                producer = self._client.init(None, timeout=self._block_s)
+                assigned = self._client.init(None, timeout=self._block_s)
                 with self._sender.lock:
-                    self.transactions.initialize(producer)
+                    self.transactions.initialize(assigned)
             else:
-                self.transactions.initialize(self.transactions.producer)  # raises on a second call
+                self.transactions.initialize(self.transactions.current)  # raises on a second call
 
     def begin(self) -> None:
-        """Begin the next transaction."""
+        """Begin the next transaction. In version 1 this requests a new epoch, if there has been another one before.
+
+        Raises the errors of `Transactions.begin`, and FencedError or ottla.TimeoutError.
+        """
+        if self.transactions.wants_epoch:
+            self._renew()
         with self._sender.lock:
             self.transactions.begin()
+
+    def _renew(self) -> None:
+        with self._in_turn(self._block_s):
+            if (used_up := self.transactions.used_up) is not None:  # no other thread was faster
+                assigned = self._renewed(used_up, self._block_s)
+                with self._sender.lock:
+                    self.transactions.renew(assigned)
 
     def send_offsets(self, group: GroupMetadata, offsets: Offsets) -> None:
         """Commit a group's offsets with the transaction. If that fails, the transaction has failed."""
@@ -75,11 +99,11 @@ class TransactionManager:
             with self._sender.lock:
                 self.transactions.check_open()
                 self.transactions.begun = self.transactions.begun or bool(offsets)
-                producer = self.transactions.producer
+                current = self.transactions.current
             if not offsets:
                 return
             try:
-                self._client.commit_offsets(producer, group, offsets, timeout=self._block_s)
+                self._client.commit_offsets(current, group, offsets, timeout=self._block_s)
             except BaseException as error:
                 failure = error if isinstance(error, OttlaError) else _interrupted(error)
                 if meaning_of(failure.code) is Meaning.LOST:
@@ -152,23 +176,31 @@ class TransactionManager:
             return self.transactions.state is TransactionState.OPEN and bool(self._accumulator.incomplete)
 
     def _end(self, *, committed: bool, timeout: float) -> None:
-        producer, needed = self._decide(committed=committed)
+        until = self._clock.monotonic() + timeout
+        current, needed = self._decide(committed=committed)
+        assigned: Assigned | None = current
         failure: OttlaError | None = None
         if needed:
+            self._settle(current, until)
             try:
-                producer = self._client.end(producer, committed=committed, timeout=timeout)
+                assigned = self._client.end(current, committed=committed, timeout=self._left(until))
             except OttlaError as error:
                 if error.retriable:
                     raise
-                cause = self._client.explain(producer) or error.message
+                cause = self._client.explain(current.producer) or error.message
                 failure = TransactionAborted(error.code, f"{ABORTED}{cause}", hint=AGAIN)
-                producer = self._renewed(producer, error, cause, timeout)
+                if committed and error.code == ErrorCode.TRANSACTION_ABORTABLE:
+                    assigned = self._client.end(current, committed=False, timeout=self._left(until))
+                elif wants_new_epoch(error.code):  # the coordinator may have ended it on its own
+                    assigned = self._renewed(current.producer, self._left(until))
+                else:
+                    raise self._at_its_end(error) from None
         with self._sender.lock:
-            self.transactions.ended(producer)
+            self.transactions.ended(assigned)
         if committed and failure is not None:
             raise failure
 
-    def _decide(self, *, committed: bool) -> tuple[ProducerEpoch, bool]:
+    def _decide(self, *, committed: bool) -> tuple[Assigned, bool]:
         """Return the transaction's producer, and whether the coordinator has to be called."""
         with self._sender.lock:
             needed = self.transactions.end(committed=committed)
@@ -178,26 +210,71 @@ class TransactionManager:
         self._sender.announce(dropped)  # including those of an interrupted abort
         with contextlib.suppress(DeliveryError):
             self._announcer.raise_failures()  # the transaction reports them
-        return self.transactions.producer, needed
+        return self.transactions.current, needed
 
-    def _renewed(self, producer: ProducerEpoch, error: OttlaError, cause: str, timeout: float) -> ProducerEpoch:
-        """Return an epoch for the next transaction, if the coordinator ended this one on its own; else raise."""
-        if wants_new_epoch(error.code):
-            try:
-                return self._client.init(producer, timeout=timeout)
-            except OttlaError as refused:
-                if refused.retriable:
-                    raise
-                error = refused
-        if wants_new_epoch(error.code):
-            error = FencedError(
+    def _settle(self, current: Assigned, until: float) -> None:
+        """Wait for what is under way, where the end does not raise the epoch: it might count for the next transaction,
+        or begin one that nobody ends."""
+        if current.version >= TRANSACTIONS_V2:
+            return
+        if not self._adder.stop(self._left(until)) or not self._sender.wait_for_brokers(self._left(until)):
+            raise error_from_code(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "the transaction has not been ended yet: requests of it have had no response so far",
+                hint="try again; check that the brokers respond",
+            )
+
+    def _renewed(self, producer: ProducerEpoch, timeout: float) -> Assigned:
+        """Return an epoch for the next transaction. Raises FencedError if there is another producer."""
+        try:
+            return self._client.init(producer, timeout=timeout)
+        except OttlaError as error:
+            if error.retriable:
+                raise
+            if not wants_new_epoch(error.code):
+                raise self._at_its_end(error) from None
+            fenced = FencedError(
                 error.code,
-                f"another producer has started with transactional_id={self.id!r}: {cause}",
+                f"another producer has started with transactional_id={self.id!r}{self._fenced_by(producer, error)}",
                 hint="close this producer; use a different transactional_id for each producer",
             )
+            raise self._at_its_end(fenced) from None
+
+    def _fenced_by(self, producer: ProducerEpoch, error: OttlaError) -> str:
+        if explained := self._client.explain(producer):
+            return f": {explained}"
+        # Kafka's coordinators do not say which of the two it was.
+        return f", or its last transaction took longer than transaction_timeout: {error.message}"
+
+    def _at_its_end(self, error: OttlaError) -> OttlaError:
+        """Note that the producer is unusable, and return the error to raise."""
         with self._sender.lock:
             self.transactions.fail_for_good(error)
-        raise error
+        return error
+
+    def _left(self, until: float) -> float:
+        return max(0.001, until - self._clock.monotonic())
+
+    # ---- partitions, in version 1 ------------------------------------------------------------------------------------
+
+    def _request_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        self._adder.request(self.transactions.current, partitions)
+
+    def _add_partitions(self, current: Assigned, partitions: Sequence[TopicPartition]) -> None:
+        self._client.add_partitions(current, partitions, timeout=TRY_S)
+
+    def _on_added(self, partitions: Sequence[TopicPartition]) -> None:
+        with self._sender.lock:
+            self.transactions.added(partitions)
+            self._sender.wake()
+
+    def _on_not_added(self, partitions: Sequence[TopicPartition], error: OttlaError) -> None:
+        with self._sender.lock:
+            if error.retriable:
+                self.transactions.not_added(partitions)
+            else:
+                self.transactions.fail(error)
+            self._sender.wake()
 
     @contextlib.contextmanager
     def _in_turn(self, timeout: float) -> Iterator[None]:

@@ -5,6 +5,7 @@ If the coordinator may have moved, or is busy, a call is tried again until its t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,7 +13,8 @@ from ottla.client.cluster import ClusterClient
 from ottla.client.coordinators import Coordinators
 from ottla.client.offsets import GroupMetadata, Offsets, to_commit
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.transaction import ProducerEpoch
+from ottla.machines.transaction import Assigned, ProducerEpoch
+from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
 from ottla_core.rpc.parts import commit_in_parts
 from ottla_core.transactions import TRANSACTIONS_V2
@@ -33,7 +35,7 @@ class TxnClient:
         self._txn: Final = Coordinators(cluster, TXN)
         self._groups: Final = Coordinators(cluster)
 
-    def init(self, producer: ProducerEpoch | None, *, timeout: float) -> ProducerEpoch:
+    def init(self, producer: ProducerEpoch | None, *, timeout: float) -> Assigned:
         """Return a new epoch, and abort an open transaction. With `producer`, only if no other has come since
         (KIP-360)."""
         request = txn_pb2.InitProducerRequest(
@@ -41,36 +43,58 @@ class TxnClient:
             timeout_ms=self._timeout_ms,
             producer=None if producer is None else _message(producer),
         )
-        return _epoch(self._txn.call(self._id, Txn.INIT_PRODUCER, request, timeout=timeout).producer)
+        response = self._txn.call(self._id, Txn.INIT_PRODUCER, request, timeout=timeout)
+        # Clusters of ottla, which have version 2, leave it out.
+        return Assigned(_epoch(response.producer), response.transaction_version or TRANSACTIONS_V2)
 
-    def end(self, producer: ProducerEpoch, *, committed: bool, timeout: float) -> ProducerEpoch:
-        """Decide the transaction, and return the producer of the next one."""
+    def end(self, current: Assigned, *, committed: bool, timeout: float) -> Assigned | None:
+        """Decide the transaction, and return the producer of the next one; None if the epoch was not raised."""
         request = txn_pb2.EndTxnRequest(
             transactional_id=self._id,
-            producer=_message(producer),
+            producer=_message(current.producer),
             committed=committed,
-            transaction_version=TRANSACTIONS_V2,
+            transaction_version=current.version,
         )
-        return _epoch(self._txn.call(self._id, Txn.END_TXN, request, timeout=timeout).producer)
+        response = self._txn.call(self._id, Txn.END_TXN, request, timeout=timeout)
+        return Assigned(_epoch(response.producer), current.version) if response.HasField("producer") else None
+
+    def add_partitions(self, current: Assigned, partitions: Sequence[TopicPartition], *, timeout: float) -> None:
+        """Make partitions part of the transaction: of all or none. Raises the first partition's error."""
+        addition = txn_pb2.PartitionsToAdd(
+            transactional_id=self._id,
+            producer=_message(current.producer),
+            partitions=[txn_pb2.TxnPartition(topic=topic, partition=number) for topic, number in partitions],
+            transaction_version=current.version,
+        )
+        request = txn_pb2.AddPartitionsRequest(transactions=[addition])
+        self._txn.call(self._id, Txn.ADD_PARTITIONS, request, timeout=timeout, check=_raise_not_added)
 
     def prepare(self, producer: ProducerEpoch, *, timeout: float) -> None:
         """Keep the transaction open until it is decided; repeating the call changes nothing."""
         request = txn_pb2.PrepareRequest(transactional_id=self._id, producer=_message(producer))
         self._txn.call(self._id, Txn.PREPARE, request, timeout=timeout)
 
-    def commit_offsets(
-        self, producer: ProducerEpoch, group: GroupMetadata, offsets: Offsets, *, timeout: float
-    ) -> None:
+    def commit_offsets(self, current: Assigned, group: GroupMetadata, offsets: Offsets, *, timeout: float) -> None:
         """Commit offsets that count for the group once the transaction is committed."""
+        until = self._cluster.clock.monotonic() + timeout
+        if current.version < TRANSACTIONS_V2:
+            added = txn_pb2.AddOffsetsRequest(
+                transactional_id=self._id,
+                producer=_message(current.producer),
+                group=group.group,
+                transaction_version=current.version,
+            )
+            self._txn.call(self._id, Txn.ADD_OFFSETS, added, timeout=timeout)
         whole = group_pb2.CommitOffsetsRequest(
             group=group.group,
             member=group_pb2.Member(member_id=group.member_id, instance_id=group.instance_id),
             generation=group.generation,
             transaction=group_pb2.OffsetsTransaction(
-                transactional_id=self._id, producer=_message(producer), transaction_version=TRANSACTIONS_V2
+                transactional_id=self._id,
+                producer=_message(current.producer),
+                transaction_version=current.version,
             ),
         )
-        until = self._cluster.clock.monotonic() + timeout
         for part in commit_in_parts(whole, to_commit(offsets, group.topic_ids)):
             left_s = max(0.001, until - self._cluster.clock.monotonic())
             self._groups.call(group.group, Group.COMMIT_OFFSETS, part, timeout=left_s, check=_raise_first)
@@ -101,6 +125,15 @@ def _message(producer: ProducerEpoch) -> TxnProducer:
 
 def _epoch(producer: TxnProducer) -> ProducerEpoch:
     return ProducerEpoch(producer.id, producer.epoch)
+
+
+def _raise_not_added(response: txn_pb2.AddPartitionsResponse, repeated: bool) -> None:
+    (added,) = response.transactions
+    errors = [error for error in (added.error, *added.partitions) if error.code != ErrorCode.NONE]
+    # Those that are in order are not added because of the others.
+    errors.sort(key=lambda error: error.code == ErrorCode.OPERATION_NOT_ATTEMPTED)
+    if errors:
+        raise error_from_code(errors[0].code, errors[0].message)
 
 
 def _raise_first(response: group_pb2.CommitOffsetsResponse, repeated: bool) -> None:

@@ -6,12 +6,22 @@ from typing import Final, NamedTuple
 
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     ApiVersionsRequest,
     ApiVersionsResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
     FetchRequest,
     FetchResponse,
     FindCoordinatorRequest,
@@ -28,6 +38,8 @@ from ottla_core.kafka.messages import (
     ListGroupsResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
     MetadataRequest,
     MetadataResponse,
     OffsetCommitRequest,
@@ -42,12 +54,17 @@ from ottla_core.kafka.messages import (
     ProduceResponse,
     SyncGroupRequest,
     SyncGroupResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from ottla_core.kafka.schema import schema_of
 from ottla_core.model import MAX_BATCH_BYTES
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
+_NEVER: Final = 2**15
 
 
 class Api(NamedTuple):
@@ -55,7 +72,8 @@ class Api(NamedTuple):
 
     `versions` are those that the clients know. A response that is longer than `max_response_bytes` is taken for an
     error, because a client would have to keep that much. A call that `waits` is answered once others have acted, which
-    may take minutes.
+    may take minutes. From the version `transactions_v2_from` on, a request says that its producer has transactions of
+    version 2 (KIP-890).
     """
 
     key: int
@@ -65,6 +83,11 @@ class Api(NamedTuple):
     versions: range
     max_response_bytes: int = 16 * _MIB
     waits: bool = False
+    transactions_v2_from: int = _NEVER
+
+    def before(self, version: int) -> Api:
+        """Return this API without that version and those after it."""
+        return self._replace(versions=range(self.versions[0], min(self.versions[-1] + 1, version)))
 
     def request_header(self, version: int) -> int:
         """Return the version of the header before a request (KIP-482)."""
@@ -88,7 +111,7 @@ METADATA: Final = Api(
     range(10, 14),
     max_response_bytes=128 * _MIB,
 )
-PRODUCE: Final = Api(0, "Produce", ProduceRequest, ProduceResponse, range(3, 14))
+PRODUCE: Final = Api(0, "Produce", ProduceRequest, ProduceResponse, range(3, 14), transactions_v2_from=12)
 FETCH: Final = Api(
     1,
     "Fetch",
@@ -161,3 +184,30 @@ LIST_GROUPS: Final = Api(
 )
 DESCRIBE_GROUPS: Final = Api(15, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, range(4, 7))
 DELETE_GROUPS: Final = Api(42, "DeleteGroups", DeleteGroupsRequest, DeleteGroupsResponse, range(4))
+ADD_PARTITIONS_TO_TXN: Final = Api(
+    # Later versions are for brokers.
+    24,
+    "AddPartitionsToTxn",
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    range(4),
+)
+ADD_OFFSETS_TO_TXN: Final = Api(25, "AddOffsetsToTxn", AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, range(5))
+END_TXN: Final = Api(26, "EndTxn", EndTxnRequest, EndTxnResponse, range(6), transactions_v2_from=5)
+WRITE_TXN_MARKERS: Final = Api(27, "WriteTxnMarkers", WriteTxnMarkersRequest, WriteTxnMarkersResponse, range(1, 3))
+TXN_OFFSET_COMMIT: Final = Api(
+    # Older versions do not say which member of the group commits.
+    28,
+    "TxnOffsetCommit",
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    range(3, 7),
+    transactions_v2_from=5,
+)
+TXN_OFFSET_COMMIT_BY_NAME: Final = TXN_OFFSET_COMMIT.before(6)
+"""Without the version that names topics by their ids (KIP-1319)."""
+DESCRIBE_PRODUCERS: Final = Api(61, "DescribeProducers", DescribeProducersRequest, DescribeProducersResponse, range(1))
+DESCRIBE_TRANSACTIONS: Final = Api(
+    65, "DescribeTransactions", DescribeTransactionsRequest, DescribeTransactionsResponse, range(1)
+)
+LIST_TRANSACTIONS: Final = Api(66, "ListTransactions", ListTransactionsRequest, ListTransactionsResponse, range(3))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from ottla.client.kafka.apis import Api
@@ -34,11 +35,13 @@ class Call(Generic[Waiter]):
 
 
 class Answered(NamedTuple, Generic[Waiter]):
-    """The broker has answered. `frame` is its response as it came, which the waiter decodes on its own thread."""
+    """The broker has answered. `frame` is its response as it came, which the waiter decodes on its own thread.
+    `features` are those of its cluster (`Versions.features`)."""
 
     call: Call[Waiter]
     version: int
     frame: bytes
+    features: Mapping[str, int] = MappingProxyType({})
 
     def message(self) -> Message:
         """Return the response. Raises OttlaError if its bytes make no sense."""

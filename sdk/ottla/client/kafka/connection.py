@@ -264,7 +264,7 @@ class KafkaConnection(Generic[Waiter]):
         if call is self._handshake:
             self._on_versions(frame, version)
         else:
-            self._outcomes.append(Answered(call, version, frame))
+            self._outcomes.append(Answered(call, version, frame, self._versions.features))
 
     def _on_versions(self, frame: bytes, version: int) -> None:
         """Go on with what the broker serves. One that does not know this version of ApiVersions says so in version 0,
@@ -277,7 +277,7 @@ class KafkaConnection(Generic[Waiter]):
             self.on_lost("it answered ApiVersions with garbage")
             return
         assert isinstance(response, ApiVersionsResponse)
-        versions = Versions(response.api_keys)
+        versions = Versions(response.api_keys, response.finalized_features)
         if is_unknown and version > 0:
             # A lower version each time, so that this ends.
             self._ask_versions(min(versions.highest_common(API_VERSIONS) or 0, version - 1))

@@ -8,7 +8,8 @@ does, has a line to itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
@@ -20,6 +21,7 @@ from ottla.client.kafka.sockets.line import Line, Waiter
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.client.kafka.translations.table import translation_of, translations_of
 from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.kafka.translations.transaction_version import api_for
 from ottla.client.kafka.translations.translation import Terms, Translation
 from ottla.errors import OttlaError
 from ottla_core.kafka.message import Message as KafkaMessage
@@ -53,8 +55,8 @@ class KafkaPeer:
         pending = Pending()
         translation = translation_of(method, request, self._names)
         translated = _Translated(method, translation, self._names, request, int(timeout * 1000))
-        message, version = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
-        return translated.response(message, version)
+        message, answered = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
+        return translated.response(message, answered)
 
     def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
         """Make a call for which no contract has a method, in Kafka's own messages. `request` builds one for a version.
@@ -138,7 +140,7 @@ class KafkaStream(Generic[Request, Response]):
             message = self._line.message(answered)
         except OttlaError as error:
             return translated.failed(error)
-        return translated.response(message, answered.version)
+        return translated.response(message, answered)
 
     def _on_ended(self, error: OttlaError) -> None:
         left = list(self._open)
@@ -167,11 +169,13 @@ class _Translated(Generic[Request, Response]):
         self._timeout_ms = timeout_ms
 
     def call(self, waiter: Waiter, deadline: float, *, answered: bool = True) -> Call[Waiter]:
-        size_bytes = 0 if self._request is None else self._request.ByteSize()
-        return Call(self._translation.api, self._spelled, waiter, deadline, size_bytes, answered)
+        assert self._request is not None, "a request is called once"
+        api = api_for(self._translation.api, self._request)
+        return Call(api, self._spelled, waiter, deadline, self._request.ByteSize(), answered)
 
-    def response(self, message: KafkaMessage, version: int) -> Response:
-        return cast(Response, self._translation.response(message, self._terms(version)))
+    def response(self, message: KafkaMessage, answered: Answered[Any]) -> Response:
+        terms = self._terms(answered.version, answered.features)
+        return cast(Response, self._translation.response(message, terms))
 
     def failed(self, error: OttlaError) -> Response:
         """Return a response that has nothing but this error."""
@@ -181,5 +185,5 @@ class _Translated(Generic[Request, Response]):
         request, self._request = self._request, None  # the frame has it from now on
         return self._translation.request(request, self._terms(version))
 
-    def _terms(self, version: int) -> Terms:
-        return Terms(version, self._timeout_ms, self._names)
+    def _terms(self, version: int, features: Mapping[str, int] = MappingProxyType({})) -> Terms:
+        return Terms(version, self._timeout_ms, self._names, features)

@@ -1,8 +1,8 @@
-"""The versions of Kafka's APIs that one broker serves, and which of them a client chooses."""
+"""The versions of Kafka's APIs that one broker serves, which of them a client chooses, and its cluster's features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.client.kafka.apis import Api
@@ -11,14 +11,22 @@ from ottla_core.kafka.messages import ApiVersionsResponse
 
 
 class Versions:
-    """What a broker has said about its versions. A range that makes no sense counts as none."""
+    """What a broker has said about its versions. A range that makes no sense counts as none.
 
-    def __init__(self, ranges: Iterable[ApiVersionsResponse.ApiVersion]) -> None:
+    `features` are the levels that are finalized in the cluster, which all of its brokers have (KIP-584).
+    """
+
+    def __init__(
+        self,
+        ranges: Iterable[ApiVersionsResponse.ApiVersion],
+        features: Iterable[ApiVersionsResponse.FinalizedFeatureKey] = (),
+    ) -> None:
         self._served: Final = {
             each.api_key: range(max(0, each.min_version), each.max_version + 1)
             for each in ranges
             if each.min_version <= each.max_version and each.max_version >= 0
         }
+        self.features: Final[Mapping[str, int]] = {each.name: each.max_version_level for each in features}
 
     def highest_common(self, api: Api) -> int | None:
         """Return the highest version that both sides know, or None if there is none."""

@@ -11,7 +11,14 @@ from ottla.errors import ConfigError, ErrorCode, FencedError, OttlaError, Transa
 from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.metadata import Route
 from ottla.machines.requests import OutgoingRequest
-from ottla.machines.transaction import NEXT_STATE, ProducerEpoch, TransactionEvent, Transactions, TransactionState
+from ottla.machines.transaction import (
+    NEXT_STATE,
+    Assigned,
+    ProducerEpoch,
+    TransactionEvent,
+    Transactions,
+    TransactionState,
+)
 from ottla.machines.transactional_accumulator import TransactionalAccumulator
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import TRANSACTIONAL, read_header
@@ -27,21 +34,21 @@ FENCED = FencedError(ErrorCode.PRODUCER_FENCED, "another one has come", hint="cl
 S = TransactionState
 PATHS: dict[TransactionState, list[Callable[[Transactions], object]]] = {
     S.UNINITIALIZED: [],
-    S.READY: [lambda t: t.initialize(FIRST)],
-    S.OPEN: [lambda t: t.initialize(FIRST), Transactions.begin],
-    S.FAILED: [lambda t: t.initialize(FIRST), Transactions.begin, lambda t: t.fail(TOO_LARGE)],
-    S.PREPARED: [lambda t: t.initialize(FIRST), Transactions.begin, Transactions.prepared],
-    S.COMMITTING: [lambda t: t.initialize(FIRST), Transactions.begin, lambda t: t.end(committed=True)],
-    S.ABORTING: [lambda t: t.initialize(FIRST), Transactions.begin, lambda t: t.end(committed=False)],
+    S.READY: [lambda t: t.initialize(Assigned(FIRST))],
+    S.OPEN: [lambda t: t.initialize(Assigned(FIRST)), Transactions.begin],
+    S.FAILED: [lambda t: t.initialize(Assigned(FIRST)), Transactions.begin, lambda t: t.fail(TOO_LARGE)],
+    S.PREPARED: [lambda t: t.initialize(Assigned(FIRST)), Transactions.begin, Transactions.prepared],
+    S.COMMITTING: [lambda t: t.initialize(Assigned(FIRST)), Transactions.begin, lambda t: t.end(committed=True)],
+    S.ABORTING: [lambda t: t.initialize(Assigned(FIRST)), Transactions.begin, lambda t: t.end(committed=False)],
     S.FATAL: [lambda t: t.fail_for_good(FENCED)],
 }
 EVENTS: dict[TransactionEvent, Callable[[Transactions], object]] = {
-    TransactionEvent.INITIALIZED: lambda t: t.initialize(FIRST),
+    TransactionEvent.INITIALIZED: lambda t: t.initialize(Assigned(FIRST)),
     TransactionEvent.BEGUN: Transactions.begin,
     TransactionEvent.PREPARED: Transactions.prepared,
     TransactionEvent.COMMIT: lambda t: t.end(committed=True),
     TransactionEvent.ABORT: lambda t: t.end(committed=False),
-    TransactionEvent.ENDED: lambda t: t.ended(ProducerEpoch(7, 1)),
+    TransactionEvent.ENDED: lambda t: t.ended(Assigned(ProducerEpoch(7, 1))),
     TransactionEvent.FATAL: lambda t: t.fail_for_good(FENCED),
 }
 
@@ -92,7 +99,7 @@ def test_the_producer_of_the_next_transaction_comes_with_the_end_and_nothing_is_
     transactions = in_state(S.OPEN)
     transactions.begun = True
     assert transactions.end(committed=True)
-    transactions.ended(ProducerEpoch(7, 1))
+    transactions.ended(Assigned(ProducerEpoch(7, 1)))
     transactions.begin()
     assert (transactions.producer, transactions.begun) == (ProducerEpoch(7, 1), False)
 
@@ -139,7 +146,7 @@ def test_every_partition_begins_at_0_in_the_transactions_epoch_and_batches_bear_
     assert transactions.begun
     answer(acc, drained.requests[0])
     transactions.end(committed=True)
-    transactions.ended(ProducerEpoch(7, 1))
+    transactions.ended(Assigned(ProducerEpoch(7, 1)))
     with pytest.raises(ConfigError, match="between transactions"):
         add(acc, 0)
     transactions.begin()
@@ -225,7 +232,7 @@ def test_no_batch_carries_another_transactions_epoch_and_all_are_settled(data: s
                     transactions.end(committed=commits)
                     settled |= set(dropped := acc.abort(transactions.reason()))
                     acc.on_announced(dropped)
-                    transactions.ended(transactions.producer._replace(epoch=transactions.producer.epoch + 1))
+                    transactions.ended(Assigned(transactions.producer._replace(epoch=transactions.producer.epoch + 1)))
                     assert not acc.incomplete
                 transactions.begin()
         for batch in (batch for request in under_way for part in request.parts for batch in part.batches):

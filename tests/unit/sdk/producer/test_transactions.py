@@ -22,15 +22,24 @@ from ottla.errors import (
 )
 from ottla.errors import TimeoutError as OttlaTimeoutError
 from ottla.fakes.scripted import Break, Hang, Hold, Reject, ScriptedCluster
+from ottla.fakes.scripted_txn import ScriptedTransactions
 from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
+from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import txn_pb2
 from ottla_proto.contracts import Broker, Group, Txn
 
 WAIT = 10.0
 WAIT_IN_VAIN = 1000.0
+
+
+@pytest.fixture(autouse=True, params=[TRANSACTIONS_V2, TRANSACTIONS_V1], ids=["v2", "v1"])
+def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The version of the cluster's transactions."""
+    monkeypatch.setattr(ScriptedTransactions, "version", request.param)
+    return int(request.param)
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:

@@ -49,15 +49,15 @@ class Address:
         with self._lock:
             return self._open(on_ended)
 
-    def ask(self, call: Call[Waiter], pending: Pending) -> tuple[Message, int]:
-        """Make a call, and return the response and its version. Raises OttlaError."""
+    def ask(self, call: Call[Waiter], pending: Pending) -> tuple[Message, Answered[Any]]:
+        """Make a call, and return the response, also as it came. Raises OttlaError."""
         if call.api.waits:
             line, answered = self._ask_alone(call, pending)
         else:
             line = self._shared_line()
             answered = line.ask(call, pending)
         self.on_response()
-        return line.message(answered), answered.version
+        return line.message(answered), answered
 
     def on_response(self) -> None:
         """The broker has answered a call, so it is in order."""

@@ -20,12 +20,24 @@ from ottla.client.kafka.translations.offset_delete import OffsetDeleteTranslatio
 from ottla.client.kafka.translations.offset_fetch import OffsetFetchTranslation
 from ottla.client.kafka.translations.produce import ProduceTranslation
 from ottla.client.kafka.translations.producer_id import ProducerIdTranslation
+from ottla.client.kafka.translations.producers import DescribeProducersTranslation, WriteTxnMarkersTranslation
 from ottla.client.kafka.translations.sync_group import SyncGroupTranslation
 from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.kafka.translations.transaction_listings import (
+    DescribeTransactionsTranslation,
+    ListTransactionsTranslation,
+)
+from ottla.client.kafka.translations.transaction_offsets import TransactionOffsetsTranslation
+from ottla.client.kafka.translations.transactions import (
+    AddOffsetsTranslation,
+    AddPartitionsTranslation,
+    EndTxnTranslation,
+    InitProducerTranslation,
+)
 from ottla.client.kafka.translations.translation import Translation
 from ottla.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2
-from ottla_proto.contracts import Broker, Group, Method
+from ottla_proto.contracts import Broker, Group, Method, Txn
 
 _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Broker.METADATA.path: MetadataTranslation,
@@ -33,6 +45,14 @@ _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Broker.LIST_OFFSETS.path: ListOffsetsTranslation,
     Broker.OFFSETS_FOR_LEADER_EPOCH.path: EpochEndsTranslation,
     Broker.INIT_PRODUCER_ID.path: ProducerIdTranslation,
+    Broker.DESCRIBE_PRODUCERS.path: DescribeProducersTranslation,
+    Broker.WRITE_TXN_MARKERS.path: WriteTxnMarkersTranslation,
+    Txn.INIT_PRODUCER.path: InitProducerTranslation,
+    Txn.ADD_PARTITIONS.path: AddPartitionsTranslation,
+    Txn.ADD_OFFSETS.path: AddOffsetsTranslation,
+    Txn.END_TXN.path: EndTxnTranslation,
+    Txn.LIST_TRANSACTIONS.path: ListTransactionsTranslation,
+    Txn.DESCRIBE_TRANSACTIONS.path: DescribeTransactionsTranslation,
     Group.JOIN.path: JoinGroupTranslation,
     Group.SYNC.path: SyncGroupTranslation,
     Group.HEARTBEAT.path: HeartbeatTranslation,
@@ -46,7 +66,7 @@ _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
 
 def _commit(request: group_pb2.CommitOffsetsRequest, names: TopicNames) -> Translation:
     if request.HasField("transaction"):
-        raise _not_yet("CommitOffsets in a transaction")
+        return TransactionOffsetsTranslation(request)
     if request.only_first:
         raise _not_yet("CommitOffsets that leaves committed offsets as they are")
     return OffsetCommitTranslation(request)

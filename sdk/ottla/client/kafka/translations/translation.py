@@ -6,6 +6,8 @@ same for both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from google.protobuf.message import Message as Protobuf
@@ -16,11 +18,12 @@ from ottla_core.kafka.message import Message
 
 
 class Terms(NamedTuple):
-    """What both directions of a translation depend on, besides the message."""
+    """What both directions of a translation depend on, besides the message. `features` are known for a response."""
 
     version: int
     timeout_ms: int
     names: TopicNames
+    features: Mapping[str, int] = MappingProxyType({})
 
 
 class Translation(Protocol):

@@ -1,0 +1,94 @@
+"""Txn.ListTransactions is Kafka's ListTransactions, and Txn.DescribeTransactions its DescribeTransactions (KIP-664).
+
+Kafka's responses lack coordinators and shards, what has happened to an id, and when.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.kafka.apis import DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, Api
+from ottla.client.kafka.translations.translation import Terms
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.common_pb2 import Error, TxnProducer
+
+_DURATION_FROM: Final = 1
+_PATTERN_FROM: Final = 2
+_UNKNOWN: Final = -1
+
+
+class ListTransactionsTranslation:
+    """The transactional ids of one broker. It does not look for a prefix, so this leaves out the other ids."""
+
+    api: Final[Api] = LIST_TRANSACTIONS
+
+    def __init__(self) -> None:
+        self._prefix = ""
+
+    def request(self, request: pb.ListTransactionsRequest, terms: Terms) -> ListTransactionsRequest:
+        self._prefix = request.prefix
+        if request.longer_than_ms and terms.version < _DURATION_FROM:
+            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "a broker before Kafka 3.8 does not look for a duration")
+        if request.pattern and terms.version < _PATTERN_FROM:
+            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "a broker before Kafka 4.1 does not look for a pattern")
+        return ListTransactionsRequest(
+            state_filters=list(request.states),
+            producer_id_filters=list(request.producer_ids),
+            duration_filter=request.longer_than_ms or _UNKNOWN,
+            transactional_id_pattern=request.pattern or None,
+        )
+
+    def response(self, response: ListTransactionsResponse, terms: Terms) -> pb.ListTransactionsResponse:
+        return pb.ListTransactionsResponse(
+            error=Error(code=response.error_code),
+            unknown_states=response.unknown_state_filters,
+            transactions=[
+                pb.ListedTransaction(
+                    transactional_id=listed.transactional_id,
+                    producer_id=listed.producer_id,
+                    state=listed.transaction_state,
+                    shard=_UNKNOWN,
+                    coordinator=_UNKNOWN,
+                )
+                for listed in response.transaction_states
+                if listed.transactional_id.startswith(self._prefix)
+            ],
+        )
+
+
+class DescribeTransactionsTranslation:
+    """Transactional ids of one coordinator, each with its last transaction."""
+
+    api: Final[Api] = DESCRIBE_TRANSACTIONS
+
+    def request(self, request: pb.DescribeTransactionsRequest, terms: Terms) -> DescribeTransactionsRequest:
+        return DescribeTransactionsRequest(transactional_ids=list(request.transactional_ids))
+
+    def response(self, response: DescribeTransactionsResponse, terms: Terms) -> pb.DescribeTransactionsResponse:
+        return pb.DescribeTransactionsResponse(transactions=map(_described, response.transaction_states))
+
+
+def _described(found: DescribeTransactionsResponse.TransactionState) -> pb.TransactionDescription:
+    return pb.TransactionDescription(
+        error=Error(code=found.error_code),
+        transactional_id=found.transactional_id,
+        state=found.transaction_state,
+        producer=TxnProducer(id=found.producer_id, epoch=found.producer_epoch),
+        timeout_ms=max(0, found.transaction_timeout_ms),
+        started_at_ms=found.transaction_start_time_ms,
+        updated_at_ms=_UNKNOWN,
+        partitions=[
+            pb.TxnPartition(topic=topic.topic, partition=number)
+            for topic in found.topics
+            for number in topic.partitions
+        ],
+        shard=_UNKNOWN,
+        coordinator=_UNKNOWN,
+    )
