@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from children import KILLED_AT_AN_END, ending
+from transports import Addresses
 from waiting import LIMIT_S, wait_until
 
 import ottla
@@ -53,8 +54,8 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def start(cluster: Cluster, when: str = "never", number: int = 0, instance: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, when, str(number), cluster.bootstrap, instance]
+def start(bootstrap: str, when: str = "never", number: int = 0, instance: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, when, str(number), bootstrap, instance]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
@@ -66,23 +67,24 @@ def committed(cluster: Cluster) -> int:
 
 @pytest.mark.feature(145)
 @pytest.mark.feature(179)
-def test_output_is_exact_after_kills_and_rebalances(cluster: Cluster) -> None:
+def test_output_is_exact_after_kills_and_rebalances(cluster: Cluster, addresses: Addresses) -> None:
+    bootstrap = addresses(cluster)
     for when, number in KILLS:
-        with ending(start(cluster, when, number, "one")) as process:
+        with ending(start(bootstrap, when, number, "one")) as process:
             _, errors = process.communicate(timeout=LIMIT_S)
         assert process.returncode == -signal.SIGKILL, errors
     assert committed(cluster) < COUNT
-    with ending(start(cluster, instance="one")) as one, ending(start(cluster)) as two:
+    with ending(start(bootstrap, instance="one")) as one, ending(start(bootstrap)) as two:
         wait_until(lambda: committed(cluster) == COUNT)
         for process in (two, one):
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=LIMIT_S)
             assert process.returncode == 0, errors
-    values = Counter(int(record.value) for record in cluster.read("out", value="str"))
-    letters = Counter(int(record.value) for record in cluster.read("dlq", value="str"))
+    values = Counter(int(record.value) for record in ottla.read("out", bootstrap=bootstrap, value="str"))
+    letters = Counter(int(record.value) for record in ottla.read("dlq", bootstrap=bootstrap, value="str"))
     assert letters == Counter(range(0, COUNT, 500))
     assert values == Counter(range(COUNT)) - letters
-    with ottla.Consumer("out", bootstrap=cluster.bootstrap, start="earliest", stop="end", value="str") as consumer:
+    with ottla.Consumer("out", bootstrap=bootstrap, start="earliest", stop="end", value="str") as consumer:
         order: dict[object, list[int]] = {}
         for record in consumer:
             order.setdefault(record.key, []).append(int(record.value))

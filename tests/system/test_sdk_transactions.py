@@ -1,5 +1,5 @@
-"""Transactions of the SDK against real services, with each transport of a producer: exactly once from topic to topic,
-fencing, timeouts."""
+"""Transactions of the SDK against real services, with each transport: exactly once from topic to topic, fencing,
+timeouts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(params=["grpc", "kafka", OLDER])
 def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
-    """Where a producer finds a cluster: the test runs once with each transport, and over Kafka's protocol also with
-    brokers that have finalized an older version of transactions."""
+    """Where clients find a cluster: the test runs once with each transport, and over Kafka's protocol also with brokers
+    that have finalized an older version of transactions."""
     if request.param == "grpc":
         return lambda cluster: cluster.bootstrap
     monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
@@ -49,9 +49,9 @@ def topic(cluster: Cluster) -> str:
     return name
 
 
-def values(cluster: Cluster, topic: str, level: str = "read_committed") -> list[int]:
+def values(bootstrap: str, topic: str, level: str = "read_committed") -> list[int]:
     config = {"isolation.level": level}
-    return sorted(record.value for record in ottla.read(topic, bootstrap=cluster.bootstrap, config=config))
+    return sorted(record.value for record in ottla.read(topic, bootstrap=bootstrap, config=config))
 
 
 def attempt(producer: ottla.Producer[None, int], *numbers: int, aborted: bool = False) -> None:
@@ -69,8 +69,8 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(
     with ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as producer:
         for number in range(20):
             attempt(producer, 2 * number, 2 * number + 1, aborted=bool(number % 2))
-    assert values(cluster, topic) == [n for n in range(40) if n % 4 < 2]
-    assert values(cluster, topic, "read_uncommitted") == list(range(40))
+    assert values(addresses(cluster), topic) == [n for n in range(40) if n % 4 < 2]
+    assert values(addresses(cluster), topic, "read_uncommitted") == list(range(40))
 
 
 def test_a_transaction_has_the_version_of_its_cluster(
@@ -91,7 +91,7 @@ def test_a_group_that_has_read_a_transaction_to_its_end_has_no_lag(
     with ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as producer:
         attempt(producer, *range(40))
     group = {"group": topic, "auto_offset_reset": "earliest", "stop": "end", "commit": commit}
-    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, **group) as consumer:  # type: ignore[arg-type]  # by name
+    with ottla.Consumer(topic, bootstrap=addresses(cluster), **group) as consumer:  # type: ignore[arg-type]  # by name
         while not consumer.finished:
             if (batch := consumer.poll(0.5)) and commit == "manual":
                 consumer.commit(batch.offsets)
@@ -113,7 +113,7 @@ def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_t
     with (
         ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as producer,
         ottla.Consumer[None, int](
-            source, bootstrap=cluster.bootstrap, group=topic, commit="manual", auto_offset_reset="earliest"
+            source, bootstrap=addresses(cluster), group=topic, commit="manual", auto_offset_reset="earliest"
         ) as consumer,
     ):
         done = tries = 0
@@ -128,7 +128,7 @@ def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_t
             except AssertionError:
                 continue
             done += len(batch)
-    assert values(cluster, topic) == list(range(100))
+    assert values(addresses(cluster), topic) == list(range(100))
 
 
 def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(
@@ -146,7 +146,7 @@ def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(
             old.commit_transaction()
         with pytest.raises(ottla.FencedError):
             old.begin_transaction()
-    assert values(cluster, topic) == [2]
+    assert values(addresses(cluster), topic) == [2]
 
 
 def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(
@@ -158,7 +158,7 @@ def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(1).result(WAIT)
-        with ottla.Consumer[None, int](topic, bootstrap=cluster.bootstrap, start="earliest") as consumer:
+        with ottla.Consumer[None, int](topic, bootstrap=addresses(cluster), start="earliest") as consumer:
             consumer.poll(0.1)
             wait_until(lambda: sum(end or 0 for end in consumer.offsets().values()) == 2)  # the marker
         # Kafka's messages have no word for why, so its code is told.
@@ -166,4 +166,4 @@ def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(
         with pytest.raises(ottla.TransactionAborted, match=why):
             producer.commit_transaction()
         attempt(producer, 2)
-    assert values(cluster, topic) == [2]
+    assert values(addresses(cluster), topic) == [2]
