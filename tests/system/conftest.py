@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from rpc_stack import Client, Stack
-from transports import Addresses
+from transports import OLDER_TRANSACTIONS, Addresses
 
 import ottla
 from ottla.testing import Cluster
+from ottla_broker.kafka.features import FEATURES
+from ottla_broker.kafka.handlers import api_versions
+from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
 
 _names = (f"t{n}" for n in itertools.count())
@@ -50,6 +53,19 @@ def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Where the producers and consumers of a test find a cluster: the test runs once with each of their transports."""
     monkeypatch.setenv("_OTTLA_TRANSPORT", request.param)
     return (lambda cluster: cluster.kafka_bootstrap) if request.param == "kafka" else lambda cluster: cluster.bootstrap
+
+
+@pytest.fixture(params=["grpc", "kafka", OLDER_TRANSACTIONS])
+def transaction_addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
+    """Where clients find a cluster: the test runs once with each transport, and over Kafka's protocol also with brokers
+    that have finalized an older version of transactions."""
+    if request.param == "grpc":
+        return lambda cluster: cluster.bootstrap
+    monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
+    if request.param == OLDER_TRANSACTIONS:
+        older = [f._replace(finalized=TRANSACTIONS_V1) if f.name == "transaction.version" else f for f in FEATURES]
+        monkeypatch.setattr(api_versions, "FEATURES", older)
+    return lambda cluster: cluster.kafka_bootstrap
 
 
 @pytest.fixture

@@ -7,17 +7,14 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from transports import Addresses
+from transports import OLDER_TRANSACTIONS, Addresses
 from waiting import wait_until
 
 import ottla
 from ottla.testing import Cluster
-from ottla_broker.kafka.features import FEATURES
-from ottla_broker.kafka.handlers import api_versions
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 WAIT = 60.0
-OLDER = "kafka with transactions of version 1"
 
 _names = (f"txn-{n}" for n in itertools.count())
 
@@ -26,19 +23,6 @@ _names = (f"txn-{n}" for n in itertools.count())
 def cluster() -> Iterator[Cluster]:
     with Cluster(brokers=3, group_coordinators=1, txn_coordinators=2) as cluster:
         yield cluster
-
-
-@pytest.fixture(params=["grpc", "kafka", OLDER])
-def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
-    """Where clients find a cluster: the test runs once with each transport, and over Kafka's protocol also with brokers
-    that have finalized an older version of transactions."""
-    if request.param == "grpc":
-        return lambda cluster: cluster.bootstrap
-    monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
-    if request.param == OLDER:
-        older = [f._replace(finalized=TRANSACTIONS_V1) if f.name == "transaction.version" else f for f in FEATURES]
-        monkeypatch.setattr(api_versions, "FEATURES", older)
-    return lambda cluster: cluster.kafka_bootstrap
 
 
 @pytest.fixture
@@ -64,34 +48,34 @@ def attempt(producer: ottla.Producer[None, int], *numbers: int, aborted: bool = 
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(
-    cluster: Cluster, addresses: Addresses, topic: str
+    cluster: Cluster, transaction_addresses: Addresses, topic: str
 ) -> None:
-    with ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as producer:
+    with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
         for number in range(20):
             attempt(producer, 2 * number, 2 * number + 1, aborted=bool(number % 2))
-    assert values(addresses(cluster), topic) == [n for n in range(40) if n % 4 < 2]
-    assert values(addresses(cluster), topic, "read_uncommitted") == list(range(40))
+    assert values(transaction_addresses(cluster), topic) == [n for n in range(40) if n % 4 < 2]
+    assert values(transaction_addresses(cluster), topic, "read_uncommitted") == list(range(40))
 
 
 def test_a_transaction_has_the_version_of_its_cluster(
-    cluster: Cluster, addresses: Addresses, topic: str, request: pytest.FixtureRequest
+    cluster: Cluster, transaction_addresses: Addresses, topic: str, request: pytest.FixtureRequest
 ) -> None:
-    with ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as producer:
+    with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
         attempt(producer, 1)
     with ottla.Admin(cluster.bootstrap) as admin:
         version = admin.transactions.describe(topic).version
-    assert version == (TRANSACTIONS_V1 if OLDER in request.node.name else TRANSACTIONS_V2)
+    assert version == (TRANSACTIONS_V1 if OLDER_TRANSACTIONS in request.node.name else TRANSACTIONS_V2)
 
 
 @pytest.mark.story("lag-behind-the-end-of-a-transaction")
 @pytest.mark.parametrize("commit", ["at_least_once", "manual"])
 def test_a_group_that_has_read_a_transaction_to_its_end_has_no_lag(
-    cluster: Cluster, addresses: Addresses, topic: str, commit: str
+    cluster: Cluster, transaction_addresses: Addresses, topic: str, commit: str
 ) -> None:
-    with ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as producer:
+    with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
         attempt(producer, *range(40))
     group = {"group": topic, "auto_offset_reset": "earliest", "stop": "end", "commit": commit}
-    with ottla.Consumer(topic, bootstrap=addresses(cluster), **group) as consumer:  # type: ignore[arg-type]  # by name
+    with ottla.Consumer(topic, bootstrap=transaction_addresses(cluster), **group) as consumer:  # type: ignore[arg-type]  # by name
         while not consumer.finished:
             if (batch := consumer.poll(0.5)) and commit == "manual":
                 consumer.commit(batch.offsets)
@@ -103,17 +87,17 @@ def test_a_group_that_has_read_a_transaction_to_its_end_has_no_lag(
 
 
 def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_try_fails(
-    cluster: Cluster, addresses: Addresses, topic: str
+    cluster: Cluster, transaction_addresses: Addresses, topic: str
 ) -> None:
     source = f"{topic}-in"
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create(source, partitions=3)
-    with ottla.Producer[None, int](addresses(cluster), topic=source) as producer:
+    with ottla.Producer[None, int](transaction_addresses(cluster), topic=source) as producer:
         producer.send_many(range(100))
     with (
-        ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as producer,
+        ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer,
         ottla.Consumer[None, int](
-            source, bootstrap=addresses(cluster), group=topic, commit="manual", auto_offset_reset="earliest"
+            source, bootstrap=transaction_addresses(cluster), group=topic, commit="manual", auto_offset_reset="earliest"
         ) as consumer,
     ):
         done = tries = 0
@@ -128,15 +112,15 @@ def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_t
             except AssertionError:
                 continue
             done += len(batch)
-    assert values(addresses(cluster), topic) == list(range(100))
+    assert values(transaction_addresses(cluster), topic) == list(range(100))
 
 
 def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(
-    cluster: Cluster, addresses: Addresses, topic: str
+    cluster: Cluster, transaction_addresses: Addresses, topic: str
 ) -> None:
     with (
-        ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as old,
-        ottla.Producer[None, int](addresses(cluster), topic=topic, transactional_id=topic) as new,
+        ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as old,
+        ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as new,
     ):
         old.init_transactions()
         old.begin_transaction()
@@ -146,24 +130,26 @@ def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(
             old.commit_transaction()
         with pytest.raises(ottla.FencedError):
             old.begin_transaction()
-    assert values(addresses(cluster), topic) == [2]
+    assert values(transaction_addresses(cluster), topic) == [2]
 
 
 def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(
-    cluster: Cluster, addresses: Addresses, topic: str
+    cluster: Cluster, transaction_addresses: Addresses, topic: str
 ) -> None:
     with ottla.Producer[None, int](
-        addresses(cluster), topic=topic, transactional_id=topic, transaction_timeout=1.0
+        transaction_addresses(cluster), topic=topic, transactional_id=topic, transaction_timeout=1.0
     ) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(1).result(WAIT)
-        with ottla.Consumer[None, int](topic, bootstrap=addresses(cluster), start="earliest") as consumer:
+        with ottla.Consumer[None, int](topic, bootstrap=transaction_addresses(cluster), start="earliest") as consumer:
             consumer.poll(0.1)
             wait_until(lambda: sum(end or 0 for end in consumer.offsets().values()) == 2)  # the marker
         # Kafka's messages have no word for why, so its code is told.
-        why = "timed-out" if addresses(cluster) == cluster.bootstrap else "INVALID_TXN_STATE|PRODUCER_FENCED"
+        why = (
+            "timed-out" if transaction_addresses(cluster) == cluster.bootstrap else "INVALID_TXN_STATE|PRODUCER_FENCED"
+        )
         with pytest.raises(ottla.TransactionAborted, match=why):
             producer.commit_transaction()
         attempt(producer, 2)
-    assert values(addresses(cluster), topic) == [2]
+    assert values(transaction_addresses(cluster), topic) == [2]
