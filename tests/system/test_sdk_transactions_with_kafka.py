@@ -201,3 +201,24 @@ def end_of(kafka: str, topic: str) -> int:
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), LIMIT_S)
     consumer.close()
     return int(end)
+
+
+def test_an_operator_sees_an_open_transaction_and_aborts_it(kafka: str, topic: str) -> None:
+    admin = ottla.Admin(kafka, _transport=KafkaTransport("admin"))
+    with admin, producer_of(kafka, topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(1, partition=1).result(LIMIT_S)
+        transactions = admin.transactions
+        (listed,) = transactions.list(prefix=topic, states=["Ongoing"])
+        found = transactions.describe(topic)
+        assert (listed.name, listed.producer_id, found.state) == (topic, found.producer_id, "Ongoing")
+        assert found.partitions == ((topic, 1),)
+        (blocked,) = transactions.open_in(topic, 1)
+        assert (blocked.is_blocked, blocked.last_stable_offset, blocked.high_watermark) == (True, 0, 1)
+        (held,) = blocked.open
+        assert (held.first_offset, held.is_hanging, held.transaction) == (0, False, found)
+        assert transactions.abort(topic).name == topic
+        wait_until(lambda: not transactions.open_in(topic, 1)[0].is_blocked)
+        with pytest.raises(ottla.FencedError):
+            producer.abort_transaction()

@@ -12,6 +12,7 @@ import pytest
 from waiting import LIMIT_S, wait_until
 
 import ottla
+from ottla.client.kafka.transport import KafkaTransport
 from ottla.connect import PreparedTransaction
 from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import Cluster
@@ -289,3 +290,54 @@ def test_what_was_prepared_is_ended_by_whom_its_producer_has_named_it_to(
     with pytest.raises(OttlaError) as refused:
         admin.transactions.end(prepared, committed=committed)
     assert refused.value.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+# ---- over Kafka's protocol -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kafka_admin(cluster: Cluster) -> Iterator[ottla.Admin]:
+    with ottla.Admin(cluster.kafka_bootstrap, _transport=KafkaTransport("admin")) as admin:
+        yield admin
+
+
+def test_over_kafkas_protocol_an_open_transaction_is_seen_from_both_sides_and_aborted(
+    kafka_admin: ottla.Admin, begun: ottla.Producer, topic: str
+) -> None:
+    transactions = kafka_admin.transactions
+    (listed,) = transactions.list(prefix=topic, states=["Ongoing"])
+    found = transactions.describe(topic)
+    assert (listed.name, listed.state, listed.producer_id) == (topic, "Ongoing", found.producer_id)
+    assert (listed.coordinator, listed.shard, found.coordinator, found.shard) == (-1, -1, -1, -1)
+    assert (found.partitions, found.timeout) == ((TopicPartition(topic, 1),), 60)
+    assert (found.updated_at, found.events) == (None, ())
+    assert found.ends_by is not None
+    assert transactions.list(pattern=f"{topic}|", longer_than=300) == []
+
+    free, blocked = transactions.open_in(topic)
+    assert (free.is_blocked, free.open) == (False, ())
+    assert (blocked.is_blocked, blocked.last_stable_offset, blocked.high_watermark) == (True, 0, 1)
+    (held,) = blocked.open
+    assert (held.first_offset, held.is_hanging, held.transaction) == (0, False, found)
+    assert transactions.producers(topic, 1) == (held.producer,)
+    with pytest.raises(OttlaError, match="is not hanging"):
+        transactions.abort_hanging(topic, 1, first_offset=0)
+
+    assert transactions.abort(topic).producer_id == found.producer_id
+    wait_until(lambda: not transactions.open_in(topic, 1)[0].is_blocked)
+    with pytest.raises(ottla.FencedError):
+        begun.abort_transaction()
+    with pytest.raises(OttlaError) as raised:
+        transactions.describe("never was")
+    assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_over_kafkas_protocol_a_transaction_that_hangs_is_found_and_aborted(
+    admin: ottla.Admin, kafka_admin: ottla.Admin, begun: ottla.Producer, topic: str
+) -> None:
+    hang(admin, begun, topic)
+    (found,) = kafka_admin.transactions.hanging(topic)
+    assert (found.partition, found.first_offset) == (TopicPartition(topic, 1), 0)
+    assert kafka_admin.transactions.abort_hanging(topic, 1, first_offset=0) == found
+    assert kafka_admin.transactions.hanging(topic) == ()
+    wait_until(lambda: not kafka_admin.transactions.open_in(topic, 1)[0].is_blocked)

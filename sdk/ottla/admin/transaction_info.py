@@ -20,7 +20,8 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 class TransactionSummary:
     """An entry in the list of transactional ids.
 
-    `coordinator` is the id of the txn-coordinator that owns `shard`, the shard of the transactional id.
+    `coordinator` is the id of the txn-coordinator that owns `shard`, the shard of the transactional id. Both are -1 if
+    the cluster does not tell them, as Kafka's.
     """
 
     name: str
@@ -54,6 +55,9 @@ class TransactionInfo:
     `timeout` is in seconds, or None if the transaction has no timeout (two-phase commit). `started_at` is None if no
     transaction is open. `partitions` are the partitions of the transaction; once it is ending, only those that do not
     have a marker yet. `events` are the last ten events since the coordinator took over, oldest first.
+
+    Clusters of Kafka do not tell `updated_at`, `is_prepared`, `version`, `events`, `coordinator` and `shard`, which are
+    then None, False, 0, empty, and twice -1.
     """
 
     name: str
@@ -62,7 +66,7 @@ class TransactionInfo:
     producer_epoch: int
     timeout: float | None
     started_at: datetime | None
-    updated_at: datetime
+    updated_at: datetime | None
     partitions: tuple[TopicPartition, ...]
     is_prepared: bool
     version: int
@@ -152,7 +156,7 @@ def info_of(described: pb.TransactionDescription) -> TransactionInfo:
         producer_epoch=described.producer.epoch,
         timeout=None if described.timeout_ms >= _NO_TIMEOUT_MS else described.timeout_ms / 1000,
         started_at=None if described.state.startswith(_OVER) else _time_of(described.started_at_ms),
-        updated_at=datetime.fromtimestamp(described.updated_at_ms / 1000, UTC),
+        updated_at=_time_of(described.updated_at_ms),
         partitions=tuple(TopicPartition(p.topic, p.partition) for p in described.partitions),
         is_prepared=described.prepared,
         version=described.transaction_version,

@@ -26,11 +26,13 @@ from ottla.admin.transaction_info import (
     summary_of,
 )
 from ottla.client.coordinators import TRY_S, Coordinators
+from ottla.client.door import KAFKA
+from ottla.client.list_offsets import list_offsets
 from ottla.client.shard_owners import shard_owners
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.transaction import PreparedTransaction
-from ottla_core.model import SHARD_TOPICS, TopicPartition
+from ottla_core.model import LATEST_TIMESTAMP, SHARD_TOPICS, TopicPartition
 from ottla_core.routing import GROUP, TXN
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import broker_pb2, group_pb2
@@ -289,7 +291,24 @@ class Transactions:
                     known[number] = described
             return known
 
-        return self._channel.retried(attempt, deadline)
+        known = self._channel.retried(attempt, deadline)
+        self._add_ends(topic, [found for found in known.items() if open_only and found[1].high_watermark < 0], deadline)
+        return known
+
+    def _add_ends(
+        self, topic: str, lacking: Sequence[tuple[int, broker_pb2.PartitionProducers]], deadline: Deadline
+    ) -> None:
+        """Look up how far readers may read, where the leaders' responses lack it, as over Kafka's protocol."""
+        cluster = self._channel.cluster
+        wanted = {TopicPartition(topic, number): LATEST_TIMESTAMP for number, _ in lacking}
+        # In this order, because an end that has moved on meanwhile would look like a partition that is blocked.
+        ends = list_offsets(cluster, wanted, timeout=deadline.left())
+        stable = list_offsets(cluster, wanted, timeout=deadline.left(), read_committed=True)
+        for number, found in lacking:
+            end, stable_end = ends[TopicPartition(topic, number)], stable[TopicPartition(topic, number)]
+            if end is not None and stable_end is not None:
+                found.last_stable_offset = stable_end.offset
+                found.high_watermark = max(end.offset, stable_end.offset)
 
     def _holders(self, producer_ids: Collection[int], deadline: Deadline) -> dict[int, TransactionInfo]:
         """Return the transactions of these producers, by producer id."""
@@ -306,7 +325,7 @@ class Transactions:
             producer=TxnProducer(id=producer.producer_id, epoch=producer.producer_epoch),
             coordinator_epoch=max(0, producer.coordinator_epoch),
         )
-        if topic == SHARD_TOPICS[GROUP]:  # the owner of the shard writes it
+        if topic == SHARD_TOPICS[GROUP] and cluster.door is not KAFKA:  # the owner of the shard writes it
             owner = shard_owners(cluster, timeout=deadline.left())[partition]
             of_shard = group_pb2.ShardsMarker(marker=marker, shards=[partition])
             to_group = group_pb2.WriteShardMarkersRequest(markers=[of_shard], timeout_ms=int(1000 * deadline.left()))
