@@ -115,6 +115,28 @@ def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_t
     assert values(transaction_addresses(cluster), topic) == list(range(100))
 
 
+def test_an_end_and_an_epoch_whose_responses_were_lost_are_the_same_when_repeated(
+    cluster: Cluster, transaction_addresses: Addresses, topic: str
+) -> None:
+    with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
+        producer.init_transactions()
+        assert producer._manager is not None
+        client, transactions = producer._manager._client, producer._manager.transactions
+        for number in range(4):
+            producer.begin_transaction()
+            producer.send(number)
+            producer.flush()
+            current = transactions.current
+            ended = client.end(current, committed=bool(number % 2), timeout=WAIT)
+            assert client.end(current, committed=bool(number % 2), timeout=WAIT) == ended
+            (producer.commit_transaction if number % 2 else producer.abort_transaction)()
+            if transactions.used_up is not None:
+                assert transactions.used_up == current.producer
+                assigned = client.init(transactions.used_up, timeout=WAIT)
+                assert client.init(transactions.used_up, timeout=WAIT) == assigned
+    assert values(transaction_addresses(cluster), topic) == [1, 3]
+
+
 def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(
     cluster: Cluster, transaction_addresses: Addresses, topic: str
 ) -> None:

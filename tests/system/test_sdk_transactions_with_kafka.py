@@ -125,6 +125,58 @@ def test_a_transaction_of_which_nothing_was_sent_is_none(kafka: str, topic: str)
     assert values(kafka, topic) == [1]
 
 
+def test_an_end_and_an_epoch_whose_responses_were_lost_are_the_same_when_repeated(kafka: str, topic: str) -> None:
+    with producer_of(kafka, topic) as producer:
+        producer.init_transactions()
+        assert producer._manager is not None
+        client, transactions = producer._manager._client, producer._manager.transactions
+        for number in range(4):
+            producer.begin_transaction()
+            producer.send(number)
+            producer.flush()
+            current = transactions.current
+            ended = client.end(current, committed=bool(number % 2), timeout=LIMIT_S)
+            assert client.end(current, committed=bool(number % 2), timeout=LIMIT_S) == ended
+            (producer.commit_transaction if number % 2 else producer.abort_transaction)()
+            if transactions.used_up is not None:
+                assert transactions.used_up == current.producer
+                assigned = client.init(transactions.used_up, timeout=LIMIT_S)
+                assert client.init(transactions.used_up, timeout=LIMIT_S) == assigned
+    assert values(kafka, topic) == [1, 3]
+
+
+def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_try_fails(
+    kafka: str, topic: str
+) -> None:
+    source = f"{topic}-in"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(source, PARTITIONS)])[source].result(LIMIT_S)
+    with ottla.Producer[None, int](kafka, topic=source, _transport=KafkaTransport("source")) as producer:
+        producer.send_many(range(40))
+    consumer = ottla.Consumer[None, int](
+        source,
+        bootstrap=kafka,
+        group=topic,
+        commit="manual",
+        auto_offset_reset="earliest",
+        _transport=KafkaTransport("loop"),
+    )
+    with producer_of(kafka, topic) as producer, consumer:
+        done = tries = 0
+        while done < 40:
+            batch, tries = consumer.poll(LIMIT_S, max_records=7), tries + 1
+            try:
+                with producer.transaction(consumer) as tx:
+                    for value in batch.values():
+                        tx.send(value)
+                    tx.commit_offsets(batch)
+                    assert tries % 2 == 0, "every other try fails"
+            except AssertionError:
+                continue
+            done += len(batch)
+    assert values(kafka, topic) == list(range(40))
+
+
 def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(kafka: str, topic: str) -> None:
     with producer_of(kafka, topic) as old, producer_of(kafka, topic) as new:
         old.init_transactions()

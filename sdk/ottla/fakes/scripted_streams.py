@@ -85,6 +85,8 @@ class ScriptedConnection:
         if isinstance(step, Hold):
             cluster.until(lambda: cluster.released >= release, timeout)
         stopped = self._address in cluster.stopped
+        if isinstance(step, Break) and step.applied:
+            cluster.respond(self._address, request)
         if stopped or self._address not in cluster.addresses or isinstance(step, Break | Hang):
             code = ErrorCode.REQUEST_TIMED_OUT if stopped or isinstance(step, Hang) else ErrorCode.NETWORK_EXCEPTION
             raise OttlaError(code, f"{method.name} at {self._address}: scripted")

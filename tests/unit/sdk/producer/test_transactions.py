@@ -222,6 +222,32 @@ def test_what_the_coordinator_is_not_ready_for_is_asked_again() -> None:
     assert cluster.transactions.by_id["tx"].ended == [((1000, 0), True)]
 
 
+def test_an_end_and_an_epoch_whose_responses_were_lost_are_asked_for_again() -> None:
+    cluster, lost = ScriptedCluster({"t": 1}), Break(applied=True)
+    with producer_of(cluster) as producer:
+        producer.init_transactions()
+        for number in range(4):
+            cluster.will(Txn.INIT_PRODUCER, lost)
+            producer.begin_transaction()
+            producer.send(b"%d" % number)
+            producer.flush()
+            cluster.will(Txn.END_TXN, lost)
+            (producer.commit_transaction if number % 2 else producer.abort_transaction)()
+    assert cluster.transactions.by_id["tx"].ended == [((1000, epoch), bool(epoch % 2)) for epoch in range(4)]
+    assert committed(cluster) == [b"1", b"3"]
+
+
+def test_a_commit_that_is_refused_as_abortable_is_aborted_and_the_next_one_may_begin() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster) as producer:
+        cluster.will(Txn.END_TXN, Reject(ErrorCode.TRANSACTION_ABORTABLE, "a reason"))
+        with pytest.raises(TransactionAborted, match="was not committed: a reason"):
+            attempt(producer, b"x")
+        attempt(producer, b"y")
+    assert ends(cluster) == [True, False, True]
+    assert committed(cluster) == [b"y"]
+
+
 def test_a_failed_record_aborts_the_block_and_the_next_one_may_begin() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE, "too large for the topic"))

@@ -1,0 +1,269 @@
+"""Transactions of version 1, as older clusters of Kafka have them: what the producer has to do itself, and when."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scripted_groups import consumer_of, filled
+from waiting import wait_until
+
+from ottla.client.offsets import GroupMetadata
+from ottla.errors import AuthorizationError, ErrorCode, FencedError, OttlaError, TransactionAborted
+from ottla.errors import TimeoutError as OttlaTimeoutError
+from ottla.fakes.scripted import Break, Hang, Hold, Reject, ScriptedCluster
+from ottla.fakes.scripted_txn import ScriptedTransactions
+from ottla.producer.producer import Producer
+from ottla_core.transactions import TRANSACTIONS_V1
+from ottla_proto import broker_pb2, group_pb2
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.contracts import Broker, Group, Txn
+
+WAIT = 10.0
+GROUP = GroupMetadata("g", -1, "", None)
+
+
+@pytest.fixture(autouse=True)
+def version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedTransactions, "version", TRANSACTIONS_V1)
+
+
+def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
+    given = {"topic": "t", "value": "bytes", "retry_backoff": 0.01, "transactional_id": "tx", "max_block": 5.0}
+    return Producer("b0:1", **{**given, "_transport": cluster.connect, **arguments})
+
+
+def begun(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
+    producer = producer_of(cluster, **arguments)
+    producer.init_transactions()
+    producer.begin_transaction()
+    return producer
+
+
+def added(cluster: ScriptedCluster) -> list[list[tuple[str, int]]]:
+    """The partitions of each request to add some."""
+    return [
+        [(partition.topic, partition.partition) for partition in request.transactions[0].partitions]
+        for request in cluster.requests(pb.AddPartitionsRequest)
+    ]
+
+
+def in_thread(call: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_each_partition_is_added_once_in_each_transaction_before_anything_is_sent_there() -> None:
+    cluster = ScriptedCluster({"t": 2})
+    with producer_of(cluster) as producer:
+        for _ in range(2):
+            with producer.transaction() as tx:
+                for number in range(6):
+                    tx.send(b"x", partition=number % 2)
+                    producer.flush()
+        seen = [type(body) for _, body in cluster.seen]
+    partitions = [partition for request in added(cluster) for partition in request]
+    assert sorted(partitions) == [("t", 0), ("t", 0), ("t", 1), ("t", 1)]
+    assert seen.index(pb.AddPartitionsRequest) < seen.index(broker_pb2.ProduceRequest)
+    versions = {request.transaction_version for request in cluster.requests(broker_pb2.ProduceRequest)}
+    versions |= {request.transaction_version for request in cluster.requests(pb.EndTxnRequest)}
+    versions |= {request.transactions[0].transaction_version for request in cluster.requests(pb.AddPartitionsRequest)}
+    assert versions == {TRANSACTIONS_V1}
+
+
+def test_partitions_that_are_wanted_meanwhile_are_added_together() -> None:
+    cluster = ScriptedCluster({"t": 9})
+    with begun(cluster, linger=0) as producer:
+        cluster.will(Txn.ADD_PARTITIONS, Hold())
+        producer.send(b"x", partition=0)
+        cluster.until(lambda: len(added(cluster)) == 1)
+        for partition in range(1, 9):
+            producer.send(b"x", partition=partition)
+        wait_until(lambda: len(producer._manager._adder._wanted) == 8, limit_s=WAIT)  # type: ignore[union-attr]  # it has one
+        cluster.release()
+        producer.commit_transaction()
+    assert added(cluster) == [[("t", 0)], [("t", partition) for partition in range(1, 9)]]
+
+
+@pytest.mark.parametrize(
+    "step", [Break(), Break(applied=True), Reject(ErrorCode.CONCURRENT_TRANSACTIONS), Reject(ErrorCode.NOT_COORDINATOR)]
+)
+def test_what_was_not_added_for_now_is_added_later(step: Any) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Txn.ADD_PARTITIONS, step)
+    with producer_of(cluster) as producer, producer.transaction() as tx:
+        tx.send(b"x")
+    assert len(added(cluster)) == 2
+    assert cluster.values("t", 0)[0] == b"x"
+
+
+def test_what_can_not_be_added_within_one_call_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with begun(cluster) as producer:
+        add, tries = producer._manager._client.add_partitions, []  # type: ignore[union-attr]  # it has one
+
+        def once(*given: Any, **named: Any) -> None:
+            tries.append(given)
+            if len(tries) < 3:
+                raise OttlaTimeoutError(ErrorCode.REQUEST_TIMED_OUT, "scripted")
+            add(*given, **named)
+
+        monkeypatch.setattr(producer._manager._client, "add_partitions", once)  # type: ignore[union-attr]  # it has one
+        producer.send(b"x").result(WAIT)
+        producer.commit_transaction()
+    assert len(tries) == 3
+
+
+def test_a_partition_that_may_not_be_added_fails_the_transaction_and_the_next_one_may_begin() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Txn.ADD_PARTITIONS, Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not for you"))
+    with producer_of(cluster) as producer:
+        with pytest.raises(TransactionAborted, match="not for you"), producer.transaction() as tx:
+            tx.send(b"x")
+        with producer.transaction() as tx:
+            tx.send(b"y")
+    assert cluster.values("t", 0)[0] == b"y"
+
+
+def test_a_producer_that_may_not_use_its_id_is_at_its_end() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Txn.ADD_PARTITIONS, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not your id"))
+    with begun(cluster) as producer:
+        assert producer.send(b"x").exception(WAIT) is not None
+        with pytest.raises(AuthorizationError, match="not your id"):
+            producer.begin_transaction()
+
+
+@pytest.mark.parametrize("has_sent", [True, False])
+def test_another_producer_is_noticed_in_a_transaction_and_between_two(has_sent: bool) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with begun(cluster) as old, producer_of(cluster) as new:
+        if has_sent:
+            old.send(b"x").result(WAIT)
+        else:
+            old.send(b"x").result(WAIT)
+            old.commit_transaction()
+        new.init_transactions()
+        with pytest.raises(FencedError, match="another producer has started"):
+            old.commit_transaction() if has_sent else old.begin_transaction()
+        with pytest.raises(FencedError):
+            old.begin_transaction()
+
+
+def test_a_begin_without_a_coordinator_ends_in_time_and_may_be_called_again() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with begun(cluster, max_block=0.3) as producer:
+        producer.send(b"x")
+        producer.commit_transaction()
+        cluster.will(Txn.INIT_PRODUCER, *[Hang()] * 50)
+        with pytest.raises(OttlaTimeoutError):
+            producer.begin_transaction()
+        cluster.forget(Txn.INIT_PRODUCER)
+        producer.begin_transaction()
+        producer.send(b"y")
+        producer.commit_transaction()
+    former = [request.producer.epoch for request in cluster.requests(pb.InitProducerRequest)[1:]]
+    assert set(former) == {0}
+    assert cluster.transactions.by_id["tx"].ended == [((1000, 0), True), ((1000, 1), True)]
+
+
+@pytest.mark.parametrize("step", [None, Reject(ErrorCode.CONCURRENT_TRANSACTIONS), Break()])
+def test_the_group_is_added_before_its_offsets(step: Any) -> None:
+    cluster = filled({0: 3})
+    with begun(cluster) as producer, consumer_of(cluster, commit="manual") as consumer:
+        batch = consumer.poll(WAIT)
+        cluster.will(Txn.ADD_OFFSETS, step)
+        cluster.will(Group.COMMIT_OFFSETS, step)
+        producer.send_offsets_to_transaction(batch.offsets, consumer)
+        producer.commit_transaction()
+    tries = 1 if step is None else 2
+    groups = cluster.requests(pb.AddOffsetsRequest)
+    commits = cluster.requests(group_pb2.CommitOffsetsRequest)
+    assert [(request.group, request.transaction_version) for request in groups] == [("g", TRANSACTIONS_V1)] * tries
+    assert [request.transaction.transaction_version for request in commits] == [TRANSACTIONS_V1] * tries
+    seen = [type(body) for _, body in cluster.seen]
+    assert seen.index(pb.AddOffsetsRequest) < seen.index(group_pb2.CommitOffsetsRequest)
+    assert cluster.groups.group("g").offsets
+
+
+def test_a_group_that_can_not_be_added_commits_nothing() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Txn.ADD_OFFSETS, Reject(ErrorCode.INVALID_GROUP_ID, "not your group"))
+    with begun(cluster) as producer:
+        with pytest.raises(OttlaError, match="not your group"):
+            producer.send_offsets_to_transaction({("t", 0): 5}, GROUP)
+        with pytest.raises(TransactionAborted):
+            producer.commit_transaction()
+        producer.abort_transaction()
+    assert cluster.requests(group_pb2.CommitOffsetsRequest) == []
+
+
+# ---- an end, and what is under way -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [Broker.PRODUCE, Txn.ADD_PARTITIONS])
+def test_an_abort_comes_after_what_is_under_way(method: Any) -> None:
+    cluster = ScriptedCluster({"t": 2})
+    with begun(cluster) as producer:
+        producer.send(b"w", partition=1).result(WAIT)
+        kind = method.request
+        before = len(cluster.requests(kind))
+        cluster.will(method, Hold())
+        late = producer.send(b"x", partition=0)
+        cluster.until(lambda: len(cluster.requests(kind)) == before + 1)
+        abort = in_thread(producer.abort_transaction)
+        assert isinstance(late.exception(WAIT), TransactionAborted)
+        abort.join(0.05)
+        assert abort.is_alive()
+        assert cluster.requests(pb.EndTxnRequest) == []
+        cluster.release()
+        abort.join(WAIT)
+        assert not abort.is_alive()
+        with producer.transaction() as tx:
+            tx.send(b"y", partition=0)
+    assert [request.committed for request in cluster.requests(pb.EndTxnRequest)] == [False, True]
+    assert cluster.values("t", 0)[-2] == b"y"
+
+
+def test_an_abort_that_waits_in_vain_ends_in_time_and_may_be_called_again() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with begun(cluster, max_block=0.2) as producer:
+        producer.send(b"w").result(WAIT)
+        cluster.will(Broker.PRODUCE, Hold())
+        producer.send(b"x")
+        cluster.until(lambda: len(cluster.requests(broker_pb2.ProduceRequest)) == 2)
+        with pytest.raises(OttlaTimeoutError, match="requests of it have had no response"):
+            producer.abort_transaction()
+        assert cluster.requests(pb.EndTxnRequest) == []
+        cluster.release()
+        producer.abort_transaction()
+    assert [request.committed for request in cluster.requests(pb.EndTxnRequest)] == [False]
+
+
+def test_what_was_wanted_when_the_transaction_was_aborted_is_not_added_to_the_next() -> None:
+    cluster = ScriptedCluster({"t": 3})
+    with begun(cluster, linger=0) as producer:
+        cluster.will(Txn.ADD_PARTITIONS, Hold())
+        producer.send(b"x", partition=0)
+        cluster.until(lambda: len(added(cluster)) == 1)
+        producer.send(b"x", partition=1)
+        wait_until(lambda: producer._manager._adder._wanted, limit_s=WAIT)  # type: ignore[union-attr]  # it has one
+        abort = in_thread(producer.abort_transaction)
+        wait_until(lambda: not producer._manager._adder._wanted, limit_s=WAIT)  # type: ignore[union-attr]  # it has one
+        cluster.release()
+        abort.join(WAIT)
+        with producer.transaction() as tx:
+            tx.send(b"y", partition=2)
+    assert added(cluster) == [[("t", 0)], [("t", 2)]]
+
+
+def test_a_transaction_to_which_partitions_were_added_alone_has_to_be_ended() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with begun(cluster, delivery_timeout=0.3, request_timeout=0.2, linger=0) as producer:
+        cluster.will(Broker.PRODUCE, *[Break()] * 50)
+        assert producer.send(b"x").exception(WAIT) is not None
+        producer.abort_transaction()
+        cluster.forget(Broker.PRODUCE)
+    assert [request.committed for request in cluster.requests(pb.EndTxnRequest)] == [False]
+    assert not cluster.transactions.by_id["tx"].is_open
