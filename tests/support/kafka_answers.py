@@ -29,11 +29,12 @@ class Request(NamedTuple):
 
 
 class AnsweringBroker:
-    """`requests` are those that have come and were not answered yet."""
+    """`requests` are those that have come and were not answered yet. `finalized` are the levels of features."""
 
     def __init__(self, served: Iterable[tuple[int, int, int]] = SERVED, *, versions_of_versions: int = 5) -> None:
         self.served = [ApiVersionsResponse.ApiVersion(api_key=k, min_version=a, max_version=b) for k, a, b in served]
         self.versions_of_versions = versions_of_versions
+        self.finalized: dict[str, int] = {}
         self.requests: list[Request] = []
         self.bytes = b""
 
@@ -63,7 +64,9 @@ class AnsweringBroker:
         if request.version > self.versions_of_versions:
             ranges = [each for each in self.served if each.api_key == API_VERSIONS.key]
             return framed(request, ApiVersionsResponse(error_code=35, api_keys=ranges), version=0)
-        return framed(request, ApiVersionsResponse(api_keys=self.served))
+        of_feature = ApiVersionsResponse.FinalizedFeatureKey
+        features = [of_feature(name=n, max_version_level=at, min_version_level=at) for n, at in self.finalized.items()]
+        return framed(request, ApiVersionsResponse(api_keys=self.served, finalized_features=features))
 
 
 def read_request(frame: bytes) -> Request:

@@ -76,7 +76,7 @@ class Sender:
             cluster, self._request_timeout, self._on_producer_id, self._on_no_producer_id
         )
         self.add_partitions: Callable[[Sequence[TopicPartition]], None] | None = None
-        """Called without the lock for the partitions that a transaction has to have before their batches leave."""
+        """Called with the lock for the partitions that a transaction has to have before their batches leave."""
         self._updater: MetadataUpdater | None = None
         self._closed = False
         self._end_at = float("inf")
@@ -217,8 +217,9 @@ class Sender:
             drained = self.accumulator.drain(self._clock.monotonic(), self._updater.view.routes)
             if drained.wants_producer_id:
                 self._ids.request()
-        if drained.wants_partitions and self.add_partitions is not None:
-            self.add_partitions(drained.wants_partitions)
+            # With the lock, so that an end of the transaction comes either before the drain or after this.
+            if drained.wants_partitions and self.add_partitions is not None:
+                self.add_partitions(drained.wants_partitions)
         self._after(drained.reported)
         for request in drained.requests:
             self._send(request)

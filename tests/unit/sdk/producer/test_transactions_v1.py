@@ -8,6 +8,7 @@ import pytest
 from scripted_groups import consumer_of, filled
 from waiting import wait_until
 
+from ottla.client.guard import whether_owned
 from ottla.client.offsets import GroupMetadata
 from ottla.errors import AuthorizationError, ErrorCode, FencedError, OttlaError, TransactionAborted
 from ottla.errors import TimeoutError as OttlaTimeoutError
@@ -70,6 +71,18 @@ def test_each_partition_is_added_once_in_each_transaction_before_anything_is_sen
     versions |= {request.transaction_version for request in cluster.requests(pb.EndTxnRequest)}
     versions |= {request.transactions[0].transaction_version for request in cluster.requests(pb.AddPartitionsRequest)}
     assert versions == {TRANSACTIONS_V1}
+
+
+def test_partitions_are_requested_in_one_step_with_what_finds_that_they_are_wanted() -> None:
+    """An abort between the two would end the transaction before they are added, and that would begin another one."""
+    cluster = ScriptedCluster({"t": 1})
+    with begun(cluster) as producer:
+        request, is_owned, owned = producer._sender.add_partitions, whether_owned(producer._sender.lock), list[bool]()
+        assert request is not None
+        producer._sender.add_partitions = lambda partitions: (owned.append(is_owned()), request(partitions))[1]
+        producer.send(b"x").result(WAIT)
+        producer.commit_transaction()
+    assert owned == [True]
 
 
 def test_partitions_that_are_wanted_meanwhile_are_added_together() -> None:

@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 
 from ottla.client.kafka.apis import TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_BY_NAME, Api
 from ottla.client.kafka.translations.groups import instance_id_of
-from ottla.client.kafka.translations.transactions import error_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
 
 _Partition: TypeAlias = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 _Named: TypeAlias = dict[str, Any]
@@ -50,7 +50,7 @@ class TransactionOffsetsTranslation:
         for topic in response.topics:
             name = self._names.get(topic.topic_id, "") if terms.version >= _IDS_FROM else topic.name
             for partition in topic.partitions:
-                error = error_of(partition.error_code)
+                error = Error(code=partition.error_code)
                 committed.partitions.add(topic=name, partition=partition.partition_index, error=error)
         return committed
 

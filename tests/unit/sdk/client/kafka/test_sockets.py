@@ -24,6 +24,7 @@ from ottla.client.kafka.transport import KafkaTransport
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
+    EndTxnResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     InitProducerIdResponse,
@@ -35,8 +36,8 @@ from ottla_core.kafka.messages import (
     SyncGroupResponse,
 )
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import controller_pb2, group_pb2
-from ottla_proto.contracts import Broker, Controller, Group
+from ottla_proto import controller_pb2, group_pb2, txn_pb2
+from ottla_proto.contracts import Broker, Controller, Group, Txn
 
 Answer = Callable[[Request], Message | None]
 
@@ -46,6 +47,7 @@ class Server:
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
+        self.finalized: dict[str, int] = {}
         self.accepted: list[socket.socket] = []
         self.requests: list[Request] = []
         self.ended = 0
@@ -78,6 +80,7 @@ class Server:
 
     def _answer(self, connection: socket.socket, broker: AnsweringBroker, request: Request) -> None:
         if request.api.name == "ApiVersions":
+            broker.finalized = self.finalized
             connection.sendall(broker.versions(request))
             return
         self.requests.append(request)
@@ -287,6 +290,20 @@ def test_a_method_that_kafkas_protocol_lacks_is_an_error() -> None:
     with serving() as (_, peer), pytest.raises(OttlaError, match="can't be called over Kafka's protocol yet") as caught:
         peer.call(Controller.DESCRIBE_QUORUM, controller_pb2.DescribeQuorumRequest(), timeout=1.0)
     assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(("level", "version"), [(2, 2), (1, 1), (0, 1)])
+def test_a_producer_is_told_the_version_of_transactions_and_its_requests_keep_to_it(level: int, version: int) -> None:
+    def answer(request: Request) -> Message:
+        return EndTxnResponse(producer_id=7) if request.api.name == "EndTxn" else InitProducerIdResponse(producer_id=7)
+
+    with serving(answer) as (server, peer):
+        server.finalized = {"transaction.version": level}
+        found = peer.call(Txn.INIT_PRODUCER, txn_pb2.InitProducerRequest(transactional_id="tx"), timeout=LIMIT_S)
+        end = txn_pb2.EndTxnRequest(transactional_id="tx", transaction_version=found.transaction_version)
+        peer.call(Txn.END_TXN, end, timeout=LIMIT_S)
+    assert found.transaction_version == version
+    assert [request.version for request in server.requests] == [5, 5 if version == 2 else 4]
 
 
 def test_responses_of_a_stream_come_on_the_networks_thread_and_its_end_comes_last() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka_answers import SERVED, AnsweringBroker
+from kafka_answers import SERVED, AnsweringBroker, framed
 
 from ottla.client.kafka.apis import API_VERSIONS, METADATA, PRODUCE
+from ottla.client.kafka.call import Answered, Call
 from ottla.client.kafka.connection import KafkaConnection, Phase
 from ottla.client.kafka.versions import Versions
 from ottla.errors import ErrorCode, OttlaError
-from ottla_core.kafka.messages import ApiVersionsResponse
+from ottla_core.kafka.messages import ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 
 def versions(*ranges: tuple[int, int, int]) -> Versions:
@@ -86,3 +87,16 @@ def test_the_client_says_who_it_is() -> None:
     request: Any = broker.requests[0]
     assert request.client_id == "me"
     assert (request.message.client_software_name, request.message.client_software_version) == ("ottla", "1.2.3")
+
+
+def test_the_features_of_the_cluster_come_with_each_response() -> None:
+    broker = AnsweringBroker()
+    broker.finalized = {"transaction.version": 2, "other": 7}
+    connection: KafkaConnection[Any] = KafkaConnection("b:1", "me", "1.0", 0.0)
+    broker.negotiate(connection)
+    connection.call(Call(METADATA, lambda _: MetadataRequest(), None, 9.0))
+    broker.take(connection)
+    connection.on_bytes(framed(broker.requests.pop(), MetadataResponse()))
+    (answered,) = connection.take_outcomes()
+    assert isinstance(answered, Answered)
+    assert answered.features == broker.finalized
