@@ -92,7 +92,7 @@ def modules() -> list[Module]:
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
 def _is_generated(path: Path) -> bool:
-    return "_pb2" in path.name or path.parts[-2:] == ("kafka", "messages.py")
+    return "_pb2" in path.name or path.parts[-2:] in (("kafka", "messages.py"), ("kafka", "private_messages.py"))
 
 
 def rules(found: list[Module]) -> list[Rule]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ottla_broker.kafka.apis import APIS, NEVER, Api
+from ottla_broker.kafka.apis import APIS, NEVER, PRIVATE, Api
 from ottla_broker.kafka.error_table import ERRORS
+from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/kafka-apis.md"
 
@@ -35,6 +36,22 @@ def codes() -> str:
         for code, since in errors.since.items()
     ]
     return "".join(rows)
+
+
+def private() -> str:
+    """The section about the API that is not Kafka's."""
+    called = [each.method for each in PRIVATE_METHODS.values()]
+    rows = [f"| {method.service}.{method.name} | {method.operation.value} |\n" for method in called]
+    return f"""\
+## The private API
+
+Clients of ottla call what Kafka's messages can't say by one more API: {PRIVATE.name}, with the key {PRIVATE.key}. It is
+shown and served only to clients that call themselves "ottla" in ApiVersions. To all others it is an unknown API
+(`docs/adr/0028`). Its request names one of these methods, and the broker calls whoever serves it:
+
+| method | authorized as |
+|---|---|
+{"".join(rows)}"""
 
 
 TAIL = (
@@ -79,6 +96,9 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
   goes away meanwhile, the next one is asked, as Kafka's brokers do; if there is none in time, the answer is one that
   clients retry: NOT_CONTROLLER where nothing was done, REQUEST_TIMED_OUT where the outcome is unknown.
 
+"""
+    + private()
+    + """
 ## Error codes
 
 A response carries no error code that its version does not know. Every response is checked against one table,

@@ -3,6 +3,9 @@
 `python tools/kafka_definitions.py kafka-clients-4.4.0.jar` reads the definitions of the APIs that the brokers serve,
 and of the handshakes, from Kafka's client library, and writes them without comments, one message on each line. Then it
 writes `messages.py`. Without a jar it writes only `messages.py`, from the definitions that are there.
+
+The messages of ottla's own API are written by hand in `private_definitions.json`; their classes are in
+`private_messages.py`, which is always written.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from ottla_core.kafka.schema import Field, Schema, Struct, message_names, schema_of
+from ottla_core.kafka.schema import KAFKAS, PRIVATE, Field, Schema, Struct, message_names, schema_of
 
 PACKAGE: Final = Path(__file__).resolve().parent.parent / "core/ottla_core/kafka"
-DEFINITIONS: Final = PACKAGE / "definitions.json"
-MESSAGES: Final = PACKAGE / "messages.py"
+DEFINITIONS: Final = PACKAGE / KAFKAS
+MESSAGES: Final = {KAFKAS: PACKAGE / "messages.py", PRIVATE: PACKAGE / "private_messages.py"}
+"""The files of the classes, by the files of their definitions."""
 ORIGIN: Final = (
     "Apache Kafka 4.4.0, Apache License 2.0: common/message of kafka-clients-4.4.0.jar, without its comments"
 )
@@ -36,7 +40,8 @@ _TYPES: Final = {
     "uuid": "bytes",
 }
 
-HEAD: Final = '''\
+HEADS: Final = {
+    KAFKAS: '''\
 """The classes of Kafka's messages. `tools/kafka_definitions.py` writes this file from `definitions.json`."""
 
 from __future__ import annotations
@@ -45,7 +50,18 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ottla_core.kafka.message import Message
-'''
+''',
+    PRIVATE: '''\
+"""The classes of the messages that are ottla's own. `tools/kafka_definitions.py` writes this file from
+`private_definitions.json`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ottla_core.kafka.message import Message
+''',
+}
 
 
 def definitions(jar: Path) -> str:
@@ -72,10 +88,10 @@ def _stripped(value: Any) -> Any:
     return [_stripped(inner) for inner in value] if isinstance(value, list) else value
 
 
-def messages() -> str:
-    """Return the source of all message classes."""
-    lines = [HEAD]
-    for name in message_names():
+def messages(file: str) -> str:
+    """Return the source of the classes of all messages in a file of definitions."""
+    lines = [HEADS[file]]
+    for name in message_names(file):
         lines += ["", *_class_of(schema_of(name)), ""]
     return "\n".join(lines)
 
@@ -135,7 +151,8 @@ def _wrapped(head: str, parts: list[str], tail: str) -> Iterator[str]:
 def main() -> int:
     if len(sys.argv) > 1:
         DEFINITIONS.write_text(definitions(Path(sys.argv[1])))
-    MESSAGES.write_text(messages())
+    for file, path in MESSAGES.items():
+        path.write_text(messages(file))
     return 0
 
 

@@ -26,7 +26,6 @@ import ottla_broker.app
 import ottla_controller.app
 import ottla_group_coordinator.app
 import ottla_txn_coordinator.app
-from ottla.client.transport import grpc_transport
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
@@ -96,14 +95,12 @@ class Cluster:
 
         `settings` are passed to the producer, such as `value="json"`.
         """
-        settings.setdefault("_transport", grpc_transport("ottla-cluster"))
         with ottla.Producer(self.bootstrap, topic=topic, **settings) as producer:
             deliveries = [producer.send(value) for value in values]
             return [delivery.result() for delivery in deliveries]
 
     def read(self, topic: str, **settings: Any) -> list[ottla.Record[Any, Any]]:
         """Return all records that the topic currently contains. `settings` are passed to the consumer."""
-        settings.setdefault("_transport", grpc_transport("ottla-cluster"))
         with ottla.Consumer(topic, bootstrap=self.bootstrap, start="earliest", stop="end", **settings) as consumer:
             return list(consumer)
 

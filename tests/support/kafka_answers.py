@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.client.kafka import apis
-from ottla.client.kafka.apis import API_VERSIONS, Api
+from ottla.client.kafka.apis import API_VERSIONS, OTTLA_CALL, Api
 from ottla.client.kafka.connection import KafkaConnection
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
@@ -15,7 +15,7 @@ from ottla_core.kafka.messages import ApiVersionsResponse, RequestHeader, Respon
 
 APIS = {api.key: api for api in reversed(vars(apis).values()) if isinstance(api, Api)}
 """By key; of an API that has a second entry with fewer versions, the first one."""
-SERVED = [(api.key, api.versions[0], api.versions[-1]) for api in APIS.values()]
+SERVED = [(api.key, api.versions[0], api.versions[-1]) for api in APIS.values() if api is not OTTLA_CALL]
 
 
 class Request(NamedTuple):

@@ -50,9 +50,14 @@ def topic(admin: ottla.Admin) -> str:
 
 @pytest.fixture(params=["grpc", "kafka"])
 def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
-    """Where the producers and consumers of a test find a cluster: the test runs once with each of their transports."""
+    """Where the clients of a test find a cluster: the test runs once with each of their transports.
+
+    With Kafka's protocol these are the addresses of any cluster for all clients that the test makes.
+    """
     monkeypatch.setenv("_OTTLA_TRANSPORT", request.param)
-    return (lambda cluster: cluster.kafka_bootstrap) if request.param == "kafka" else lambda cluster: cluster.bootstrap
+    if request.param == "kafka":
+        monkeypatch.setattr(Cluster, "bootstrap", Cluster.kafka_bootstrap)
+    return lambda cluster: cluster.bootstrap
 
 
 @pytest.fixture(params=["grpc", "kafka", OLDER_TRANSACTIONS])
@@ -70,7 +75,7 @@ def transaction_addresses(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def bootstrap(cluster: Cluster, addresses: Addresses) -> str:
-    """Where producers and consumers find the module's own cluster."""
+    """Where clients find the module's own cluster."""
     return addresses(cluster)
 
 

@@ -237,11 +237,9 @@ def test_what_is_in_the_buffer_of_a_client_that_crashes_is_lost(bootstrap: str, 
     assert everything(bootstrap, topic) == []
 
 
-def test_grpc_is_not_loaded_where_kafkas_protocol_is_spoken(
-    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
-    done = run_script(cluster.kafka_bootstrap, topic, "p.close(); import sys; print('grpc' in sys.modules)")
+@pytest.mark.parametrize("addresses", ["kafka"], indirect=True)
+def test_grpc_is_not_loaded_where_kafkas_protocol_is_spoken(cluster: Cluster, addresses: Addresses, topic: str) -> None:
+    done = run_script(addresses(cluster), topic, "p.close(); import sys; print('grpc' in sys.modules)")
     assert (done.stdout, done.stderr) == ("False\n", "")
     assert [r.value for r in everything(cluster.kafka_bootstrap, topic)] == ["x"]
 

@@ -17,7 +17,7 @@ from tests.compat.kafka_groups import Confluent, Python
 from waiting import wait_until
 
 import ottla
-from ottla.client.transport import chosen_transport
+from ottla.client.transport import chosen_transport, grpc_transport
 from ottla.errors import WakeupError
 from ottla_core.model import TopicPartition
 from ottla_stack.cluster import Cluster
@@ -382,8 +382,9 @@ def test_a_coordinator_that_goes_costs_time_and_no_record(
 
 
 def coordinator_of(cluster: Cluster, group: str) -> int:
-    """Which instance describes the group as its own."""
-    with ottla.Admin(cluster.bootstrap) as admin:
+    """Which instance describes the group as its own: gRPC alone can say it."""
+    brokers = [broker.address for broker in cluster.brokers]
+    with ottla.Admin(brokers, _transport=grpc_transport("coordinator-of")) as admin:
         return admin.groups.describe(group, timeout=WAIT).coordinator
 
 

@@ -1,7 +1,8 @@
 """A schema says which fields a Kafka message has. It is read from Kafka's definition files.
 
 `definitions.json` has the definition of one message on each line. A program uses a few dozen of them, so the file is
-not parsed as a whole: `schema_of` looks for the line of one message, and parses that.
+not parsed as a whole: `schema_of` looks for the line of one message, and parses that. `private_definitions.json` has
+the messages of the one API that is ottla's own, in the same form.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
+
+KAFKAS: Final = "definitions.json"
+PRIVATE: Final = "private_definitions.json"
 
 _NO_VERSION: Final = range(0)
 _LAST_VERSION: Final = 2**15 - 1
@@ -62,14 +66,18 @@ class Schema(NamedTuple):
 @cache
 def schema_of(name: str) -> Schema:
     """Return the schema of the message with this name, for example "FetchRequest"."""
-    lines = pkgutil.get_data(__package__, "definitions.json") or b""
-    start = lines.index(b'\n"%b": ' % name.encode()) + len(name) + 5
-    return parsed(json.loads(lines[start : lines.index(b"\n", start)].rstrip(b",")))
+    for file in (KAFKAS, PRIVATE):
+        lines = pkgutil.get_data(__package__, file) or b""
+        start = lines.find(b'\n"%b": ' % name.encode())
+        if start >= 0:
+            start += len(name) + 5
+            return parsed(json.loads(lines[start : lines.index(b"\n", start)].rstrip(b",")))
+    raise ValueError(f"there is no message {name}")
 
 
-def message_names() -> list[str]:
-    """Return the names of all messages that there are."""
-    return list(json.loads(pkgutil.get_data(__package__, "definitions.json") or b"{}")["messages"])
+def message_names(file: str = KAFKAS) -> list[str]:
+    """Return the names of all messages of Kafka, or of those in another file."""
+    return list(json.loads(pkgutil.get_data(__package__, file) or b"{}")["messages"])
 
 
 def parsed(definition: Mapping[str, Any]) -> Schema:

@@ -24,7 +24,7 @@ from ottla.admin.topics import Topics, raise_in_band
 from ottla.admin.transactions import Transactions
 from ottla.client.cluster import ClusterClient
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config, reject_unknown
-from ottla.client.transport import Transport, grpc_transport
+from ottla.client.transport import Transport, chosen_transport
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, error_from_code
 from ottla_core.model import TopicPartition
@@ -74,7 +74,7 @@ class Admin:
         self.client_id: Final[str] = settings["client_id"] or f"ottla-admin-{next(_client_numbers)}"
         addresses = bootstrap_addresses(settings["bootstrap"])
         connect_s = seconds(settings["connect_timeout"], "connect_timeout")
-        cluster = ClusterClient(addresses, _transport or grpc_transport(self.client_id), connect_timeout=connect_s)
+        cluster = ClusterClient(addresses, _transport or chosen_transport(self.client_id), connect_timeout=connect_s)
         channel = ControllerChannel(cluster, seconds(settings["request_timeout"], "request_timeout"))
         self._cluster: Final = cluster
         self.topics: Final = Topics(channel)

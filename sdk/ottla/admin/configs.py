@@ -47,7 +47,8 @@ class Configs:
         """Return every config by name, defaults included. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
         request = pb.DescribeConfigsRequest(resources=[_resource(topic, broker)])
-        described = self._channel.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response.resources[0]
+        outcome = self._channel.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline, broker=broker)
+        described = outcome.response.resources[0]
         raise_in_band(described.error)
         return _entries(described)
 
@@ -81,7 +82,7 @@ class Configs:
         is logged as a warning.
         """
         ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_SET, value=config_text(name, v)) for name, v in config.items()]
-        self._alter(ops, _resource(topic, broker), dry_run, timeout)
+        self._alter(ops, topic, broker, dry_run, timeout)
 
     def unset(
         self,
@@ -93,18 +94,24 @@ class Configs:
     ) -> None:
         """Remove these configs, all or none, so that their defaults apply. Raises like `set`."""
         ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_DELETE) for name in names]
-        self._alter(ops, _resource(topic, broker), dry_run, timeout)
+        self._alter(ops, topic, broker, dry_run, timeout)
 
     def _alter(
-        self, ops: list[pb.ConfigOp], resource: pb.ConfigResource, dry_run: bool, timeout: Duration | None
+        self,
+        ops: list[pb.ConfigOp],
+        topic: str | None,
+        broker: int | None,
+        dry_run: bool,
+        timeout: Duration | None,
     ) -> None:
-        deadline = self._channel.deadline(timeout)
+        deadline, resource = self._channel.deadline(timeout), _resource(topic, broker)
         request = pb.AlterConfigsRequest(
             resources=[pb.ConfigsAltered(resource=resource, ops=ops)], validate_only=dry_run
         )
-        result = self._channel.call_controller(Controller.ALTER_CONFIGS, request, deadline).response.resources[0]
+        outcome = self._channel.call_controller(Controller.ALTER_CONFIGS, request, deadline, broker=broker)
+        result = outcome.response.resources[0]
         raise_in_band(result.error)
-        warn(f"topic {resource.name}" if resource.type == pb.CONFIG_RESOURCE_TOPIC else "configs", result.warnings)
+        warn("configs" if topic is None else f"topic {topic}", result.warnings)
 
 
 def _entries(described: pb.ConfigsDescribed) -> dict[str, ConfigEntry]:

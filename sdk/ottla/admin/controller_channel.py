@@ -8,8 +8,10 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.door import KAFKA
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.metadata import ClusterView
 from ottla_core.rpc.retry import Backoff
 from ottla_proto.contracts import Method
 
@@ -72,17 +74,21 @@ class ControllerChannel:
                 self.cluster.wait(pause)
 
     def call_controller(
-        self, method: Method[Request, Response], request: Request, deadline: Deadline
+        self, method: Method[Request, Response], request: Request, deadline: Deadline, *, broker: int | None = None
     ) -> ControllerResponse[Response]:
-        """Call the elected controller, and the next one if it moves, until the deadline (NOT_CONTROLLER, KIP-590)."""
+        """Call the elected controller, and the next one if it moves, until the deadline (NOT_CONTROLLER, KIP-590).
+
+        Over Kafka's protocol it is a broker that forwards the call. If the call is about a `broker`, it goes to that
+        one, because Kafka's brokers reject what is about another one.
+        """
         backoff = Backoff()
         repeated = False
         while True:
             view = self.cluster.fetch_metadata(timeout=deadline.left())
             error: OttlaError
-            if view.controller:
+            if address := self._address(view, broker):
                 try:
-                    response = self.cluster.call(view.controller, method, request, timeout=min(deadline.left(), _TRY_S))
+                    response = self.cluster.call(address, method, request, timeout=min(deadline.left(), _TRY_S))
                     return ControllerResponse(response, repeated)
                 except OttlaError as failure:
                     error = failure
@@ -93,3 +99,9 @@ class ControllerChannel:
             if not error.retriable or deadline.is_over(pause):
                 raise error
             self.cluster.wait(pause)
+
+    def _address(self, view: ClusterView, broker: int | None) -> str:
+        """Return whom to call, "" for nobody."""
+        if broker is not None and broker in view.brokers and self.cluster.door is KAFKA:
+            return view.brokers[broker].address
+        return view.controller

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from ottla.errors import OttlaError, error_from_code
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from ottla_core.model import TopicPartition
+from ottla_core.model import NO_OWNER, TopicPartition
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import ShardStanding
 
@@ -202,8 +202,15 @@ def summary_of(wire: pb.ListedGroup) -> GroupSummary:
     )
 
 
+def unowned(shard: int) -> ShardStatus:
+    """Return the status of a shard without an owner."""
+    return ShardStatus(shard, None, "unowned", 0.0, None, "", 0)
+
+
 def status_of(wire: ShardStanding) -> ShardStatus:
-    """Return a shard as its owner reports it."""
+    """Return a shard as its owner reports it, or a broker if it has none."""
+    if wire.coordinator == NO_OWNER:
+        return unowned(wire.shard)
     seconds = wire.for_ms / 1000
     return ShardStatus(
         wire.shard,

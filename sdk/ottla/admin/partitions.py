@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla.admin.configs import Configs
@@ -76,8 +76,11 @@ class Partitions:
         )
         response = self._channel.call_controller(Controller.ELECT_LEADERS, request, deadline).response
         elections = tuple(map(_election, response.partitions))
-        self._until_known([election for election in elections if election.error is None], before, deadline)
-        return elections
+        held = [election for election in elections if election.error is None]
+        if not held:
+            return elections
+        view = self._until_known(held, before, deadline)
+        return tuple(election if election.error else _with_leader(election, view) for election in elections)
 
     def verify_replicas(
         self, topic: str, partition: int, *, on_progress: Progress | None = None, timeout: Duration | None = None
@@ -159,8 +162,8 @@ class Partitions:
             self._leaders[at] = known
         return known
 
-    def _until_known(self, elections: list[Election], before: ClusterView, deadline: Deadline) -> None:
-        """Wait until brokers know the leader epochs that these elections began."""
+    def _until_known(self, elections: list[Election], before: ClusterView, deadline: Deadline) -> ClusterView:
+        """Wait until brokers know the leader epochs that these elections began, and return what they know."""
         epochs = {
             (topic.name, number): p.leader_epoch
             for topic in before.topics.values()
@@ -176,8 +179,15 @@ class Partitions:
                         return False
             return True
 
-        if elections:
-            until_all(self._channel, {e.topic for e in elections}, known, deadline, "leaders are elected")
+        return until_all(self._channel, {e.topic for e in elections}, known, deadline, "leaders are elected")
+
+
+def _with_leader(election: Election, view: ClusterView) -> Election:
+    """Return the election with its leader: Kafka's response does not name it."""
+    topic = view.topics.get(election.topic)
+    if election.leader != NO_LEADER or topic is None or election.partition >= len(topic.partitions):
+        return election
+    return replace(election, leader=topic.partitions[election.partition].leader)
 
 
 def _election(result: pb.LeaderElected) -> Election:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ottla.admin.controller_channel import ControllerChannel
-from ottla.admin.group_info import ShardStatus, status_of
+from ottla.admin.group_info import ShardStatus, status_of, unowned
+from ottla.client.door import KAFKA
 from ottla.client.shard_owners import shard_owners
 from ottla.client.units import Duration
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
@@ -15,8 +16,11 @@ def shard_statuses(
 ) -> list[ShardStatus]:
     """Query each owner for its shards, and return all by number; a shard without an owner is "unowned"."""
     deadline = channel.deadline(timeout)
+    if channel.cluster.door is KAFKA:  # a broker queries the owners, and knows which shards have none
+        all_shards = channel.cluster.call_any(method, ShardsRequest(), timeout=deadline.left()).shards
+        return sorted(map(status_of, all_shards), key=lambda status: status.shard)
     owners = shard_owners(channel.cluster, kind, timeout=deadline.left())
-    found = {n: ShardStatus(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
+    found = {n: unowned(n) for n in range(len(owners))}
     for address in sorted(set(owners) - {""}):
         response = channel.cluster.call(address, method, ShardsRequest(), timeout=deadline.left())
         found |= {shard.shard: status_of(shard) for shard in response.shards}

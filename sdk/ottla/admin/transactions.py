@@ -325,11 +325,10 @@ class Transactions:
             producer=TxnProducer(id=producer.producer_id, epoch=producer.producer_epoch),
             coordinator_epoch=max(0, producer.coordinator_epoch),
         )
-        if topic == SHARD_TOPICS[GROUP] and cluster.door is not KAFKA:  # the owner of the shard writes it
-            owner = shard_owners(cluster, timeout=deadline.left())[partition]
+        if topic == SHARD_TOPICS[GROUP]:  # the owner of the shard writes it
             of_shard = group_pb2.ShardsMarker(marker=marker, shards=[partition])
             to_group = group_pb2.WriteShardMarkersRequest(markers=[of_shard], timeout_ms=int(1000 * deadline.left()))
-            written = cluster.call(owner, Group.WRITE_TXN_MARKERS, to_group, timeout=deadline.left()).markers[0].shards
+            written = self._written_in_shard(partition, to_group, deadline).markers[0].shards
         else:
             view = cluster.fetch_metadata([topic], timeout=deadline.left())
             found = topic_in(self._channel, view, topic)
@@ -342,6 +341,16 @@ class Transactions:
             response = cluster.call(leader, Broker.WRITE_TXN_MARKERS, to_leader, timeout=deadline.left())
             written = response.markers[0].partitions
         raise_in_band(written[0])
+
+    def _written_in_shard(
+        self, shard: int, request: group_pb2.WriteShardMarkersRequest, deadline: Deadline
+    ) -> group_pb2.WriteShardMarkersResponse:
+        """Have the owner of a shard of groups write a marker, or a broker that forwards the request to it."""
+        cluster = self._channel.cluster
+        if cluster.door is KAFKA:
+            return cluster.call_any(Group.WRITE_TXN_MARKERS, request, timeout=deadline.left())
+        owner = shard_owners(cluster, timeout=deadline.left())[shard]
+        return cluster.call(owner, Group.WRITE_TXN_MARKERS, request, timeout=deadline.left())
 
 
 def _transactions_of(

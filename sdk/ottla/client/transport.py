@@ -72,7 +72,7 @@ def grpc_transport(client_id: str) -> Transport:
 def chosen_transport(client_id: str) -> Transport:
     """Connections over gRPC, or over Kafka's protocol if the variable _OTTLA_TRANSPORT says so.
 
-    Only producers and consumers have the choice yet. The variable is for our tests and benchmarks.
+    Mirrors and connectors have no choice yet. The variable is for our tests and benchmarks.
     """
     if os.environ.get("_OTTLA_TRANSPORT") == "kafka":
         from ottla.client.kafka.transport import KafkaTransport

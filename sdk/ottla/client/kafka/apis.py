@@ -12,14 +12,30 @@ from ottla_core.kafka.messages import (
     AddPartitionsToTxnResponse,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
     DescribeProducersRequest,
     DescribeProducersResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     EndTxnRequest,
     EndTxnResponse,
     FetchRequest,
@@ -28,6 +44,8 @@ from ottla_core.kafka.messages import (
     FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     JoinGroupRequest,
@@ -59,6 +77,7 @@ from ottla_core.kafka.messages import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_core.kafka.schema import schema_of
 from ottla_core.model import MAX_BATCH_BYTES
 
@@ -72,8 +91,8 @@ class Api(NamedTuple):
 
     `versions` are those that the clients know. A response that is longer than `max_response_bytes` is taken for an
     error, because a client would have to keep that much. A call that `waits` is answered once others have acted, which
-    may take minutes. From the version `transactions_v2_from` on, a request says that its producer has transactions of
-    version 2 (KIP-890).
+    may take minutes. `hint` is for users of a broker that does not serve the API. From the version
+    `transactions_v2_from` on, a request says that its producer has transactions of version 2 (KIP-890).
     """
 
     key: int
@@ -82,6 +101,7 @@ class Api(NamedTuple):
     response: type[Message]
     versions: range
     max_response_bytes: int = 16 * _MIB
+    hint: str = ""
     waits: bool = False
     transactions_v2_from: int = _NEVER
 
@@ -101,6 +121,16 @@ class Api(NamedTuple):
 
 API_VERSIONS: Final = Api(
     18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, range(6), max_response_bytes=256 * _KIB
+)
+OTTLA_CALL: Final = Api(
+    # ottla's own; see `translations.private`.
+    OttlaCallRequest.API_KEY,
+    "OttlaCall",
+    OttlaCallRequest,
+    OttlaCallResponse,
+    range(1),
+    waits=True,
+    hint="use a cluster of ottla: Apache Kafka has nothing like it",
 )
 METADATA: Final = Api(
     # Older versions have no topic ids, by which the clients name topics.
@@ -148,6 +178,19 @@ FIND_COORDINATOR: Final = Api(
     FindCoordinatorResponse,
     range(1, 7),
 )
+CREATE_TOPICS: Final = Api(19, "CreateTopics", CreateTopicsRequest, CreateTopicsResponse, range(7, 8))
+"""Of this API and those below, versions are left out that only brokers without topic ids need (Kafka before 2.8): the
+clients can't use those anyway (`METADATA`)."""
+DELETE_TOPICS: Final = Api(20, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, range(6, 7))
+DELETE_RECORDS: Final = Api(21, "DeleteRecords", DeleteRecordsRequest, DeleteRecordsResponse, range(2, 3))
+DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, range(4, 5))
+DESCRIBE_LOG_DIRS: Final = Api(35, "DescribeLogDirs", DescribeLogDirsRequest, DescribeLogDirsResponse, range(2, 6))
+CREATE_PARTITIONS: Final = Api(37, "CreatePartitions", CreatePartitionsRequest, CreatePartitionsResponse, range(2, 4))
+ELECT_LEADERS: Final = Api(43, "ElectLeaders", ElectLeadersRequest, ElectLeadersResponse, range(2, 3))
+INCREMENTAL_ALTER_CONFIGS: Final = Api(
+    44, "IncrementalAlterConfigs", IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, range(1, 2)
+)
+DESCRIBE_QUORUM: Final = Api(55, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse, range(3))
 JOIN_GROUP: Final = Api(
     # Older versions have no static members.
     11,

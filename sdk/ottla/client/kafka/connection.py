@@ -233,14 +233,14 @@ class KafkaConnection(Generic[Waiter]):
             version = self._versions.choose(call.api)
             frame = self._frame(call, version)
         except OttlaError as error:
-            code, reason = error.code, error.message
+            code, reason, hint = error.code, error.message, error.hint
         except UnencodableError as error:
-            code, reason = ErrorCode.INVALID_REQUEST, str(error)
+            code, reason, hint = ErrorCode.INVALID_REQUEST, str(error), ""
         else:
             self._calls.encoded(call, version, frame)
             return
         self._calls.drop(call.number)
-        self._fail(call, code, reason, was_sent=False)
+        self._fail(call, code, reason, was_sent=False, hint=hint)
 
     def _frame(self, call: Call[Any], version: int) -> list[bytes]:
         correlation_id = self._calls.correlation_id(call.number)
@@ -302,7 +302,7 @@ class KafkaConnection(Generic[Waiter]):
             code_of_call = ErrorCode.REQUEST_TIMED_OUT if is_overdue else code
             self._fail(call, code_of_call, "no response in time" if is_overdue else reason, was_sent=was_sent)
 
-    def _fail(self, call: Call[Waiter], code: int, reason: str, *, was_sent: bool) -> None:
+    def _fail(self, call: Call[Waiter], code: int, reason: str, *, was_sent: bool, hint: str = "") -> None:
         if call is not self._handshake:
-            error = OttlaError(code, f"{call.api.name} at {self.address}: {reason}")
+            error = OttlaError(code, f"{call.api.name} at {self.address}: {reason}", hint=hint)
             self._outcomes.append(Failed(call, error, was_sent))

@@ -52,6 +52,7 @@ from ottla_broker.kafka.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    ottla_call,
     produce,
     sync_group,
     txn_offset_commit,
@@ -102,6 +103,7 @@ from ottla_core.kafka.messages import (
     UpdateFeaturesRequest,
     WriteTxnMarkersRequest,
 )
+from ottla_core.kafka.private_messages import OttlaCallRequest
 
 NEVER: Final = 2**15 - 1
 """The API is flexible in no version."""
@@ -176,18 +178,21 @@ _TABLE: Final = (
     ),
 )
 
+PRIVATE: Final = Api(OttlaCallRequest.API_KEY, "OttlaCall", 0, 0, 0, control(OttlaCallRequest, ottla_call.handle))
+"""It is not among the others, because only clients of ottla are shown it, and it is served to no others."""
+
 _UNSTABLE: Final = {22: 6}
 """The newest versions of APIs that Kafka itself serves only with unstable.api.versions.enable. A client that finds them
 in ApiVersions uses them, so they are hidden by default."""
 
 
 def served(*, unstable: bool = False) -> dict[int, Api]:
-    """Return the APIs by their keys. ApiVersions shows these."""
+    """Return the APIs by their keys. ApiVersions shows these to every client."""
     apis: dict[int, Api] = {}
 
     # ApiVersions is in the table that it shows, so it reads the finished table when it is called.
     def versions(backend: Backend, request: KafkaContext) -> HandlerResult:
-        return api_versions.handle(backend, request, apis.values())
+        return api_versions.handle(backend, request, apis.values(), PRIVATE)
 
     table = (*_TABLE, Api(api_versions.KEY, "ApiVersions", 0, 5, 3, versions))
     newest = _UNSTABLE if unstable else {}

@@ -21,6 +21,7 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.model import PartitionId
+from ottla_core.rpc.context import Authorize, allow_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Backend:
     log_dir: Callable[[], LogDir]
     clock: Clock
     threads: DiskThreads
+    authorize: Authorize = allow_all
 
     @property
     def node_id(self) -> int:

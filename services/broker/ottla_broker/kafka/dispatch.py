@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from ottla_broker.kafka import frames
-from ottla_broker.kafka.apis import APIS, Api
+from ottla_broker.kafka.apis import APIS, PRIVATE, Api
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.handlers import api_versions
@@ -39,10 +39,11 @@ class Dispatcher:
     ) -> None:
         self._backend = backend
         self._apis: Final = APIS if apis is None else apis
-        self._handlers: Final = {api.key: around(api.name, api.handler) for api in self._apis.values()}
+        served = (*self._apis.values(), PRIVATE)
+        self._handlers: Final = {api.key: around(api.name, api.handler) for api in served}
         self._requests: Final[dict[int, Counter]] = {
             api.key: metrics.counter("ottla_kafka_requests_total", "Requests from Kafka clients.", api=api.name)
-            for api in self._apis.values()
+            for api in served
         }
         self._metrics = metrics
         self._times: Final[dict[int, Histogram]] = {}
@@ -54,6 +55,8 @@ class Dispatcher:
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
         """Begin a request. It, or what it gives, may raise MalformedError or CloseConnectionError."""
         api = self._apis.get(head.key)
+        if head.key == PRIVATE.key and caller.is_ottlas:
+            api = PRIVATE
         if api is None:
             raise CloseConnectionError(f"API {head.key} is not supported")
         if not api.min_version <= head.version <= api.max_version:

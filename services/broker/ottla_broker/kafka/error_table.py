@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from ottla_broker.kafka.network.limits import FETCH_KEY, PRODUCE_KEY
 from ottla_core.errors import ErrorCode as E
+from ottla_core.kafka.private_messages import OttlaCallResponse
 
 _log = logging.getLogger(__name__)
 
@@ -441,6 +442,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     74: Errors("ListConfigResourcesResponse; KIP-1142"),
     75: Errors("DescribeTopicPartitionsResponse; KIP-966", _TOPIC | {E.LEADER_NOT_AVAILABLE, E.LISTENER_NOT_FOUND}),
+    OttlaCallResponse.API_KEY: Errors("the private API; the errors of its methods are in their own responses"),
 }
 """By the keys of the APIs."""
 

@@ -21,6 +21,9 @@ SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8
 """Size, key and version: the bytes that are needed before anything can be decided."""
 
+OTTLAS_NAME: Final = "ottla"
+"""What ottla's clients call themselves in ApiVersions."""
+
 _HEAD: Final = struct.Struct(">ihh")
 _CORRELATION: Final = struct.Struct(">i")
 _RESPONSE: Final = struct.Struct(">ii")
@@ -53,6 +56,15 @@ class KafkaContext:
         return replace(self, body=body)
 
 
+class Announcement:
+    """What the client of a connection says of itself in ApiVersions, if it does (KIP-511)."""
+
+    __slots__ = ("software",)
+
+    def __init__(self) -> None:
+        self.software = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The client of a connection, the local address that it has connected to, and the listener.
@@ -64,6 +76,12 @@ class Caller:
     dialled_host: str
     listener: str = ONLY_LISTENER
     room: ResponseRoom = field(default=UNBOUNDED, compare=False)
+    announcement: Announcement = field(default_factory=Announcement, compare=False)
+
+    @property
+    def is_ottlas(self) -> bool:
+        """Whether the client calls itself one of ottla's. Anybody can, so this gives it nothing that is not public."""
+        return self.announcement.software == OTTLAS_NAME
 
 
 def read_head(data: memoryview, at: int = 0) -> Head:

@@ -102,3 +102,13 @@ def test_a_partition_that_is_gone_meanwhile_is_not_waited_for() -> None:
     cluster.response.partitions.add(topic="t", partition=7, leader=1)
     cluster.response.partitions.add(topic="deleted", partition=0, leader=1)
     assert len(admin(cluster).partitions.elect_leaders()) == 2
+
+
+def test_who_was_elected_is_looked_up_if_the_response_does_not_say_it() -> None:
+    """Kafka's does not."""
+    cluster = FakeCluster()
+    cluster.response.partitions.add(topic="t", partition=0, leader=-1)
+    error = Error(code=ErrorCode.ELECTION_NOT_NEEDED, message="why")
+    cluster.response.partitions.add(topic="t", partition=1, leader=-1, error=error)
+    first, second = admin(cluster).partitions.elect_leaders()
+    assert (first, second.leader) == (ottla.Election("t", 0, 1), -1)

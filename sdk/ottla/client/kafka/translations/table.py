@@ -1,12 +1,17 @@
-"""The methods of the clients' contracts that can be called over Kafka's protocol, each with its translation."""
+"""The methods of the clients' contracts that Kafka's messages can say, each with its translation. All others go by the
+private API, which brokers serve for some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
+from ottla.client.kafka.translations.configs import AlterConfigsTranslation, DescribeConfigsTranslation
 from ottla.client.kafka.translations.delete_groups import DeleteGroupsTranslation
+from ottla.client.kafka.translations.delete_records import DeleteRecordsTranslation
 from ottla.client.kafka.translations.describe_groups import DescribeGroupsTranslation
+from ottla.client.kafka.translations.elections import ElectLeadersTranslation
 from ottla.client.kafka.translations.epoch_ends import EpochEndsTranslation
 from ottla.client.kafka.translations.fetch import FetchSession
 from ottla.client.kafka.translations.heartbeat import HeartbeatTranslation
@@ -14,15 +19,23 @@ from ottla.client.kafka.translations.join_group import JoinGroupTranslation
 from ottla.client.kafka.translations.leave_group import LeaveGroupTranslation
 from ottla.client.kafka.translations.list_groups import ListGroupsTranslation
 from ottla.client.kafka.translations.list_offsets import ListOffsetsTranslation
+from ottla.client.kafka.translations.log_dirs import DescribeLogDirsTranslation
 from ottla.client.kafka.translations.metadata import MetadataTranslation
 from ottla.client.kafka.translations.offset_commit import OffsetCommitTranslation
 from ottla.client.kafka.translations.offset_delete import OffsetDeleteTranslation
 from ottla.client.kafka.translations.offset_fetch import OffsetFetchTranslation
+from ottla.client.kafka.translations.private import PrivateTranslation
 from ottla.client.kafka.translations.produce import ProduceTranslation
 from ottla.client.kafka.translations.producer_id import ProducerIdTranslation
 from ottla.client.kafka.translations.producers import DescribeProducersTranslation, WriteTxnMarkersTranslation
+from ottla.client.kafka.translations.quorum import DescribeQuorumTranslation
 from ottla.client.kafka.translations.sync_group import SyncGroupTranslation
 from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.kafka.translations.topics import (
+    CreatePartitionsTranslation,
+    CreateTopicsTranslation,
+    DeleteTopicsTranslation,
+)
 from ottla.client.kafka.translations.transaction_listings import (
     DescribeTransactionsTranslation,
     ListTransactionsTranslation,
@@ -37,7 +50,7 @@ from ottla.client.kafka.translations.transactions import (
 from ottla.client.kafka.translations.translation import Translation
 from ottla.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2
-from ottla_proto.contracts import Broker, Group, Method, Txn
+from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
 
 _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Broker.METADATA.path: MetadataTranslation,
@@ -53,6 +66,15 @@ _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Txn.END_TXN.path: EndTxnTranslation,
     Txn.LIST_TRANSACTIONS.path: ListTransactionsTranslation,
     Txn.DESCRIBE_TRANSACTIONS.path: DescribeTransactionsTranslation,
+    Broker.DELETE_RECORDS.path: DeleteRecordsTranslation,
+    Broker.DESCRIBE_LOG_DIRS.path: DescribeLogDirsTranslation,
+    Controller.CREATE_TOPICS.path: CreateTopicsTranslation,
+    Controller.DELETE_TOPICS.path: DeleteTopicsTranslation,
+    Controller.CREATE_PARTITIONS.path: CreatePartitionsTranslation,
+    Controller.DESCRIBE_CONFIGS.path: DescribeConfigsTranslation,
+    Controller.ALTER_CONFIGS.path: AlterConfigsTranslation,
+    Controller.ELECT_LEADERS.path: ElectLeadersTranslation,
+    Controller.DESCRIBE_QUORUM.path: DescribeQuorumTranslation,
     Group.JOIN.path: JoinGroupTranslation,
     Group.SYNC.path: SyncGroupTranslation,
     Group.HEARTBEAT.path: HeartbeatTranslation,
@@ -86,16 +108,10 @@ def translation_of(method: Method[Any, Any], request: Any, names: TopicNames) ->
 
 
 def translations_of(method: Method[Any, Any]) -> Callable[[], Translation]:
-    """Return a function that makes the translation of each call of a method on one stream.
-
-    Raises OttlaError with UNSUPPORTED_VERSION if Kafka's protocol has no such call.
-    """
+    """Return a function that makes the translation of each call of a method on one stream."""
     if method is Broker.FETCH:
         return FetchSession()
-    translation = _TRANSLATIONS.get(method.path)
-    if translation is None:
-        raise _not_yet(method.name)
-    return translation
+    return _TRANSLATIONS.get(method.path) or partial(PrivateTranslation, method)
 
 
 def _not_yet(what: str) -> OttlaError:

@@ -8,6 +8,8 @@ client reads, with UNSUPPORTED_VERSION and the range of this API alone, and the 
 v1 adds the throttle time. v3 adds the client's name and version, which are checked, and features (KIP-584). v4 has
 those of them that may be at 0 (KIP-1022). v5 adds the cluster and the broker that the client expects here: if it has
 reached another one, it is told to bootstrap again (KIP-1242).
+
+A client that calls itself "ottla" is also shown the private API, which is served on this connection from then on.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Served(Protocol):
     def max_version(self) -> int: ...
 
 
-def handle(backend: Backend, context: KafkaContext, apis: Iterable[Served]) -> Parts:
+def handle(backend: Backend, context: KafkaContext, apis: Iterable[Served], private: Served) -> Parts:
     request = codec.decode(ApiVersionsRequest, context.version, context.body)
     # Kafka checks both with this pattern (KIP-511), so a client that is accepted here is accepted there.
     if context.version >= _NAMED_FROM and not all(
@@ -52,7 +54,8 @@ def handle(backend: Backend, context: KafkaContext, apis: Iterable[Served]) -> P
         return _encoded(context.version, ErrorCode.INVALID_REQUEST, ())
     if context.version >= _EXPECTS_FROM and (error := _check_expected(backend, request)):
         return _encoded(context.version, error, ())
-    return _encoded(context.version, ErrorCode.NONE, tuple(apis))
+    context.caller.announcement.software = request.client_software_name
+    return _encoded(context.version, ErrorCode.NONE, (*apis, private) if context.caller.is_ottlas else tuple(apis))
 
 
 def _check_expected(backend: Backend, request: ApiVersionsRequest) -> ErrorCode:

@@ -36,8 +36,8 @@ from ottla_core.kafka.messages import (
     SyncGroupResponse,
 )
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import controller_pb2, group_pb2, txn_pb2
-from ottla_proto.contracts import Broker, Controller, Group, Txn
+from ottla_proto import group_pb2, txn_pb2
+from ottla_proto.contracts import Broker, Group, Txn
 
 Answer = Callable[[Request], Message | None]
 
@@ -286,10 +286,11 @@ def test_a_stream_pauses_if_a_response_asks_for_it() -> None:
         stream.close()
 
 
-def test_a_method_that_kafkas_protocol_lacks_is_an_error() -> None:
-    with serving() as (_, peer), pytest.raises(OttlaError, match="can't be called over Kafka's protocol yet") as caught:
-        peer.call(Controller.DESCRIBE_QUORUM, controller_pb2.DescribeQuorumRequest(), timeout=1.0)
+def test_what_only_ottlas_brokers_have_is_an_error_at_others_and_says_so() -> None:
+    with serving() as (_, peer), pytest.raises(OttlaError, match=r"this client can't call Group\.Lag") as caught:
+        peer.call(Group.LAG, group_pb2.LagRequest(group="g"), timeout=LIMIT_S)
     assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+    assert caught.value.hint == "use a cluster of ottla: Apache Kafka has nothing like it"
 
 
 @pytest.mark.parametrize(("level", "version"), [(2, 2), (1, 1), (0, 1)])

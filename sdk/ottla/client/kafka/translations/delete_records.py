@@ -1,0 +1,45 @@
+"""Broker.DeleteRecords is Kafka's DeleteRecords, which names topics by their names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.kafka.apis import DELETE_RECORDS, Api
+from ottla.client.kafka.translations.errors import error_of
+from ottla.client.kafka.translations.translation import Terms
+from ottla_core.kafka.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from ottla_proto import broker_pb2 as pb
+
+
+class DeleteRecordsTranslation:
+    """Offsets out, the first offsets of what is left back."""
+
+    api: Final[Api] = DELETE_RECORDS
+
+    def request(self, request: pb.DeleteRecordsRequest, terms: Terms) -> DeleteRecordsRequest:
+        topics: dict[bytes, list[DeleteRecordsRequest.DeleteRecordsPartition]] = {}
+        for part in request.partitions:
+            partition = DeleteRecordsRequest.DeleteRecordsPartition(
+                partition_index=part.partition, offset=part.before_offset
+            )
+            topics.setdefault(part.topic_id, []).append(partition)
+        return DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsRequest.DeleteRecordsTopic(name=terms.names.name_of(topic_id), partitions=partitions)
+                for topic_id, partitions in topics.items()
+            ],
+            timeout_ms=terms.timeout_ms,
+        )
+
+    def response(self, response: DeleteRecordsResponse, terms: Terms) -> pb.DeleteRecordsResponse:
+        deleted = pb.DeleteRecordsResponse()
+        for topic in response.topics:
+            topic_id = terms.names.id_of(topic.name)
+            for partition in topic.partitions:
+                deleted.partitions.add(
+                    topic_id=topic_id,
+                    partition=partition.partition_index,
+                    error=error_of(partition.error_code),
+                    low_watermark=partition.low_watermark,
+                )
+        return deleted

@@ -1,0 +1,52 @@
+"""Broker.DescribeLogDirs is Kafka's DescribeLogDirs.
+
+Kafka's response says nothing of logs that can't be compacted or of late transactions. Brokers before Kafka 3.3 do not
+know the size of the file system: it is 0 then.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.kafka.apis import DESCRIBE_LOG_DIRS, Api
+from ottla.client.kafka.translations.errors import error_of
+from ottla.client.kafka.translations.translation import Terms
+from ottla_core.kafka.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla_proto import broker_pb2 as pb
+
+
+class DescribeLogDirsTranslation:
+    """One broker's directories. Kafka's request needs the partitions of topics, so that all topics are asked for, and
+    those of the request are picked from the response."""
+
+    api: Final[Api] = DESCRIBE_LOG_DIRS
+
+    def __init__(self) -> None:
+        self._topic_ids: frozenset[bytes] = frozenset()
+
+    def request(self, request: pb.DescribeLogDirsRequest, terms: Terms) -> DescribeLogDirsRequest:
+        self._topic_ids = frozenset(request.topic_ids)
+        return DescribeLogDirsRequest(topics=None)
+
+    def response(self, response: DescribeLogDirsResponse, terms: Terms) -> pb.DescribeLogDirsResponse:
+        described = pb.DescribeLogDirsResponse(error=error_of(response.error_code))
+        for directory in response.results:
+            added = described.log_dirs.add(
+                error=error_of(directory.error_code),
+                path=directory.log_dir,
+                total_bytes=max(0, directory.total_bytes),
+                usable_bytes=max(0, directory.usable_bytes),
+            )
+            for topic in directory.topics:
+                topic_id = terms.names.id_of(topic.name)
+                if self._topic_ids and topic_id not in self._topic_ids:
+                    continue
+                for partition in topic.partitions:
+                    if not partition.is_future_key:  # a copy that is being moved here from another directory
+                        added.partitions.add(
+                            topic_id=topic_id,
+                            topic=topic.name,
+                            partition=partition.partition_index,
+                            size_bytes=partition.partition_size,
+                        )
+        return described

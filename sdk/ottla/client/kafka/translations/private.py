@@ -1,0 +1,35 @@
+"""A method that no message of Kafka can say goes as it is, in the private API of ottla's brokers (docs/adr/0028)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError, Message
+
+from ottla.client.kafka.apis import OTTLA_CALL, Api
+from ottla.client.kafka.translations.translation import Terms
+from ottla.errors import ErrorCode
+from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Method
+
+
+class PrivateTranslation:
+    """The request and the response in their own encoding. A broker passes them on to whoever serves the method."""
+
+    def __init__(self, method: Method[Any, Any]) -> None:
+        self.api: Final[Api] = OTTLA_CALL._replace(name=f"{method.service}.{method.name}")
+        self._method: Final = method
+
+    def request(self, request: Message, terms: Terms) -> OttlaCallRequest:
+        body = request.SerializeToString()
+        return OttlaCallRequest(method=self._method.path, timeout_ms=terms.timeout_ms, body=body)
+
+    def response(self, response: OttlaCallResponse, terms: Terms) -> Message:
+        code, text = response.error_code, response.error_message or ""
+        if not code:
+            try:
+                return self._method.response.FromString(response.body)  # type: ignore[no-any-return]  # any method's
+            except DecodeError:
+                code, text = ErrorCode.NETWORK_EXCEPTION, f"the broker answered {self.api.name} with garbage"
+        return self._method.response(error=Error(code=code, message=text))  # type: ignore[no-any-return]  # any method's

@@ -1,0 +1,39 @@
+"""Controller.DescribeQuorum is Kafka's DescribeQuorum of the one partition that has the metadata (KIP-595)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.kafka.apis import DESCRIBE_QUORUM, Api
+from ottla.client.kafka.translations.errors import error_of
+from ottla.client.kafka.translations.translation import Terms
+from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla_proto import controller_pb2 as pb
+
+_TOPIC: Final = "__cluster_metadata"
+
+
+class DescribeQuorumTranslation:
+    """Who decides on the metadata. `epoch` is that of the leader, and `revision` the high watermark."""
+
+    api: Final[Api] = DESCRIBE_QUORUM
+
+    def request(self, request: pb.DescribeQuorumRequest, terms: Terms) -> DescribeQuorumRequest:
+        partition = DescribeQuorumRequest.PartitionData(partition_index=0)
+        return DescribeQuorumRequest(
+            topics=[DescribeQuorumRequest.TopicData(topic_name=_TOPIC, partitions=[partition])]
+        )
+
+    def response(self, response: DescribeQuorumResponse, terms: Terms) -> pb.DescribeQuorumResponse:
+        partitions = [partition for topic in response.topics for partition in topic.partitions]
+        if response.error_code or not partitions:
+            return pb.DescribeQuorumResponse(error=error_of(response.error_code, response.error_message))
+        (found,) = partitions
+        listeners = {node.node_id: node.listeners for node in response.nodes}.get(found.leader_id) or ()
+        return pb.DescribeQuorumResponse(
+            error=error_of(found.error_code, found.error_message),
+            leader_id=found.leader_id,
+            epoch=found.leader_epoch,
+            revision=found.high_watermark,
+            address=next((f"{listener.host}:{listener.port}" for listener in listeners), ""),
+        )

@@ -1,0 +1,65 @@
+"""OttlaCall (key 28532), version 0, is ottla's one private API: a method of a contract, called over Kafka's connection.
+
+Only clients that call themselves "ottla" see it in ApiVersions, and it is served to no others (docs/adr/0028). The body
+is the request of the method, and that of the response its response, which carries the error of the method if it has
+one. The error code of the response itself says why no method was called.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding import error_fields
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateMethod
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
+from ottla_core.rpc.context import RequestContext, new_request_id
+from ottla_core.rpc.status import error_message
+
+_LEAST_S: Final = 0.001
+_MOST_S: Final = 600.0
+
+
+async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaContext) -> OttlaCallResponse:
+    try:
+        called = _called(request)
+        message = called.method.request.FromString(request.body)
+    except OttlaError as error:
+        return OttlaCallResponse(**error_fields(error))
+    except DecodeError:
+        text = f"the body is not a {called.method.name} request"
+        return OttlaCallResponse(**error_fields(OttlaError(ErrorCode.INVALID_REQUEST, text)))
+    limit_s = min(max(request.timeout_ms / 1000, _LEAST_S), _MOST_S)
+    del request  # a body may be large, and the method may wait for long
+    try:
+        backend.authorize(_context_of(context), called.method.operation, called.method.service)
+        response = await called.serve(backend, message, limit_s)
+    except OttlaError as error:
+        response = called.method.response(error=error_message(error))
+    return OttlaCallResponse(error_message=None, body=response.SerializeToString())
+
+
+def _called(request: OttlaCallRequest) -> PrivateMethod:
+    called = PRIVATE_METHODS.get(request.method)
+    if called is None:
+        text = f"{request.method[:80]!r} is no method that clients may call here"
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, text, hint="check that client and broker are of one release")
+    if len(request.body) > called.max_bytes:
+        text = f"a {called.method.name} request of {len(request.body)} bytes is too large"
+        raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint=f"send at most {called.max_bytes} bytes")
+    return called
+
+
+def _context_of(context: KafkaContext) -> RequestContext:
+    caller = context.caller
+    return RequestContext(
+        client_id=context.client_id,
+        client_host=caller.client_host,
+        listener=caller.listener,
+        request_id=new_request_id(),
+        dialled_host=caller.dialled_host,
+    )

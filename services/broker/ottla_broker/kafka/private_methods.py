@@ -1,0 +1,134 @@
+"""The methods that ottla's own clients call by the private API, and who serves each of them (docs/adr/0028).
+
+The table is the whole list. It has what clients call and Kafka's messages can't say, and nothing that services ask of
+each other: the one exception is a marker in a group's shard, which an administrator writes to end a transaction that
+hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.coordinator_calls import call_owner
+from ottla_broker.kafka.forwarding import forward
+from ottla_broker.partition_requests.record_import import import_records
+from ottla_broker.peers.coordinator_peers import not_available
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import few_at_once
+from ottla_core.model import NO_OWNER, PartitionId, TopicId
+from ottla_core.routing import GROUP, TXN
+from ottla_proto import broker_pb2, group_pb2
+from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
+from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
+
+SMALL_BYTES: Final = 128 * 1024
+"""Size of a request that names one group or transactional id, of which Kafka's strings have up to 32 KiB."""
+
+_LARGEST_BYTES: Final = 16 * 1024 * 1024
+_OWNERS_AT_ONCE: Final = 16
+
+_Serve = Callable[[Backend, Any, float], Awaitable[Any]]
+
+
+class PrivateMethod(NamedTuple):
+    """`serve` gets the request and the seconds for it. A request of more than `max_bytes` is not decoded."""
+
+    method: Method[Any, Any]
+    serve: _Serve
+    max_bytes: int = SMALL_BYTES
+
+
+def _by_controller(method: Method[Any, Any]) -> PrivateMethod:
+    async def serve(backend: Backend, request: Any, limit_s: float) -> Any:
+        return await forward(backend, method, request, limit_s=limit_s)
+
+    return PrivateMethod(method, serve)
+
+
+def _by_owner(kind: str, method: Method[Any, Any], key: Callable[[Any], str]) -> PrivateMethod:
+    """The coordinator that owns the shard of this key serves it."""
+
+    async def serve(backend: Backend, request: Any, limit_s: float) -> Any:
+        return await call_owner(backend, kind, key(request), method, request, limit_s)
+
+    return PrivateMethod(method, serve)
+
+
+def _group(request: Any) -> str:
+    group: str = request.group
+    return group
+
+
+def _transactional_id(request: Any) -> str:
+    transactional_id: str = request.transactional_id
+    return transactional_id
+
+
+async def _shards(
+    backend: Backend,
+    request: ShardsRequest,
+    limit_s: float,
+    *,
+    kind: str,
+    method: Method[ShardsRequest, ShardsResponse],
+) -> ShardsResponse:
+    """Return what each owner says of its shards, and name those that have none."""
+    image = backend.image
+    owners = {number: image.owner_of(kind, number) for of_kind, number in sorted(image.shards) if of_kind == kind}
+    addresses = {owner.address: owner for owner in owners.values() if owner is not None}
+    ask = partial(backend.coordinators.ask, method=method, request=request, timeout=limit_s)
+    responses = await few_at_once(ask, list(addresses.values()), at_once=_OWNERS_AT_ONCE)
+    all_shards = ShardsResponse()
+    for response in responses:
+        if response.error.code:
+            return response
+        all_shards.shards.extend(response.shards)
+    for number, owner in owners.items():
+        if owner is None:
+            all_shards.shards.add(shard=number, phase="unowned", coordinator=NO_OWNER)
+    return all_shards
+
+
+async def _shard_marker(
+    backend: Backend, request: group_pb2.WriteShardMarkersRequest, limit_s: float
+) -> group_pb2.WriteShardMarkersResponse:
+    shards = {shard for marker in request.markers for shard in marker.shards}
+    if len(shards) != 1:
+        text = f"the request names {len(shards)} shards"
+        raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint="send a request for each shard")
+    owner = backend.image.owner_of(GROUP, shards.pop())
+    if owner is None:
+        raise not_available(GROUP)
+    return await backend.coordinators.ask(owner, Group.WRITE_TXN_MARKERS, request, limit_s)
+
+
+async def _import(
+    backend: Backend, request: broker_pb2.ImportRecordsRequest, limit_s: float
+) -> broker_pb2.ImportRecordsResponse:
+    next_offset = await import_records(
+        backend.replicas.table.find(PartitionId(TopicId(request.topic_id), request.partition)),
+        request.expected_next_offset,
+        request.records,
+        request.log_start_offset,
+        timeout_s=min(limit_s, request.timeout_ms / 1000),
+    )
+    return broker_pb2.ImportRecordsResponse(next_offset=next_offset)
+
+
+_TABLE: Final = (
+    PrivateMethod(Broker.IMPORT_RECORDS, _import, _LARGEST_BYTES),
+    _by_controller(Controller.DECLARE_RESTORED),
+    _by_owner(GROUP, Group.EXPLAIN_GROUP, _group),
+    _by_owner(GROUP, Group.LAG, _group),
+    PrivateMethod(Group.SHARDS, partial(_shards, kind=GROUP, method=Group.SHARDS)),
+    PrivateMethod(Group.WRITE_TXN_MARKERS, _shard_marker),
+    _by_owner(TXN, Txn.PREPARE, _transactional_id),
+    _by_owner(TXN, Txn.FORGET, _transactional_id),
+    PrivateMethod(Txn.SHARDS, partial(_shards, kind=TXN, method=Txn.SHARDS)),
+)
+
+PRIVATE_METHODS: Final[Mapping[str, PrivateMethod]] = {each.method.path: each for each in _TABLE}
+"""By the paths of the methods."""
