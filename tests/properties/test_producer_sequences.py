@@ -2,6 +2,7 @@
 
 One partition. Frames travel in order to a log that knows Kafka's rules of idempotence and nothing of the producer's;
 answers come back in any order or never; leaders change and lose what was not acknowledged; batches run out of time.
+Batches grow or don't, and brokers take larger ones at some times than at others, so they are split.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from ottla.fakes.scripted_log import ScriptedLog
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
+from ottla.machines.batches import NO_LIMIT, BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.metadata import Route
 from ottla.machines.requests import OutgoingRequest
 from ottla_core.errors import ErrorCode, OttlaError
@@ -31,8 +32,11 @@ TIMEOUT_S = 40.0
 REFUSALS = [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE]
 STEPS = [
     "append", "append", "append", "append", "drain", "drain", "serve", "serve", "serve", "answer", "answer", "answer",
-    "refuse", "refuse after append", "break", "new leader", "wait", "wait long",
+    "refuse", "refuse after append", "break", "new leader", "wait", "wait long", "limit", "limit",
 ]  # fmt: skip
+
+LARGEST_BYTES = [120, 200, 500]
+"""A record takes 75 bytes in a batch of its own."""
 
 Frame = tuple[OutgoingRequest, list[bytes]]
 
@@ -40,9 +44,11 @@ Frame = tuple[OutgoingRequest, list[bytes]]
 class World:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
+        grows = self.chance.random() < 0.5
         limits = ProducerLimits(
-            linger_s=0, batch_bytes=90, delivery_timeout_s=TIMEOUT_S, backoff_s=0.1, idempotent=True, retries=10**6
-        )
+            linger_s=0, batch_bytes=self.chance.choice([90, 150]), delivery_timeout_s=TIMEOUT_S, backoff_s=0.1,
+            idempotent=True, retries=10**6, batches_per_partition=1 if grows else NO_LIMIT, grown_bytes=400 * grows,
+        )  # fmt: skip
         self.producer = Accumulator(limits, lambda size: new_builder(size, pure=True))
         self.producer.producer_id = 7
         self.log = ScriptedLog()
@@ -82,6 +88,10 @@ class World:
                 answers = [BatchResponse(code=after) if not answer.code else answer for answer in answers]
             self.answers.append((request, answers))
 
+    def limit(self) -> None:
+        """The topic gets another max.message.bytes."""
+        self.log.max_message_bytes = self.chance.choice(LARGEST_BYTES)
+
     def _appended(self, records: bytes) -> BatchResponse:
         try:
             return BatchResponse(self.log.append(records, self.route.leader_epoch))
@@ -120,11 +130,15 @@ class World:
     def new_leader(self) -> None:
         """Another replica leads, which has all that was acknowledged and perhaps more."""
         self.break_()
-        acknowledged = [b.base_offset + b.count for _, b, _ in self.sent if b.settled and b.error is None]
-        kept = max([0, *acknowledged])
+        parts = {value: batch.part_with(number)[0] for value, batch, number in self.sent}
+        acknowledged = {value for value, part in parts.items() if part.settled and part.error is None}
+        kept = max([0, *(offset + 1 for offset, value in enumerate(self.written()) if value in acknowledged)])
         ends = [batch.next for batch in self.log.batches if batch.next >= kept]
         self.log.drop_after(self.chance.choice([kept, *ends]))
         self.route = Route(PARTITION_ID, f"b{self.route.leader_epoch % 3}:1", self.route.leader_epoch + 1)
+
+    def written(self) -> list[bytes]:
+        return [value or b"" for batch in self.log.batches for *_, value, _ in read_records(batch.records)]
 
     def _open(self) -> bool:
         return any(not batch.settled for _, batch, _ in self.sent)
@@ -172,9 +186,13 @@ def run(steps: list[str], seed: int) -> World:
 @given(st.lists(st.sampled_from(STEPS), min_size=50, max_size=400), st.integers(0, 2**32))
 def test_nothing_acknowledged_is_lost_repeated_or_out_of_order(steps: list[str], seed: int) -> None:
     world = run(steps, seed)
-    written = [value for b in world.log.batches for *_, value, _ in read_records(b.records)]
-    assert written == sorted({value or b"" for value in written})
-    for value, batch, index in world.sent:
-        if batch.error is None:
-            assert batch.base_offset >= 0
-            assert written[batch.base_offset + index] == value
+    written = world.written()
+    assert written == sorted(set(written))
+    for value, batch, number in world.sent:
+        part, number_in_part = batch.part_with(number)
+        assert part.settled
+        if part.error is None and part.base_offset >= 0:
+            assert written[part.base_offset + number_in_part] == value
+        elif part.error is None:
+            assert value in written
+            assert part.whole is not None, "only a part is found without its offset"

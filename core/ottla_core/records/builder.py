@@ -45,6 +45,10 @@ class RecordBatchBuilder(ABC):
         """
 
     @abstractmethod
+    def grow(self, max_bytes: int) -> None:
+        """Let a batch with at least one record take records up to `max_bytes`, which is more than before."""
+
+    @abstractmethod
     def _finish(self) -> tuple[BatchHeader, bytes]:
         """The header without codec and CRC, and the records; the builder is of no use afterwards."""
 

@@ -29,19 +29,31 @@ _PADDING: Final = bytes(32)
 
 _NO_HEADERS: Final[Headers] = []  # it takes nothing but a list, and does not keep it
 
+_UNUSED_BYTES: Final = 7
+"""A record without a key, a value and headers, with no difference of timestamps and offsets."""
+
 
 class CompiledBuilder(RecordBatchBuilder):
-    __slots__ = ("_append", "_inner")
+    """A batch of one or several drafts. The C code can't raise a draft's limit, so a batch grows by another draft.
+
+    A draft writes timestamps as differences to that of its own first record. So the first record of a further draft is
+    there only for its timestamp, which is the batch's first one, and its bytes are left out in the end.
+    """
+
+    __slots__ = ("_append", "_earlier", "_earlier_bytes", "_inner", "_max_timestamp", "_unused_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__()
-        # No codec, not transactional, no producer; its limit is the first size that does not fit.
-        self._inner = DefaultRecordBatchBuilder(MAGIC, 0, 0, NO_PRODUCER_ID, -1, -1, max_bytes + 1)
+        self._earlier: list[memoryview] = []  # the records of the drafts before this one
+        self._earlier_bytes = 0
+        self._max_timestamp = -1  # of those records
+        self._unused_bytes = 0  # at the begin of this draft
+        self._inner = _new_draft(max_bytes)
         self._append = self._inner.append
 
     @property
     def size_bytes(self) -> int:
-        return int(self._inner.size())
+        return int(self._inner.size()) + self._earlier_bytes - self._unused_bytes
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
         if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
@@ -51,9 +63,32 @@ class CompiledBuilder(RecordBatchBuilder):
         self.record_count += 1
         return True
 
+    def grow(self, max_bytes: int) -> None:
+        header = self._end_draft()
+        self._inner = _new_draft(max_bytes - self._earlier_bytes + _UNUSED_BYTES)
+        self._inner.append(0, header.base_timestamp, None, None, _NO_HEADERS)
+        self._unused_bytes = _UNUSED_BYTES
+        self._append = self._inner.append
+
     def _finish(self) -> tuple[BatchHeader, bytes]:
+        header = self._end_draft()
+        count = self.record_count
+        whole = header._replace(record_count=count, last_offset_delta=count - 1, max_timestamp=self._max_timestamp)
+        return whole, b"".join(self._earlier)
+
+    def _end_draft(self) -> BatchHeader:
         draft = self._inner.build()
-        return read_header(draft), bytes(memoryview(draft)[HEADER_SIZE:])
+        header = read_header(draft)
+        records = memoryview(draft)[HEADER_SIZE + self._unused_bytes :]
+        self._earlier.append(records)
+        self._earlier_bytes += len(records)
+        self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
+        return header
+
+
+def _new_draft(max_bytes: int) -> Any:
+    # No codec, not transactional, no producer; its limit is the first size that does not fit.
+    return DefaultRecordBatchBuilder(MAGIC, 0, 0, NO_PRODUCER_ID, -1, -1, max_bytes + 1)
 
 
 class CompiledSource:

@@ -56,6 +56,9 @@ class PureBuilder(RecordBatchBuilder):
         self.record_count += 1
         return True
 
+    def grow(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+
     def _finish(self) -> tuple[BatchHeader, bytes]:
         header = BatchHeader(
             base_offset=0,

@@ -255,8 +255,7 @@ class Producer(Generic[K, V]):
 
     def _resolve(self, batch: object) -> None:
         sendings, deliveries = self._waiting.pop(batch)
-        records, error = outcomes(deliveries)
-        for sending, metadata in zip(sendings, records, strict=True):
+        for sending, metadata, error in zip(sendings, *outcomes(deliveries), strict=True):
             if sending.done():
                 continue
             if error is None:

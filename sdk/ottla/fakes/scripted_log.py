@@ -48,10 +48,11 @@ class _Producer:
 
 @dataclass(slots=True)
 class ScriptedLog:
-    """One partition: whole batches with their offsets."""
+    """One partition: whole batches with their offsets, each of at most `max_message_bytes`."""
 
     batches: list[ScriptedBatch] = field(default_factory=list)
     start: int = 0
+    max_message_bytes: int = 1 << 30
     producers: dict[int, _Producer] = field(default_factory=dict)
     open: dict[int, int] = field(default_factory=dict)  # where open transactions begin, by producer id
     aborted: list[tuple[int, int, int]] = field(default_factory=list)  # producer id, first offset, marker's offset
@@ -79,8 +80,9 @@ class ScriptedLog:
     def append(self, records: bytes, leader_epoch: int = 0) -> int:
         """The offset of the first record, or of the batch that this one repeats. Raises Kafka's errors."""
         base = self.end
+        for at, _ in iter_headers(records):
+            check_batch(records, at, max_bytes=self.max_message_bytes)
         for at, header in iter_headers(records):
-            check_batch(records, at, max_bytes=1 << 30)
             repeated = self._offset_of(header)
             if repeated is not None:
                 return repeated

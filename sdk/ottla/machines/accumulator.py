@@ -11,11 +11,14 @@ The rules that this file owns:
 * A partition's batches leave in the order in which their records came. An idempotent producer has up to five of them in
   flight, and sequence numbers keep their order (machines/sequences.py). Without idempotence a partition has one request
   in flight, with all ready batches. In both cases failed batches return to the head of the queue.
-* A batch is ready when it is full, when its first record has waited for `linger_s`, or when no batch may wait any
-  longer, because a flush waits or the buffer is full.
+* A batch is ready when it is full (machines/record_buffer.py), when its first record has waited for `linger_s`, or when
+  no batch may wait any longer, because a flush waits or the buffer is full.
 * One request carries batches of all partitions that a broker leads, up to `request_bytes`. With an idempotent producer,
   the broker responds to each batch of a partition separately. Otherwise the batches travel as one part, and if the
   broker rejects that part with a fatal error, they are sent again one by one, so that only the bad batch fails.
+* A batch that a broker finds too large leaves again in parts, at its place and at once (machines/splitting.py). No
+  further batch of the partition becomes as large. If the broker finds a part out of order although nothing is missing
+  before it, and an attempt to write the whole had no known outcome, the part fails: it may be in the log.
 * A failed batch waits for its back-off, unless the partition gets another leader earlier. While a batch waits or a
   request is overdue, the metadata is requested repeatedly. An overdue request to a broker that no longer leads counts
   as failed, because that broker may hang for ever with its connection open.
@@ -33,19 +36,19 @@ from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
-from ottla.machines.failures import broker_error, forgotten, left_behind, other_topic, too_late
+from ottla.machines.failures import broker_error, forgotten, left_behind, other_topic, perhaps_written, too_late
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, LookupPace, Route
-from ottla.machines.queues import PartitionBatches, PartitionQueue
+from ottla.machines.queues import UNKNOWN_SEQUENCE, PartitionBatches, PartitionQueue
 from ottla.machines.record_buffer import RecordBuffer
 from ottla.machines.requests import Drained, OutgoingRequest, Reported
+from ottla.machines.splitting import half_of, is_divisible, split
 from ottla_core.errors import is_retriable
 from ottla_core.model import PartitionId, TopicPartition
 from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.records.builder import RecordBatchBuilder
 
-# The broker misses an earlier batch, or has forgotten the producer. `Sequences` finds out which, and the batch leaves
-# again.
-_UNKNOWN_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+# The batch is larger than the topic's max.message.bytes or segment.bytes.
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 # The batch is in the log, too, if it is an older duplicate than the broker remembers (rule 25: the last five batches).
 _NO_FAILURE: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
@@ -155,7 +158,7 @@ class Accumulator(RecordBuffer):
 
     def _ready_at(self, queue: PartitionQueue, head: ProducerBatch) -> float:
         # With a full buffer every batch leaves, full or not: `send` waits for room, which only a response makes.
-        if queue.closed or self.flushing or self.exhausted:
+        if queue.closed or head.grown or self.flushing or self.exhausted:
             return 0.0
         return head.opened_at + self.limits.linger_s
 
@@ -200,11 +203,11 @@ class Accumulator(RecordBuffer):
     def _ready(self, queue: PartitionQueue, now: float) -> Iterator[ProducerBatch]:
         """Yield the closed batches, then the open batch if it is ready; the open batch is closed when it is yielded."""
         yield from list(queue.closed)
-        if queue.open is not None and (
-            self.flushing or self.exhausted or queue.open.opened_at + self.limits.linger_s <= now
+        batch = queue.open
+        if batch is not None and (
+            batch.grown or self.flushing or self.exhausted or batch.opened_at + self.limits.linger_s <= now
         ):
             # Closed now and not when it leaves: from here on it takes no more records, and its size is known.
-            batch = queue.open
             self._close(queue)
             yield batch
 
@@ -278,7 +281,11 @@ class Accumulator(RecordBuffer):
         failed = [batch for batch in self.incomplete if not batch.settled]
         # They are not released, because another thread may be encoding one of them at this moment.
         for batch in failed:
-            batch.error = reason
+            for part in batch.parts:
+                if not part.settled:
+                    part.error = reason
+                    self._count_out(part)
+            batch.error = batch.error or reason
             self._count_out(batch)
         for queue in self._queues.values():
             queue.open = None
@@ -315,10 +322,19 @@ class Accumulator(RecordBuffer):
     def _on_error(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
         """Send again the batches that may then succeed (one by one if one of them is bad), and fail the rest."""
         queue, batches, sequences = part.queue, part.batches, part.queue.sequences
-        retries = batches[0].attempts <= self.limits.retries
-        if retries and sequences is not None and response.code in _UNKNOWN_SEQUENCE:
+        oldest = batches[0]
+        retries = oldest.attempts <= self.limits.retries
+        if (
+            sequences is not None
+            and response.code in UNKNOWN_SEQUENCE
+            and oldest.in_doubt
+            and sequences.is_oldest(oldest)
+        ):
+            # Most likely the whole is in the log. Sent in a new epoch, its records would be written twice.
+            self._give_up(queue, oldest, perhaps_written(oldest), reported)
+        elif retries and sequences is not None and response.code in UNKNOWN_SEQUENCE:
             queue.send_again(part, response, now, self.limits)
-            sequences.on_out_of_order(batches[0])
+            sequences.on_out_of_order(oldest)
         elif retries and is_retriable(response.code):
             queue.send_again(part, response, now, self.limits)
         elif len(batches) > 1:
@@ -326,11 +342,23 @@ class Accumulator(RecordBuffer):
             # one fails.
             queue.one_by_one = True
             queue.put_back(batches)
+        elif response.code in _TOO_LARGE and is_divisible(oldest):
+            self._split(queue, oldest, response)
         else:
             for batch in batches:
                 self._give_up(queue, batch, broker_error(batch, response), reported)
             if sequences is not None and response.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 sequences.on_fenced()
+
+    def _split(self, queue: PartitionQueue, batch: ProducerBatch, response: BatchResponse) -> None:
+        """Put the parts of a batch that is too large at its place, and begin no other of its size."""
+        size_bytes = batch.charged_bytes
+        queue.largest_bytes = min(queue.largest_bytes, half_of(size_bytes))
+        parts = split(batch, self.limits, self._new_builder)
+        self._charged_bytes += sum(part.charged_bytes for part in parts) - size_bytes
+        for part in parts:
+            part.error = broker_error(batch, response)  # for the report, in case the part expires
+        queue.replace(batch, parts)
 
     def _acknowledge(
         self, part: PartitionBatches, offset: int, response: BatchResponse, now: float, reported: Reported
@@ -346,7 +374,14 @@ class Accumulator(RecordBuffer):
     def _settle(self, batch: ProducerBatch, reported: Reported) -> None:
         self._count_out(batch)
         batch.release()
-        reported.settled.append(batch)
+        whole = batch.whole
+        if whole is None:
+            reported.settled.append(batch)
+            return
+        whole.error = whole.error or batch.error
+        if all(part.settled for part in whole.parts):
+            whole.settled = True
+            reported.settled.append(whole)
 
     def _count_out(self, batch: ProducerBatch) -> None:
         batch.settled = True
@@ -356,4 +391,4 @@ class Accumulator(RecordBuffer):
 
 def is_sent_again(code: int) -> bool:
     """Return whether a batch whose response has this code is sent again, or is in the log."""
-    return is_retriable(code) or code in _UNKNOWN_SEQUENCE or code in _NO_FAILURE
+    return is_retriable(code) or code in UNKNOWN_SEQUENCE or code in _NO_FAILURE

@@ -19,8 +19,8 @@ NO_LIMIT: Final = 2**31 - 1
 class ProducerLimits:
     """The producer's settings for batches; times are in seconds, sizes in bytes.
 
-    `batches_per_partition` is not a setting: it is the number of batches of one partition that the protocol allows in a
-    request.
+    Two of them are not settings. `batches_per_partition` is the number of batches of one partition that the protocol
+    allows in a request, and `grown_bytes` the size up to which a batch grows while it waits for such a request.
     """
 
     batch_bytes: int = 64 * 1024
@@ -35,10 +35,15 @@ class ProducerLimits:
     idempotent: bool = False
     codec: Codec = Codec.NONE
     batches_per_partition: int = NO_LIMIT
+    grown_bytes: int = 0
 
 
 class ProducerBatch:
-    """Records of one partition, written together. A batch is settled once it has a base offset or an error."""
+    """Records of one partition, written together. A batch is settled once it has a base offset or an error.
+
+    A batch that a broker finds too large is split (machines/splitting.py). It then has `parts`, which are sent in its
+    place, and it is settled with the last of them. Each part knows its `whole`, the batch that `send` has filled.
+    """
 
     __slots__ = (
         "attempts",
@@ -49,14 +54,20 @@ class ProducerBatch:
         "deadline_at",
         "encoded",
         "error",
-        "first_key",
+        "grown",
+        "in_doubt",
         "log_append_time_ms",
+        "may_be_written",
         "opened_at",
         "partition",
+        "parts",
+        "sampled_keys",
+        "sealed",
         "settled",
         "stamp",
         "ticket",
         "topic_id",
+        "whole",
     )
 
     def __init__(
@@ -74,7 +85,7 @@ class ProducerBatch:
         self.deadline_at = now + limits.delivery_timeout_s
         self.charged_bytes = charged
         self.count = 1
-        self.first_key: bytes | None = None  # where keys decide about partitions, for HotKeyWatch
+        self.sampled_keys: list[bytes | None] = []  # where keys decide about partitions, for HotKeyWatch
         self.attempts = 0
         self.encoded: bytes | None = None
         self.base_offset = -1
@@ -84,10 +95,29 @@ class ProducerBatch:
         self.stamp = NO_STAMP
         self.ticket = ticket  # of the threads that wait for the outcome; nothing in here looks at it
         self.topic_id: TopicId | None = None  # of the only topic that may have it; None: whichever has the name
+        self.sealed = isinstance(builder, SealedBatch)
+        self.grown = False  # beyond the size at which it is full
+        self.may_be_written = False  # an attempt to write it with its stamp has an unknown outcome
+        self.parts: list[ProducerBatch] = []
+        self.whole: ProducerBatch | None = None
+        self.in_doubt = False  # a part of a batch that may be written
 
     def is_for(self, topic_id: TopicId) -> bool:
         """Return whether the batch may be written to the topic with this id."""
         return self.topic_id is None or self.topic_id == topic_id
+
+    def part_with(self, number: int) -> tuple[ProducerBatch, int]:
+        """Return the batch that carries the record with this number, and the record's number in there."""
+        for part in self.parts:
+            if number < part.count:
+                return part, number
+            number -= part.count
+        return self, number
+
+    @property
+    def failed_count(self) -> int:
+        """How many records of the settled batch were not delivered."""
+        return sum(part.count for part in self.parts or (self,) if part.error is not None)
 
     def encode(self, codec: Codec, attributes: int = 0) -> bytes:
         """Return the batch's bytes. The first call builds them; after it, no record can be appended.
@@ -105,6 +135,7 @@ class ProducerBatch:
     def stamp_with(self, stamp: Stamp) -> None:
         """Set the batch's producer id, epoch and sequence, also in its bytes if they have been built."""
         self.stamp = stamp
+        self.may_be_written = self.in_doubt = False
         if self.encoded is not None:
             self.encoded = _stamped(self.encoded, stamp)
 

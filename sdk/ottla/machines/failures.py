@@ -153,6 +153,17 @@ def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
     return error_from_code(response.code, f"{batch.partition}: {response.message}" if response.message else "")
 
 
+def perhaps_written(batch: ProducerBatch) -> OttlaError:
+    """Return the error for a part of a batch that was too large when it was sent again."""
+    were = "record may or may not have been" if batch.count == 1 else "records may or may not have been"
+    return error_from_code(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"{batch.partition}: {batch.count} {were} written: the first attempt has no known outcome, and at a later one "
+        "the broker rejected the batch as too large",
+        hint="lower batch_size, or raise the topic's max.message.bytes",
+    )
+
+
 def other_topic(batch: ProducerBatch) -> OttlaError:
     """Return the error for a batch whose topic was recreated under its name."""
     return error_from_code(
@@ -166,7 +177,7 @@ def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError 
     """Return the error for a batch that timed out; if it never left because it had no producer id, `no_producer_id`
     says why."""
     tries = (
-        f"after {counted(batch.attempts, 'attempt')}; the last one failed with: {batch.error}"
+        f"after {counted(batch.attempts or 1, 'attempt')}; the last one failed with: {batch.error}"
         if batch.error
         else "and never sent"
     )

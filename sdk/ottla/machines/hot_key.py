@@ -1,8 +1,8 @@
 """Detects a key with more than half of a producer's bytes, which overloads one partition and its broker.
 
-Single records cost nothing. The key of a batch's first record represents the bytes of the batch, and a decision is made
-after every SAMPLES batches. With this number, a key with 40 % of the bytes is mistaken for a hot key once in 500
-decisions.
+Single records cost nothing. The key of a batch's first record represents the bytes of the batch, and a batch that grows
+is represented by several keys, each for as many bytes. A decision is made after every SAMPLES keys. With this number, a
+key with 40 % of the bytes is mistaken for a hot key once in 500 decisions.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class HotKeyWatch:
         self._total_bytes = 0
         self._reported = False
 
-    def on_batch(self, first_key: bytes | None, size_bytes: int) -> bytes | None:
-        """Count a batch whose first record has this key (None if keys do not decide).
+    def on_batch(self, key: bytes | None, size_bytes: int) -> bytes | None:
+        """Count the bytes that this key represents in a batch (None if keys do not decide).
 
         Return the hot key, if one is found.
         """
@@ -32,8 +32,8 @@ class HotKeyWatch:
             return None
         self._samples += 1
         self._total_bytes += size_bytes
-        if first_key is not None:
-            self._bytes_by_key[first_key] = self._bytes_by_key.get(first_key, 0) + size_bytes
+        if key is not None:
+            self._bytes_by_key[key] = self._bytes_by_key.get(key, 0) + size_bytes
         if self._samples < SAMPLES:
             return None
         hot = next((key for key, size in self._bytes_by_key.items() if 2 * size > self._total_bytes), None)

@@ -17,11 +17,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
-from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
+from ottla.machines.batches import NO_LIMIT, BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.failures import broker_error
 from ottla.machines.metadata import Route
 from ottla.machines.sequences import NO_STAMP, Sequences
 from ottla_core.model import TopicPartition
+
+# The broker misses an earlier batch, or has forgotten the producer. `Sequences` finds out which, and the batch leaves
+# again.
+UNKNOWN_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 _ENDING_S: Final = 0.02
 """The longest back-off after CONCURRENT_TRANSACTIONS: the last transaction gets its markers, which takes milliseconds
@@ -34,10 +38,22 @@ class PartitionQueue:
 
     `sequences` is set if the producer is idempotent. `route` is the destination of the last part, and `retry_at` the
     earliest time of the next part to it, after `failures` in a row. `one_by_one` is set after a request of several
-    batches was rejected as a whole.
+    batches was rejected as a whole. No batch becomes larger than `largest_bytes`, unless it has only one record: a
+    broker has rejected a batch of twice that size.
     """
 
-    __slots__ = ("closed", "failures", "in_flight", "one_by_one", "open", "partition", "retry_at", "route", "sequences")
+    __slots__ = (
+        "closed",
+        "failures",
+        "in_flight",
+        "largest_bytes",
+        "one_by_one",
+        "open",
+        "partition",
+        "retry_at",
+        "route",
+        "sequences",
+    )
 
     def __init__(self, partition: TopicPartition, sequences: Sequences | None = None) -> None:
         self.partition = partition
@@ -49,6 +65,7 @@ class PartitionQueue:
         self.retry_at = 0.0
         self.route: Route | None = None
         self.one_by_one = False
+        self.largest_bytes = NO_LIMIT
 
     @property
     def empty(self) -> bool:
@@ -113,7 +130,16 @@ class PartitionQueue:
         for batch in part.batches:
             # It is kept for the report, in case the batch expires before it succeeds: it says what the trouble was.
             batch.error = broker_error(batch, response)
+            batch.may_be_written = batch.may_be_written or response.code not in UNKNOWN_SEQUENCE
         self.put_back(part.batches)
+
+    def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """Put the parts of a batch that came back at its place."""
+        if self.sequences is not None:
+            self.sequences.on_split(batch, parts)
+        for part in parts:
+            part.in_doubt = batch.may_be_written or batch.in_doubt
+        self.put_back(parts)
 
     def acknowledge(self, part: PartitionBatches, offset: int, response: BatchResponse, now: float) -> None:
         """Note that the part's batches are in the log from `offset` on (-1 if unknown)."""

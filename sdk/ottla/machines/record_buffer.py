@@ -1,12 +1,18 @@
 """The records that a producer has not sent yet: a queue of batches per partition, in a buffer with a limit in bytes.
 
-Each batch counts with `batch_bytes` while it is open and with its real size once it is closed. Requests in flight also
+A batch is full at `batch_bytes`, and the next record begins a new one. Where a request may have only one batch of a
+partition, a new one would only wait behind the full one. So while earlier batches of the partition are queued or in
+flight, the full batch grows instead, up to `grown_bytes`. It takes no record that would have lost more than a tenth of
+its delivery timeout, because that is counted from the first record of the batch.
+
+Each batch counts with its limit while it is open and with its real size once it is closed. Requests in flight also
 count, because they hold a second copy of their batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from ottla.machines.batches import ProducerBatch, ProducerLimits
 from ottla.machines.failures import record_too_large
@@ -16,6 +22,11 @@ from ottla.machines.sequences import Sequences
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
 from ottla_core.records.record import Header
+
+_GROWING_SHARE: Final = 0.1
+"""The share of the delivery timeout in which a batch may grow."""
+_STEP_BYTES: Final = 64 * 1024
+"""A small batch doubles, up to this step: each step costs more than a record does."""
 
 
 class RecordBuffer:
@@ -85,19 +96,50 @@ class RecordBuffer:
         headers: Sequence[Header],
         now: float,
     ) -> ProducerBatch | None:
-        """Append a record as the first of a new batch, and return the batch, or None while the buffer is full.
+        """Append a record that has no room in the open batch, and return its batch, or None while the buffer is full.
 
-        Afterwards the sender may have a batch to send. Raises RecordTooLargeError, and the builder's errors.
+        That is a new batch, or the open one if it may grow. Afterwards the sender may have a batch to send. Raises
+        RecordTooLargeError, and the builder's errors.
         """
         size_bytes = _record_bytes(key, value, headers)
-        charged = max(self.limits.batch_bytes, size_bytes)
+        if queue.open is not None and self._may_grow(queue, queue.open, size_bytes, now):
+            if not self._grow(queue, queue.open, size_bytes):
+                return None
+            return self.append(queue, timestamp_ms, key, value, headers)
+        full_bytes = min(self.limits.batch_bytes, queue.largest_bytes)
+        charged = max(full_bytes, size_bytes)
         if not self._has_room_for(size_bytes, charged):
             return None
-        builder = self._new_builder(self.limits.batch_bytes)
+        builder = self._new_builder(full_bytes)
         builder.append(timestamp_ms, key, value, headers)
         self._close(queue)
         queue.open = self._enter(queue, builder, charged, now)
         return queue.open
+
+    def _may_grow(self, queue: PartitionQueue, batch: ProducerBatch, size_bytes: int, now: float) -> bool:
+        """Return whether the full, open batch takes a further record of this size."""
+        if not queue.closed and not queue.in_flight:
+            return False
+        largest_bytes = min(self.limits.grown_bytes, queue.largest_bytes)
+        return batch.builder.size_bytes + size_bytes <= largest_bytes and (
+            now < batch.opened_at + self.limits.delivery_timeout_s * _GROWING_SHARE
+        )
+
+    def _grow(self, queue: PartitionQueue, batch: ProducerBatch, size_bytes: int) -> bool:
+        """Let the open batch take a further record of this size, and more; return False while the buffer is full."""
+        limits = self.limits
+        largest_bytes = min(limits.grown_bytes, queue.largest_bytes)
+        step_bytes = max(limits.batch_bytes, min(batch.charged_bytes, _STEP_BYTES))
+        needed_bytes = batch.builder.size_bytes + size_bytes
+        grown_bytes = min(largest_bytes, max(batch.charged_bytes + step_bytes, needed_bytes))
+        if not self._has_room_for(size_bytes, grown_bytes - batch.charged_bytes):
+            return False
+        assert isinstance(batch.builder, RecordBatchBuilder)
+        batch.builder.grow(grown_bytes)
+        self._charged_bytes += grown_bytes - batch.charged_bytes
+        batch.charged_bytes = grown_bytes
+        batch.grown = True
+        return True
 
     def append_batch(
         self, queue: PartitionQueue, sealed: SealedBatch, now: float, topic_id: TopicId | None = None

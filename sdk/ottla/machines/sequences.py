@@ -23,6 +23,7 @@ A broker accepts a batch of a producer only if its first sequence follows the br
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ottla_core.records.batch import NO_PRODUCER_ID
@@ -123,7 +124,9 @@ class Sequences:
         """Return whether `batch`, the oldest that is not in flight, may follow the `in_flight` ones."""
         if self.halted or (in_flight and self._may_be_forgotten(now)):
             return False
-        return batch.stamp is not NO_STAMP or (len(self._recent) < BATCHES_REMEMBERED and not self._doubt)
+        if batch.stamp is NO_STAMP:
+            return len(self._recent) < BATCHES_REMEMBERED and not self._doubt
+        return self._recent.index(batch) < BATCHES_REMEMBERED
 
     def _may_be_forgotten(self, now: float) -> bool:
         """Return whether the broker may have forgotten this producer, and would accept any sequence."""
@@ -175,9 +178,24 @@ class Sequences:
     def on_out_of_order(self, batch: Stamped) -> None:
         """Handle a batch that the broker rejected for its sequence, or because it does not know the producer."""
         self.halted = True
-        if batch is self.outstanding[0] and not self._gap:
+        if self.is_oldest(batch) and not self._gap:
             self._gap = True
             self.surprised = not self._doubt
+
+    def on_split(self, batch: Stamped, parts: Sequence[Stamped]) -> None:
+        """Handle a batch whose parts leave in its place: they share its sequences."""
+        self.halted = True
+        sequence = batch.stamp.sequence
+        for part in parts:
+            part.stamp_with(batch.stamp._replace(sequence=sequence))
+            sequence = (sequence + part.count) % _SEQUENCES
+        for batches in (self.outstanding, self._recent):
+            at = batches.index(batch)
+            batches[at : at + 1] = parts
+
+    def is_oldest(self, batch: Stamped) -> bool:
+        """Return whether every batch before this one is settled."""
+        return self.outstanding[0] is batch
 
     def on_new_log(self) -> None:
         """Note that the topic was recreated: the broker does not know this producer in the new partition."""

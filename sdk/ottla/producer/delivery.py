@@ -115,19 +115,22 @@ class Delivery:
         return outcomes([self])[0][0]
 
     def _error(self) -> OttlaError | None:
-        return None if self._batch.error is None else from_core(self._batch.error)
+        error = self._batch.part_with(self._index)[0].error
+        return None if error is None else from_core(error)
 
     def __repr__(self) -> str:
-        state = "pending" if not self.done() else "failed" if self._batch.error else "delivered"
+        state = "pending" if not self.done() else "failed" if self._error() else "delivered"
         return f"<Delivery to {self._batch.partition}: {state}>"
 
 
-def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], OttlaError | None]:
-    """Return where the records of one settled batch are, and the error if they failed (then each offset is -1).
+def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Sequence[OttlaError | None]]:
+    """Return where the records of one settled batch are, and their errors. The offset of a failed record is -1.
 
     For facades: it looks up only once what the records of a batch have in common.
     """
     batch = deliveries[0]._batch
+    if batch.parts:
+        return [_where_in_part(delivery) for delivery in deliveries], [delivery._error() for delivery in deliveries]
     (topic, partition), first, appended_at = batch.partition, batch.base_offset, batch.log_append_time_ms
     new = tuple.__new__  # half of what calling a NamedTuple costs
     metadata = [
@@ -142,7 +145,15 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Ottl
         )
         for d in deliveries
     ]
-    return metadata, deliveries[0]._error()
+    return metadata, [deliveries[0]._error()] * len(deliveries)
+
+
+def _where_in_part(delivery: Delivery) -> RecordMetadata:
+    """Return where a record of a batch is that was split."""
+    batch, number = delivery._batch.part_with(delivery._index)
+    offset = batch.base_offset + number if batch.base_offset >= 0 else -1
+    timestamp = delivery._timestamp if batch.log_append_time_ms < 0 else batch.log_append_time_ms
+    return RecordMetadata(*batch.partition, offset, timestamp)
 
 
 class Ticket:
@@ -202,7 +213,7 @@ class Ticket:
         with self._announcer.lock:
             self.seen = True
             if self.counted_in is not None:
-                self.counted_in.records -= batch.count
+                self.counted_in.records -= batch.failed_count
                 self.counted_in = None
 
     def open(self) -> None:
@@ -351,11 +362,11 @@ class Announcer:
                 return
             failures = ticket.counted_in = self._failures
             failures.first = failures.first if failures.records else from_core(error)
-            failures.records += batch.count
+            failures.records += batch.failed_count
         if not self._logged:  # log once until a delivery succeeds: in an outage every batch fails
             self._logged = True
-            were = "record for %s was" if batch.count == 1 else "records for %s were"
-            logger.error(f"%d {were} not delivered: %s", batch.count, batch.partition, error)
+            were = "record for %s was" if batch.failed_count == 1 else "records for %s were"
+            logger.error(f"%d {were} not delivered: %s", batch.failed_count, batch.partition, error)
 
     def _work(self) -> None:
         while (callback := self._calls.get()) is not None:

@@ -65,7 +65,7 @@ class Produced:
         batches = [batch for part in request.parts for batch in part.batches]
         for batch, size_bytes in zip(batches, sizes_bytes, strict=True):
             self._batch_bytes.add(size_bytes)
-            if batch.attempts > 1:
+            if batch.attempts > 1 or batch.whole is not None:
                 self._retried += batch.count
             else:
                 self._sent += batch.count
@@ -78,7 +78,7 @@ class Produced:
 
     def on_settled(self, batches: list[ProducerBatch]) -> None:
         """Note that these batches have their outcomes."""
-        self._failed += sum(batch.count for batch in batches if batch.error is not None)
+        self._failed += sum(batch.failed_count for batch in batches if batch.error is not None)
 
     def metrics(self, in_flight: int, buffer_bytes: int, used_bytes: int) -> dict[str, float]:
         """Return the current values of METRICS."""

@@ -61,6 +61,9 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 _QUIET_S: Final = 1.0
 """How long a `with` block that raised waits before it logs what it waits for."""
 
+_GROWN_BYTES: Final = 1024 * 1024
+"""Topics take batches of this size unless their max.message.bytes was lowered."""
+
 _client_numbers = itertools.count(1)
 
 
@@ -504,7 +507,10 @@ class Producer(Generic[K, V]):
         value: bytes | None,
         headers: Sequence[Header],
     ) -> ProducerBatch:
-        """Append to a new batch, since no open one has room; wait for room in the buffer. The lock is held."""
+        """Append to a new batch or a larger one, since no open one has room; wait for room in the buffer.
+
+        The lock is held.
+        """
         self._check_open()
         if queue is None:
             queue = target.queues[target.sticky.on_batch_full()]
@@ -516,7 +522,7 @@ class Producer(Generic[K, V]):
             return batch or self._accumulator.append_to_new(known, timestamp, key, value, headers, now)
 
         batch = self._when_room(target, append)
-        batch.first_key = key if target.keyed else None
+        batch.sampled_keys.append(key if target.keyed else None)
         return batch
 
     def _when_room(self, target: Target, append: Callable[[float], ProducerBatch | None]) -> ProducerBatch:
@@ -551,7 +557,13 @@ _DEFAULTS: Final = {
 
 def _new_accumulator(options: ProducerOptions, door: Door, announcer: Announcer) -> Accumulator:
     kind = TransactionalAccumulator if options.transactional_id else Accumulator
-    limits = replace(options.limits, batches_per_partition=door.batches_per_partition)
+    # With acks=0 nobody would learn that a batch is too large for its topic.
+    grows = door.batches_per_partition == 1 and options.acks != 0
+    limits = replace(
+        options.limits,
+        batches_per_partition=door.batches_per_partition,
+        grown_bytes=min(options.limits.request_bytes, _GROWN_BYTES) if grows else 0,
+    )
     return kind(limits, new_builder, announcer.ticket)
 
 

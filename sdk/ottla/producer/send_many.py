@@ -90,10 +90,13 @@ class SentRows:
 
     def result(self) -> BatchResult:
         """Wait for the outcomes, and return them."""
-        errors = {batch: Delivery(batch, 0, 0).exception() for batch in dict.fromkeys(self._batches)}
+        batches = dict.fromkeys(self._batches)
+        for batch in batches:
+            Delivery(batch, 0, 0).exception()  # waits
         columns = self._batches, self._indexes, self._timestamps
-        if not self._rejected and not any(errors.values()):
+        if not self._rejected and all(batch.error is None for batch in batches):
             return BatchResult(columns, [])
+        errors: dict[ProducerBatch, OttlaError | None] = {}  # one object for all records that failed together
         sent = zip(*columns, strict=True)
         delivered: Columns = [], [], []
         failed: list[FailedRow] = []
@@ -101,7 +104,10 @@ class SentRows:
             error = self._rejected.get(number)
             if error is None:
                 batch, index, timestamp = next(sent)
-                error = errors[batch]
+                part, _ = batch.part_with(index)
+                if part not in errors:
+                    errors[part] = Delivery(part, 0, 0).exception()
+                error = errors[part]
             if error is None:
                 delivered[0].append(batch)
                 delivered[1].append(index)

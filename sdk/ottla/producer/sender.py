@@ -249,8 +249,8 @@ class Sender:
         for part in request.parts:
             for batch in part.batches:
                 sizes_bytes.append(len(batch.encoded or b""))  # None if a close has failed it meanwhile
-                hot = self._hot_keys.on_batch(batch.first_key, sizes_bytes[-1])
-                if hot is not None:
+                keys = batch.sampled_keys or [None]
+                for hot in filter(None, [self._hot_keys.on_batch(key, sizes_bytes[-1] // len(keys)) for key in keys]):
                     logger.warning(
                         "more than half of the bytes are in records with the key %.40r (murmur2 %#x), which all go "
                         "to %s. Use a key with more distinct values, for example by adding a suffix, or send without a "

@@ -164,3 +164,36 @@ def test_a_batch_that_no_producer_sends_is_not_written_once_more(fields: dict[st
     with pytest.raises(OttlaError) as raised:
         SealedBatch(read_header(source)._replace(**fields), source[HEADER_SIZE:])
     assert raised.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_batch_that_grows_is_the_one_that_a_larger_limit_gives(pure: bool) -> None:
+    grown, at_once = new_builder(100, pure=pure), new_builder(80_000, pure=pure)
+    limits = iter([120, 180, 300, 80_000])
+    for _, timestamp_ms, key, value, headers in RECORDS:
+        while not grown.append(timestamp_ms, key, value, headers):
+            grown.grow(next(limits))
+        assert at_once.append(timestamp_ms, key, value, headers)
+        assert (grown.record_count, grown.size_bytes) == (at_once.record_count, at_once.size_bytes)
+    assert grown.seal() == at_once.seal()
+
+
+def test_batch_meets_its_raised_limit_to_the_byte(pure: bool) -> None:
+    def grown(max_bytes: int) -> int:
+        builder = new_builder(100, pure=pure)
+        assert builder.append(NOON, None, b"first")
+        builder.grow(max_bytes)
+        builder.append(NOON - 5, None, b"second")
+        return builder.size_bytes
+
+    both = grown(1000)
+    assert grown(both) == both
+    assert grown(both - 1) < both
+
+
+def test_batch_that_grew_for_nothing_is_unchanged(pure: bool) -> None:
+    builders = [new_builder(1000, pure=pure) for _ in range(2)]
+    for builder in builders:
+        assert builder.append(NOON, None, b"first")
+        assert builder.append(NOON + 9, None, b"second")
+    builders[0].grow(2000)
+    assert builders[0].seal() == builders[1].seal()

@@ -179,3 +179,35 @@ def test_a_producer_id_that_somebody_else_uses_is_not_used_again() -> None:
     assert not sequences.resume(7)
     assert sequences.resume(8)
     assert behind.stamp == Stamp(8, 0, 0)
+
+
+def test_parts_take_the_place_and_the_sequences_of_their_batch() -> None:
+    sequences, (first, second) = begun(6, 2)
+    sequences.on_split(first, parts := [Some(2), Some(4)])
+    assert sequences.halted
+    assert sequences.outstanding == [*parts, second]
+    assert stamps([*parts, second]) == [(0, 1), (0, 3), (0, 7)]
+    assert [sequences.is_oldest(batch) for batch in (*parts, second)] == [True, False, False]
+
+
+@pytest.mark.rule(26)
+def test_parts_count_on_from_0_after_the_largest_sequence() -> None:
+    sequences, _ = begun()
+    sequences._next = 2**31 - 2
+    sequences.stamp(batch := Some(5))
+    sequences.on_split(batch, parts := [Some(2), Some(3)])
+    assert stamps(parts) == [(0, 2**31 - 2), (0, 0)]
+
+
+@pytest.mark.rule(25)
+def test_stamped_parts_leave_only_if_a_broker_remembers_all_from_the_oldest_on() -> None:
+    sequences, batches = begun(4, 4, 4)
+    for batch in batches:
+        sequences.on_split(batch, [Some(2), Some(2)])
+    assert sequences.resume(7)
+    parts = list(sequences.outstanding)
+    assert [sequences.may_leave(part, 0, now=0.0) for part in parts] == [True] * 5 + [False]
+    sequences.on_acknowledged(parts[1], now=0.0)
+    assert not sequences.may_leave(parts[5], 0, now=0.0), "the oldest one has no outcome"
+    sequences.on_acknowledged(parts[0], now=0.0)
+    assert sequences.may_leave(parts[5], 0, now=0.0)

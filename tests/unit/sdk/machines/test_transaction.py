@@ -242,3 +242,29 @@ def test_no_batch_carries_another_transactions_epoch_and_all_are_settled(data: s
         settled |= set(acc.abort(transactions.reason()))
     assert settled == set(sent)
     assert all(0 in sequences for sequences in seen.values()), "each partition begins at 0"
+
+
+def test_a_batch_that_is_too_large_is_split_within_its_transaction() -> None:
+    limits = ProducerLimits(linger_s=0.0, batch_bytes=300, idempotent=True)
+    acc = TransactionalAccumulator(limits, lambda size: new_builder(size, pure=True))
+    in_state(S.OPEN, acc.transactions)
+    (batch,) = dict.fromkeys(add(acc, 0) for _ in range(4))
+    (request,) = acc.drain(1.0, ROUTES).requests
+    assert answer(acc, request, ErrorCode.MESSAGE_TOO_LARGE) == []
+    (request,) = acc.drain(1.0, ROUTES).requests
+    assert stamps(request) == [(7, 0, 0), (7, 0, 2)]
+    assert answer(acc, request) == [batch]
+    assert acc.transactions.end(committed=True)
+
+
+def test_a_part_that_fails_fails_the_transaction() -> None:
+    limits = ProducerLimits(linger_s=0.0, batch_bytes=300, idempotent=True)
+    acc = TransactionalAccumulator(limits, lambda size: new_builder(size, pure=True))
+    in_state(S.OPEN, acc.transactions)
+    (batch,) = dict.fromkeys(add(acc, 0) for _ in range(2))
+    (request,) = acc.drain(1.0, ROUTES).requests
+    assert answer(acc, request, ErrorCode.MESSAGE_TOO_LARGE) == []
+    (request,) = acc.drain(1.0, ROUTES).requests
+    assert answer(acc, request, ErrorCode.MESSAGE_TOO_LARGE) == [batch]
+    assert (batch.failed_count, acc.used_bytes, acc.incomplete) == (2, 0, {})
+    assert acc.transactions.takes_nothing
