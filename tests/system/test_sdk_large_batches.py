@@ -1,0 +1,135 @@
+"""Batches that grow, and topics that take smaller ones than a producer makes, with each transport and real brokers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from transports import Addresses
+from waiting import LIMIT_S
+
+import ottla
+from ottla.testing import Cluster
+
+_names = (f"large{n}" for n in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3, txn_coordinators=1) as running:
+        yield running
+
+
+def topic_of(admin: ottla.Admin, max_message_bytes: int, **config: object) -> str:
+    name = next(_names)
+    admin.topics.create(name, partitions=1, replicas=3, config={"max.message.bytes": max_message_bytes, **config})
+    return name
+
+
+def values(count: int) -> list[bytes]:
+    chance = random.Random(3)
+    return [b"%06d" % number + chance.randbytes(94) for number in range(count)]
+
+
+def written(bootstrap: str, topic: str, **arguments: Any) -> list[bytes]:
+    with ottla.Consumer(
+        topic, bootstrap=bootstrap, start="earliest", stop="end", value="bytes", **arguments
+    ) as consumer:
+        return [record.value for record in consumer]
+
+
+@pytest.mark.feature(19)
+@pytest.mark.feature(31)
+@pytest.mark.parametrize(("acks", "idempotent"), [("all", True), ("all", False), (1, False)])
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_a_topic_that_takes_smaller_batches_gets_every_record_once_and_in_order(
+    cluster: Cluster, admin: ottla.Admin, addresses: Addresses, acks: Any, idempotent: bool, compression: Any
+) -> None:
+    topic = topic_of(admin, 5_000)
+    called: list[int] = []
+    with ottla.Producer(
+        addresses(cluster),
+        topic=topic,
+        value="bytes",
+        acks=acks,
+        enable_idempotence=idempotent,
+        compression=compression,
+        linger=0.05,
+    ) as producer:
+        sent = []
+        for value in values(5_000):
+            sent.append(producer.send(value))
+            sent[-1].add_done_callback(lambda delivery: called.append(delivery.result().offset))
+        producer.flush()
+        assert [delivery.result(0).offset for delivery in sent] == list(range(5_000))
+        assert called == list(range(5_000))
+        assert producer.metrics["record-send-total"] == 5_000
+        before = producer.metrics["batch-total"]
+        for value in values(1_000):
+            producer.send(value)
+        producer.flush()
+        assert producer.metrics["record-retry-total"] > 0
+        assert producer.metrics["batch-total"] - before < 2 * 1_000 * 110 / 2_500, "the partition knows its size"
+    assert written(addresses(cluster), topic) == values(5_000) + values(1_000)
+
+
+def test_a_record_that_no_batch_of_the_topic_can_hold_fails_alone(
+    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
+) -> None:
+    topic = topic_of(admin, 5_000)
+    with ottla.Producer(addresses(cluster), topic=topic, value="bytes", linger=0.05) as producer:
+        sent = [producer.send(bytes(6_000 if number == 50 else 100)) for number in range(100)]
+        errors = [delivery.exception(LIMIT_S) for delivery in sent]
+    assert [number for number, error in enumerate(errors) if error is not None] == [50]
+    assert isinstance(errors[50], ottla.RecordTooLargeError)
+    assert [delivery.result().offset for delivery in sent if delivery is not sent[50]] == list(range(99))
+
+
+def test_a_transaction_holds_the_parts_of_its_batches(cluster: Cluster, admin: ottla.Admin) -> None:
+    topic = topic_of(admin, 5_000)
+    with ottla.Producer(cluster.bootstrap, topic=topic, value="bytes", transactional_id=topic, linger=0.05) as producer:
+        for part in (values(1_000), values(2_000)):
+            with producer.transaction() as transaction:
+                for value in part:
+                    transaction.send(value)
+    assert written(cluster.bootstrap, topic, isolation_level="read_committed") == values(1_000) + values(2_000)
+
+
+@pytest.mark.rule(66)
+def test_without_acks_no_batch_is_larger_than_batch_size(
+    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
+) -> None:
+    topic = topic_of(admin, 64 * 1024)
+    with ottla.Producer(addresses(cluster), topic=topic, value="bytes", acks=0) as producer:
+        for value in values(30_000):
+            producer.send(value)
+    deadline = time.monotonic() + LIMIT_S
+    while len(found := written(addresses(cluster), topic)) < 30_000 and time.monotonic() < deadline:
+        pass
+    assert found == values(30_000)
+
+
+@pytest.mark.feature(20)
+def test_over_kafkas_protocol_batches_grow_while_they_wait_and_not_beyond_what_topics_take(
+    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
+) -> None:
+    topic, records = topic_of(admin, 1_048_588), values(1_000)
+    sent = 0
+    with ottla.Producer(
+        addresses(cluster), topic=topic, value="bytes", batch_size=2_000, linger=0, enable_idempotence=False
+    ) as producer:
+        deadline = time.monotonic() + 3.0
+        while producer.metrics["batch-size-max"] <= 2_000 and time.monotonic() < deadline:
+            for value in records:
+                producer.send(value)
+            sent += len(records)
+        producer.flush()
+        largest = producer.metrics["batch-size-max"]
+        assert producer.metrics["record-retry-total"] == 0
+    over_kafka = addresses(cluster) == cluster.kafka_bootstrap
+    assert (largest > 2_000) == over_kafka
+    assert written(addresses(cluster), topic) == records * (sent // len(records))
