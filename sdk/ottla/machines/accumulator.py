@@ -344,6 +344,7 @@ class Accumulator(RecordBuffer):
             queue.put_back(batches)
         elif response.code in _TOO_LARGE and is_divisible(oldest):
             self._split(queue, oldest, response)
+            reported.splits += 1
         else:
             for batch in batches:
                 self._give_up(queue, batch, broker_error(batch, response), reported)

@@ -63,9 +63,11 @@ class RequestsInFlight:
 
 @dataclass(slots=True)
 class Reported:
-    """The result of a response: `settled` batches, `warnings` for the log, and whether the metadata may be wrong."""
+    """The result of a response: `settled` batches, the number of `splits`, `warnings` for the log, and whether the
+    metadata may be wrong."""
 
     settled: list[ProducerBatch] = field(default_factory=list)
+    splits: int = 0
     warnings: list[str] = field(default_factory=list)
     refresh: bool = False
 

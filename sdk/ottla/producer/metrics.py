@@ -15,6 +15,7 @@ METRICS: Final = {
     "batch-total": "batches sent, including retries (not a Kafka metric)",
     "batch-size-avg": "average compressed size of a batch, in bytes",
     "batch-size-max": "compressed size of the largest batch, in bytes",
+    "batch-split-total": "batches that were split because a broker found them too large",
     "request-total": "requests sent",
     "records-per-request-avg": "average number of records in a request",
     "request-latency-avg": "average time from a request to its response, in ms",
@@ -54,6 +55,7 @@ class Produced:
     """Counts batches and requests. Change and read it with the producer's lock held."""
 
     def __init__(self) -> None:
+        self.splits = 0
         self._sent = self._retried = self._failed = 0
         self._batch_bytes = Mean()
         self._request_records = Mean()
@@ -90,6 +92,7 @@ class Produced:
             "batch-total": float(self._batch_bytes.count),
             "batch-size-avg": self._batch_bytes.average,
             "batch-size-max": self._batch_bytes.most,
+            "batch-split-total": float(self.splits),
             "request-total": float(self._request_records.count),
             "records-per-request-avg": self._request_records.average,
             "request-latency-avg": self._latency_ms.average,

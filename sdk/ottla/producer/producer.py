@@ -99,7 +99,8 @@ class Producer(Generic[K, V]):
         compression: "none", "gzip", "snappy", "lz4" or "zstd". Batches stay compressed on disk and on the way to the
             consumer.
         linger: seconds that a record waits for other records to join its batch.
-        batch_size: the maximum size in bytes of a batch before compression; a larger record gets its own batch.
+        batch_size: the size in bytes, before compression, at which a batch is full and does not wait for `linger`; a
+            larger record gets its own batch. If the topic takes less (max.message.bytes), batches are split.
         buffer_memory: the maximum total size in bytes of all unacknowledged batches and of the in-flight requests that
             carry them; at least batch_size. `send` waits while the buffer is full.
         max_request_size: the maximum size in bytes of a record, and of a request, which may carry batches of many

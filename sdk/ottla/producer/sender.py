@@ -295,6 +295,7 @@ class Sender:
             now = self._clock.monotonic()
             self.produced.on_response(now - request.sent_at)
             reported = self.accumulator.on_response(request, responses, now)
+            self.produced.splits += reported.splits
             self._on_ended_request()
         # A response that names another leader saves a request for metadata.
         self._updater.learn(response.partitions)
@@ -308,6 +309,7 @@ class Sender:
         for request in requests:
             with self.lock:
                 reported = self.accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
+                self.produced.splits += reported.splits
                 self._on_ended_request()
             self._after(reported)
 

@@ -312,6 +312,18 @@ def test_parts_of_a_batch_that_was_lost_on_its_way_are_written() -> None:
     assert batch.error is None
 
 
+def test_a_part_in_doubt_that_only_follows_one_that_failed_leaves_again() -> None:
+    acc = begun()
+    batch = filled(acc, range(8))
+    answer(acc, sent(acc), LOST)
+    answer(acc, sent(acc, 1.0), TOO_LARGE)
+    answer(acc, sent(acc, 1.0), BatchResponse(code=ErrorCode.NOT_ENOUGH_REPLICAS), OUT_OF_ORDER)
+    request = sent(acc, 10.0)
+    assert sequences(request) == [(0, 1), (0, 5)]
+    assert answer(acc, request, BatchResponse(1), BatchResponse(5)).settled == [batch]
+    assert batch.error is None
+
+
 def test_a_broker_that_has_lost_what_came_before_the_parts_gets_them_in_a_new_epoch() -> None:
     acc = begun()
     batch = filled(acc, range(8))

@@ -62,6 +62,7 @@ def test_every_record_has_its_own_offset_and_callbacks_keep_their_order(idempote
         assert called == [repr(number) for number in range(40)]
         assert producer.metrics["record-send-total"] == 40
         assert producer.metrics["record-error-total"] == 0
+        assert producer.metrics["batch-split-total"] == 7, "of 40 records, twice of 20, four times of 10"
     assert cluster.values("t", 0) == [value_of(number).encode() for number in range(40)]
 
 
