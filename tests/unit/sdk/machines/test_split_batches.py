@@ -324,6 +324,18 @@ def test_a_part_in_doubt_that_only_follows_one_that_failed_leaves_again() -> Non
     assert batch.error is None
 
 
+def test_a_batch_that_was_out_of_order_before_is_not_in_doubt() -> None:
+    acc = begun()
+    filled(acc, range(8, 16))
+    batch = filled(acc, range(8))
+    answer(acc, sent(acc), BatchResponse(code=ErrorCode.NOT_ENOUGH_REPLICAS), OUT_OF_ORDER)
+    answer(acc, sent(acc, 1.0), BatchResponse(1), TOO_LARGE)
+    reported = answer(acc, sent(acc, 1.0), OUT_OF_ORDER, OUT_OF_ORDER)
+    assert (reported.settled, len(reported.warnings)) == ([], 1)
+    assert sequences(sent(acc, 10.0)) == [(1, 0)]
+    assert not batch.settled
+
+
 def test_a_broker_that_has_lost_what_came_before_the_parts_gets_them_in_a_new_epoch() -> None:
     acc = begun()
     batch = filled(acc, range(8))
