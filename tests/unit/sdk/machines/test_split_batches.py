@@ -65,6 +65,7 @@ def where(batch: ProducerBatch) -> list[int]:
 def test_both_halves_leave_before_what_is_queued_and_every_record_has_its_offset(code: int) -> None:
     acc = of(batches_per_partition=1)
     batch = filled(acc, range(8))
+    batch.sampled_keys.append(b"k")
     request = sent(acc)
     behind = filled(acc, range(8, 10))
     assert answer(acc, request, BatchResponse(code=code)).settled == []
@@ -76,6 +77,7 @@ def test_both_halves_leave_before_what_is_queued_and_every_record_has_its_offset
     assert numbers(second) == [4, 5, 6, 7]
     assert answer(acc, second, BatchResponse(30)).settled == [batch]
     assert (batch.settled, batch.error) == (True, None)
+    assert [part.sampled_keys for part in batch.parts] == [[b"k"], [b"k"]]
     assert where(batch) == [20, 21, 22, 23, 30, 31, 32, 33]
     assert numbers(sent(acc)) == [8, 9]
     assert list(acc.incomplete) == [batch, behind]
@@ -333,6 +335,42 @@ def test_a_batch_that_was_out_of_order_before_is_not_in_doubt() -> None:
     reported = answer(acc, sent(acc, 1.0), OUT_OF_ORDER, OUT_OF_ORDER)
     assert (reported.settled, len(reported.warnings)) == ([], 1)
     assert sequences(sent(acc, 10.0)) == [(1, 0)]
+    assert not batch.settled
+
+
+def test_a_batch_stays_in_doubt_since_an_old_request_may_arrive_late() -> None:
+    acc = begun()
+    filled(acc, range(8, 16))
+    batch = filled(acc, range(8))
+    refused = BatchResponse(code=ErrorCode.NOT_ENOUGH_REPLICAS)
+    answer(acc, sent(acc), refused, LOST)
+    answer(acc, sent(acc, 1.0), refused, OUT_OF_ORDER)
+    answer(acc, sent(acc, 10.0), BatchResponse(1), TOO_LARGE)
+    assert answer(acc, sent(acc, 10.0), OUT_OF_ORDER, OUT_OF_ORDER).settled == [batch]
+
+
+def test_the_parts_of_a_part_in_doubt_are_in_doubt() -> None:
+    acc = begun()
+    batch = filled(acc, range(8))
+    answer(acc, sent(acc), LOST)
+    answer(acc, sent(acc, 1.0), TOO_LARGE)
+    answer(acc, sent(acc, 1.0), TOO_LARGE, TOO_LARGE)
+    request = sent(acc, 1.0)
+    assert len(request.parts) == 4
+    assert answer(acc, request, *[OUT_OF_ORDER] * 4).settled == [batch]
+
+
+def test_a_new_epoch_ends_the_doubt() -> None:
+    acc = begun()
+    batch = filled(acc, range(8))
+    answer(acc, sent(acc), LOST)
+    answer(acc, sent(acc, 1.0), OUT_OF_ORDER)
+    request = sent(acc, 10.0)
+    assert sequences(request) == [(1, 0)]
+    answer(acc, request, TOO_LARGE)
+    reported = answer(acc, sent(acc, 10.0), BatchResponse(code=ErrorCode.UNKNOWN_PRODUCER_ID))
+    assert (reported.settled, len(reported.warnings)) == ([], 1)
+    assert sequences(sent(acc, 20.0)) == [(2, 0)]
     assert not batch.settled
 
 
