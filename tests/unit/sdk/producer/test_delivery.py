@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import DeliveryError, ErrorCode, TimeoutError, error_from_code  # noqa: A004
 from ottla.machines.batches import ProducerBatch, ProducerLimits
-from ottla.producer.delivery import Announcer, Delivery, RecordMetadata
+from ottla.producer.delivery import Announcer, Delivery, RecordMetadata, outcomes
 from ottla_core.model import TopicPartition
 from ottla_core.records.twins import new_builder
 
@@ -92,3 +92,18 @@ def test_failures_count_unless_somebody_asked() -> None:
     assert caught.value.__cause__ is unseen.error
     announcer.raise_failures()
     announcer.close(10)
+
+
+def test_a_record_of_a_batch_that_was_split_has_the_outcome_of_its_part() -> None:
+    announcer = Announcer("a")
+    whole = batch_of(announcer, 3)
+    whole.parts = [batch_of(announcer, 2), batch_of(announcer, 1)]
+    whole.parts[0].base_offset, whole.parts[0].log_append_time_ms = 40, 999
+    whole.parts[1].error = error_from_code(ErrorCode.MESSAGE_TOO_LARGE, "no")
+    settle(announcer, whole, code=ErrorCode.MESSAGE_TOO_LARGE)
+    deliveries = [Delivery(whole, number, 5) for number in range(3)]
+    metadata, errors = outcomes(deliveries)
+    assert metadata == [("t", 3, 40, 999), ("t", 3, 41, 999), ("t", 3, -1, 5)]
+    assert [error and error.code for error in errors] == [None, None, ErrorCode.MESSAGE_TOO_LARGE]
+    assert deliveries[1].result(0) == metadata[1]
+    assert [delivery.exception(0) is None for delivery in deliveries] == [True, True, False]
