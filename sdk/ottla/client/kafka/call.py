@@ -35,12 +35,13 @@ class Call(Generic[Waiter]):
 
 
 class Answered(NamedTuple, Generic[Waiter]):
-    """The broker has answered. `frame` is its response as it came, which the waiter decodes on its own thread.
-    `features` are those of its cluster (`Versions.features`)."""
+    """The broker at `address` has answered. `frame` is its response as it came, which the waiter decodes on its own
+    thread. `features` are those of its cluster (`Versions.features`)."""
 
     call: Call[Waiter]
     version: int
     frame: bytes
+    address: str
     features: Mapping[str, int] = MappingProxyType({})
 
     def message(self) -> Message:
@@ -48,7 +49,8 @@ class Answered(NamedTuple, Generic[Waiter]):
         try:
             return response_in(self.call.api, self.version, self.frame)
         except MalformedError as error:
-            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, f"the broker answered with garbage: {error}") from None
+            reason = f"{self.call.api.name} at {self.address}: the broker answered with garbage: {error}"
+            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, reason) from None
 
 
 class Written(NamedTuple, Generic[Waiter]):

@@ -264,7 +264,7 @@ class KafkaConnection(Generic[Waiter]):
         if call is self._handshake:
             self._on_versions(frame, version)
         else:
-            self._outcomes.append(Answered(call, version, frame, self._versions.features))
+            self._outcomes.append(Answered(call, version, frame, self.address, self._versions.features))
 
     def _on_versions(self, frame: bytes, version: int) -> None:
         """Go on with what the broker serves. One that does not know this version of ApiVersions says so in version 0,

@@ -119,7 +119,7 @@ def test_a_frame_that_makes_no_sense_is_the_error_of_its_call() -> None:
     connection.on_bytes(struct.pack(">i", 6) + correlation_id + b"\xff\xff")
     outcome = connection.take_outcomes()[0]
     assert isinstance(outcome, Answered)
-    with pytest.raises(OttlaError, match="the broker answered with garbage"):
+    with pytest.raises(OttlaError, match="InitProducerId at b:1: the broker answered with garbage"):
         outcome.message()
 
 
