@@ -135,8 +135,12 @@ def _enter(
     address: str,
 ) -> OttlaError | None:
     last: OttlaError | None = None
+    unanswered = dict.fromkeys(names.values())
     for partition_response in response.partitions:
-        partition = names[PartitionId(TopicId(partition_response.topic_id), partition_response.partition)]
+        partition = names.get(PartitionId(TopicId(partition_response.topic_id), partition_response.partition))
+        if partition is None:
+            continue  # nobody has asked for it
+        unanswered.pop(partition, None)
         if partition_response.error.code:
             last = error_from_code(
                 partition_response.error.code, f"{partition}: {partition_response.error.message}", broker=address
@@ -144,6 +148,10 @@ def _enter(
         else:
             at = OffsetAndTimestamp(partition_response.offset, partition_response.timestamp_ms)
             found[partition] = at if partition_response.offset >= 0 else None
+    for partition in unanswered:
+        last = error_from_code(
+            ErrorCode.NETWORK_EXCEPTION, f"{partition}: the response to ListOffsets lacks it", broker=address
+        )
     return last
 
 
