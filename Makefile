@@ -204,6 +204,9 @@ faults-spark: $(VENV)/.dev  ## streaming queries, kills at every step, 30 of Spa
 fuzz: $(VENV)/.dev  ## bad input for the Kafka listener, every API and version; CASES=200000 SEED=7
 	$(BIN)/python -m tests.fuzz --cases $(or $(CASES),200000) --seed $(or $(SEED),0)
 
+fuzz-client: $(VENV)/.dev  ## a hostile server against the SDK's Kafka transport, every method and version; CASES=50000 SEED=7
+	$(BIN)/python -m tests.fuzz_client --cases $(or $(CASES),50000) --seed $(or $(SEED),0)
+
 growth: $(VENV)/.dev  ## N units of work and N more, restarts, failovers: nothing grows with what has ended; UNITS=12 SEED=7
 	$(BIN)/python -m tests.growth --units $(or $(UNITS),12) --seed $(or $(SEED),0)
 
@@ -221,4 +224,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz growth sim load soak clean
+.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz fuzz-client growth sim load soak clean

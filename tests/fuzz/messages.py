@@ -1,31 +1,56 @@
-"""Requests as bytes, made from Kafka's own message definitions, together with what one can lie about in them.
+"""Requests and responses as bytes, made from Kafka's own definitions, together with what one can lie about in them.
 
-A field's value comes from a pool that `world` has for its name or its kind, so that much of what is sent names topics
-that are there; the rest are boundaries. The definitions are those that ottla's codec is made from, so that the
-fuzzer knows each version that the broker serves. What writes here is not that codec. kio judges what it writes
-(`kio_schemas`), and Kafka's own classes do (`tests/compat/test_messages.py`).
+A field's value comes from a pool that a vocabulary has for its name or its kind, so that much of what is sent names
+topics that are there; the rest are boundaries. The definitions are those that ottla's codec is made from, so that the
+fuzzers know each version that the broker or the SDK knows. What writes here is not that codec. kio judges what it
+writes (`kio_schemas`), and Kafka's own classes do (`tests/compat/test_messages.py`).
 """
 
 from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
-
-from tests.fuzz.world import World
+from typing import Final, Protocol
 
 from ottla_core.kafka.schema import Field, Schema, Struct, message_names, schema_of
 
 CLIENT_ID: Final = "fuzz"
-CORRELATION_AT: Final = 8
+_REQUEST_CORRELATION_AT: Final = 8
+_RESPONSE_CORRELATION_AT: Final = 4
+_API_VERSIONS: Final = 18
 _BOUNDARY_SHARE: Final = 0.15
 _NULL_SHARE: Final = 0.1
 _COUNTS: Final = (0, 1, 1, 1, 2, 3)
 _INTS: Final = {"int8": ("b", 8), "int16": ("h", 16), "int32": ("i", 32), "int64": ("q", 64)}
+_FLOAT: Final = struct.Struct(">d")
 _UNKNOWN_TAG: Final = b"\xe7\x07\0"  # number 999, of no bytes
+
+
+class Vocabulary(Protocol):
+    """The values of fields. `topic_ids` and `strange_texts` are pools. A request that could change something only asks
+    whether it may, in `validate_share` of the cases."""
+
+    topic_ids: list[bytes]
+
+    @property
+    def strange_texts(self) -> Sequence[str]: ...
+    @property
+    def validate_share(self) -> float: ...
+    @property
+    def records(self) -> Callable[[random.Random], bytes]:
+        """Return what makes record batches."""
+        ...
+
+    def texts(self, name: str, entity: str) -> Sequence[str]:
+        """Return what a text field of that name may hold; `entity` is what the definition says that it names."""
+        ...
+
+    def numbers(self, name: str, *, is_tame: bool) -> Sequence[int] | None:
+        """Return what a number of that name may be, None if it may be any."""
+        ...
 
 
 @dataclass(slots=True)
@@ -54,25 +79,36 @@ class Draft:
     spots: list[Spot] = field(default_factory=list)
     body_at: int = 0
     acks: int | None = None
+    correlation_at: int = _REQUEST_CORRELATION_AT
 
     def frame(self, correlation_id: int) -> bytes:
         """With the size and the correlation id that belong to it."""
         struct.pack_into(">i", self.data, 0, len(self.data) - 4)
-        struct.pack_into(">i", self.data, CORRELATION_AT, correlation_id)
+        struct.pack_into(">i", self.data, self.correlation_at, correlation_id)
         return bytes(self.data)
 
 
 @cache
 def requests() -> dict[int, Schema]:
     """Return the schemas of requests by their API key."""
+    return _schemas("request")
+
+
+@cache
+def responses() -> dict[int, Schema]:
+    """Return the schemas of responses by their API key."""
+    return _schemas("response")
+
+
+def _schemas(kind: str) -> dict[int, Schema]:
     schemas = [schema_of(name) for name in message_names()]
-    return {schema.api_key: schema for schema in schemas if schema.kind == "request"}
+    return {schema.api_key: schema for schema in schemas if schema.kind == kind}
 
 
 class Composer:
-    """Writes requests."""
+    """Writes requests and responses."""
 
-    def __init__(self, world: World, random_: random.Random) -> None:
+    def __init__(self, world: Vocabulary, random_: random.Random) -> None:
         self._world: Final = world
         self._random: Final = random_
         self._draft = Draft(0, 0)
@@ -95,16 +131,31 @@ class Composer:
         structures is a tagged field that nobody knows.
         """
         schema = requests()[key]
-        self._flexible, self._tame = version in schema.flexible, is_tame
-        self._tag_bytes = _UNKNOWN_TAG if with_tags else b""
-        self._draft = draft = Draft(key, version)
-        draft.data += struct.pack(">ihhi", 0, key, version, 0)
+        self._begin(Draft(key, version), schema, is_tame=is_tame, with_tags=with_tags)
         text = None if client_id is None else client_id.encode()
-        draft.data += struct.pack(">h", -1 if text is None else len(text)) + (text or b"")
-        if self._flexible:
+        self._draft.data += struct.pack(">ihhi", 0, key, version, 0)
+        self._draft.data += struct.pack(">h", -1 if text is None else len(text)) + (text or b"")
+        return self._finished(schema, has_tags=self._flexible)
+
+    def response(self, key: int, version: int, *, is_tame: bool = False, with_tags: bool = False) -> Draft:
+        """Return a response that the definitions allow. The header of a response to ApiVersions never has tags."""
+        schema = responses()[key]
+        draft = Draft(key, version, correlation_at=_RESPONSE_CORRELATION_AT)
+        self._begin(draft, schema, is_tame=is_tame, with_tags=with_tags)
+        draft.data += bytes(8)
+        return self._finished(schema, has_tags=self._flexible and key != _API_VERSIONS)
+
+    def _begin(self, draft: Draft, schema: Schema, *, is_tame: bool, with_tags: bool) -> None:
+        self._flexible, self._tame = draft.version in schema.flexible, is_tame
+        self._tag_bytes = _UNKNOWN_TAG if with_tags else b""
+        self._draft = draft
+
+    def _finished(self, schema: Schema, *, has_tags: bool) -> Draft:
+        draft = self._draft
+        if has_tags:
             self._tags(0)
         draft.body_at = len(draft.data)
-        self._struct(schema.struct, version)
+        self._struct(schema.struct, draft.version)
         return draft
 
     # ---- fields ----------------------------------------------------------------------------------------------------
@@ -161,8 +212,10 @@ class Composer:
             data.append(self._flag(of.name))
         elif kind == "uuid":
             data += self._random.choice(self._world.topic_ids)
+        elif kind == "float64":
+            data += _FLOAT.pack(self._random.choice((0.0, 1.5)))
         else:
-            raise AssertionError(f"{kind} is no kind of a request's field")
+            raise AssertionError(f"nobody knows a {kind}")
 
     def _tagged(self, of: Field, version: int) -> None:
         """A tagged field that the definition knows."""

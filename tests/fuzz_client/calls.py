@@ -1,0 +1,141 @@
+"""Plays one call, or one stream of calls, through a peer of the transport."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from threading import Condition
+from typing import Any, Final
+
+from tests.fuzz_client.case import Case, Level
+from tests.fuzz_client.ending import Ending, How
+from tests.fuzz_client.misdeeds import MISDEEDS
+from tests.fuzz_client.requests import methods, plausible
+from tests.fuzz_client.vocabulary import HOST, TOPIC, TOPIC_ID
+
+from ottla.client.kafka.peer import KafkaPeer
+from ottla.client.kafka.sockets.address import Address
+from ottla.client.kafka.sockets.network import Network
+from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.clock import SystemClock
+from ottla_proto.contracts import Broker
+
+TIMEOUT_S: Final = 8.0
+"""Of a call that is not meant to wait for it."""
+SHORT_TIMEOUT_S: Final = 0.2
+"""Of a call that is."""
+_GRACE_S: Final = 1.0
+"""A stream gives the response as much time beyond the timeout."""
+_GIVES_UP_AFTER_S: Final = 4.0
+"""How long after the deadline a stream is waited for, which is too late."""
+_SILENT_SHARE: Final = 0.1
+"""Of the streams that produce, so many want no response."""
+_NOT_YET: Final = "can't be called over Kafka's protocol"
+
+
+def play_call(case: Case, port: int) -> Ending:
+    """Make one call, or several on one stream, and close the peer."""
+    names = TopicNames()
+    names.learn(TOPIC_ID, TOPIC)
+    peer = KafkaPeer(Address(f"{HOST}:{port}", Network(case.client_id, "0", SystemClock())), names)
+    timeout_s = SHORT_TIMEOUT_S if MISDEEDS[case.misdeed].waits else TIMEOUT_S
+    try:
+        return _stream(case, peer, timeout_s) if case.level is Level.STREAM else _call(case, peer, timeout_s)
+    except Exception:
+        return Ending(How.CRASH, traceback.format_exc())
+    finally:
+        peer.close()
+
+
+def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
+    chance = case.chance("request")
+    method = methods()[case.method]
+    request = plausible(method, chance)
+    make = chance.choice((peer.call, peer.ask))
+    until = time.monotonic() + timeout_s
+    try:
+        response = make(method, request, timeout=timeout_s)
+    except OttlaError as error:
+        return _failed(error.code, error.message, until)
+    if response.error.code:
+        return _failed(response.error.code, response.error.message, until)
+    return Ending(How.RESPONSE, late_s=time.monotonic() - until)
+
+
+def _failed(code: int, words: str, until: float) -> Ending:
+    is_missing = code == ErrorCode.UNSUPPORTED_VERSION and _NOT_YET in words
+    return Ending(How.MISSING if is_missing else How.ERROR, words, time.monotonic() - until)
+
+
+class _Told:
+    """What a stream has told about its calls."""
+
+    def __init__(self) -> None:
+        self.changed: Final = Condition()
+        self.responses: Final[dict[int, Any]] = {}
+        self.ends: Final[list[tuple[OttlaError, list[int]]]] = []
+        self.faults: Final[list[str]] = []
+
+    def on_response(self, number: int, response: Any) -> None:
+        with self.changed:
+            if number in self.responses or self.ends:
+                self.faults.append(f"call {number} has ended before")
+            self.responses[number] = response
+            self.changed.notify_all()
+
+    def on_broken(self, error: OttlaError, left: list[int]) -> None:
+        with self.changed:
+            if self.ends:
+                self.faults.append("a stream has broken twice")
+            self.ends.append((error, left))
+            self.changed.notify_all()
+
+
+def _stream(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
+    chance = case.chance("request")
+    method, told = methods()[case.method], _Told()
+    at_once = method is not Broker.FETCH  # which has one request at a time
+    until = time.monotonic() + timeout_s + _GRACE_S
+    begun, refused = [], None
+    is_silent = method is Broker.PRODUCE and chance.random() < _SILENT_SHARE
+    try:
+        stream = peer.open_stream(method, told.on_response, told.on_broken)
+        for _ in range(case.at + 1 + chance.randrange(2)):
+            request = plausible(method, chance)
+            if is_silent:
+                request.acks = 0
+            number = stream.send(request, timeout_ms=int(timeout_s * 1000), answered=not is_silent)
+            begun += [number] * (not is_silent)
+            if not at_once:
+                _wait(told, begun, until)
+    except OttlaError as error:
+        refused = error
+    _wait(told, begun, until)
+    late_s = time.monotonic() - until
+    stream.close()
+    return _judged(told, begun, refused, late_s)
+
+
+def _wait(told: _Told, begun: list[int], until: float) -> None:
+    """Wait until each call has ended, but not for ever."""
+    with told.changed:
+        limit_s = until - time.monotonic() + _GIVES_UP_AFTER_S
+        told.changed.wait_for(lambda: told.ends or told.responses.keys() >= set(begun), limit_s)
+
+
+def _judged(told: _Told, begun: list[int], refused: OttlaError | None, late_s: float) -> Ending:
+    left = [number for _, numbers in told.ends for number in numbers]
+    faults = [*told.faults]
+    if not told.ends:
+        faults.append("the end of the stream was not told")
+    if begun and sorted([*told.responses, *left]) != begun:
+        faults.append(f"of the calls {begun}, {sorted(told.responses)} were answered and {left} were left")
+    errors = [response.error for response in told.responses.values() if response.error.code]
+    if left or refused is not None:
+        error = told.ends[0][0] if told.ends else refused
+        assert error is not None
+        return Ending(How.ERROR, error.message, late_s, faults)
+    if errors:
+        return Ending(How.ERROR, errors[0].message, late_s, faults)
+    return Ending(How.RESPONSE, "", late_s, faults, was_asked=bool(begun))

@@ -1,0 +1,88 @@
+"""A case: one client against one server that is honest but for one response."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Final, Self
+
+from tests.fuzz_client.misdeeds import MISDEEDS, Where
+
+CLIENT_PREFIX: Final = "case-"
+_WHOLE_SHARE: Final = 0.05
+_HANDSHAKE_SHARE: Final = 0.25
+_MOST_CALLS: Final = 3
+"""So many frames a stream sends at most."""
+_MOST_RESPONSES: Final = 7
+"""Among so many responses, the hostile one is chosen for a whole client."""
+_STREAMS: Final = ("/ottla.v1.Broker/Produce", "/ottla.v1.Broker/Fetch")
+
+
+class Level(Enum):
+    """What is played against the server."""
+
+    CALL = "call"
+    STREAM = "stream"
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+
+    @property
+    def is_whole_client(self) -> bool:
+        return self in (Level.PRODUCER, Level.CONSUMER)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The server does the misdeed instead of its response number `at`, counted from 0.
+
+    It counts only responses to ApiVersions if the misdeed is `in_handshake`, else only the others. `method` is a path
+    of the contracts, and "" for whole clients. `seed` decides all the rest.
+    """
+
+    number: int
+    level: Level
+    method: str
+    misdeed: str
+    in_handshake: bool
+    at: int
+    seed: int
+
+    @property
+    def client_id(self) -> str:
+        return f"{CLIENT_PREFIX}{self.number}"
+
+    def chance(self, of: str) -> random.Random:
+        """Return the chance that decides one thing about the case."""
+        return random.Random(f"{self.seed}/{of}")
+
+    def as_json(self) -> str:
+        return json.dumps({**asdict(self), "level": self.level.value}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        fields = json.loads(text)
+        return cls(**{name: fields[name] for name in cls.__slots__} | {"level": Level(fields["level"])})
+
+
+def cases(methods: list[str], count: int, seed: int) -> list[Case]:
+    """Return so many cases, which are always the same for one seed."""
+    chance = random.Random(seed)
+    return [_case(methods, number, chance) for number in range(count)]
+
+
+def _case(methods: list[str], number: int, chance: random.Random) -> Case:
+    if chance.random() < _WHOLE_SHARE:
+        level, method = chance.choice((Level.PRODUCER, Level.CONSUMER)), ""
+        at = chance.randrange(_MOST_RESPONSES)
+    else:
+        method = methods[number % len(methods)]
+        level = Level.STREAM if method in _STREAMS else Level.CALL
+        at = chance.choice((0, 0, chance.randrange(_MOST_CALLS))) if level is Level.STREAM else 0
+    in_handshake = chance.random() < _HANDSHAKE_SHARE
+    if in_handshake:
+        at = chance.choice((0, 0, 0, 1)) if level.is_whole_client else 0
+    where = Where.HANDSHAKE if in_handshake else Where.CALL
+    names = [name for name, misdeed in MISDEEDS.items() for _ in range(misdeed.weight) if misdeed.where & where]
+    return Case(number, level, method, chance.choice(names), in_handshake, at, chance.randrange(1 << 31))

@@ -1,0 +1,167 @@
+"""`python -m tests.fuzz_client.planted NAME`: the transport with one bug, which a run must find.
+
+A fuzzer that never finds anything proves nothing. Each planted bug is one that such clients have had.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from tests.fuzz_client.case import cases
+from tests.fuzz_client.report import print_summary, summary
+from tests.fuzz_client.run import run
+
+from ottla.client.kafka import call, connection, frames, peer
+from ottla.client.kafka.sockets import line, network
+from ottla.client.kafka.translations import list_offsets
+from ottla.errors import OttlaError
+from ottla_core.kafka.messages import ListOffsetsResponse
+from ottla_core.kafka_formats.primitives import MalformedError
+from ottla_proto import broker_pb2 as pb
+
+CASES: Final = 6_000
+_LEAKED_BYTES: Final = 64 * 1024
+
+
+class Bug(NamedTuple):
+    """`kind` is that of the findings by which it shows."""
+
+    plant: Callable[[], None]
+    kind: str
+
+
+def _length_believed() -> None:
+    """Room is made for as many bytes as a response announces."""
+    init = frames.FrameReader.__init__
+
+    def initialize(self: Any, check: Callable[[int, int], None]) -> None:
+        def check_and_make_room(length: int, correlation_id: int) -> None:
+            check(length, correlation_id)
+            self.room = b"\1" * length
+
+        init(self, check_and_make_room)
+
+    _replace(frames.FrameReader, "__init__", initialize)
+
+
+def _decode_error_escapes() -> None:
+    """What can't be decoded is the error of whoever decodes it."""
+    response_in = frames.response_in
+
+    def decoded(*arguments: Any) -> Any:
+        try:
+            return response_in(*arguments)
+        except MalformedError as error:
+            raise IndexError(str(error)) from None
+
+    _replace(call, "response_in", decoded)
+
+
+def _deadline_not_kept() -> None:
+    _replace(connection.KafkaConnection, "on_time", lambda self, now: None)
+
+
+def _id_not_checked() -> None:
+    """Whatever comes answers the oldest call."""
+    check = connection.KafkaConnection._check
+
+    def check_length(self: Any, length: int, correlation_id: int) -> None:
+        oldest = self._calls.oldest
+        check(self, length, correlation_id if oldest is None else self._calls.correlation_id(oldest.number))
+
+    _replace(connection.KafkaConnection, "_check", check_length)
+
+
+def _stranger_not_named() -> None:
+    _replace(connection, "stranger", lambda first: "")
+
+
+def _socket_kept() -> None:
+    """A line that is over leaves its socket open."""
+    kept, end = [], line.Line._end
+
+    def end_without(self: Any, error: OttlaError) -> None:
+        if self._socket is not None:
+            self._network.unregister(self._socket)
+            kept.append(self._socket)
+            self._socket = None
+        end(self, error)
+
+    _replace(line.Line, "_end", end_without)
+
+
+def _thread_kept() -> None:
+    """The network's thread goes on without lines."""
+    _replace(network.Network, "_goes_on", lambda self: True)
+
+
+def _told_twice() -> None:
+    """A stream that breaks reports calls, too, that were answered."""
+    on_ended = peer.KafkaStream._on_ended
+
+    def all_of_them(self: Any, error: OttlaError) -> None:
+        self._open.update(dict.fromkeys(range(1, next(self._numbers))))
+        on_ended(self, error)
+
+    _replace(peer.KafkaStream, "_on_ended", all_of_them)
+
+
+def _only_topics_of_the_request() -> None:
+    """A response is expected to name no other topics than the request."""
+
+    def response(self: Any, response: ListOffsetsResponse, terms: Any) -> pb.ListOffsetsResponse:
+        parts = [(topic.name, part) for topic in response.topics for part in topic.partitions]
+        return pb.ListOffsetsResponse(
+            partitions=[pb.PartitionOffset(topic_id=self._ids[name], offset=part.offset) for name, part in parts]
+        )
+
+    _replace(list_offsets.ListOffsetsTranslation, "response", response)
+
+
+def _connections_kept() -> None:
+    """A connection that has ended leaves some memory behind."""
+    kept, end = [], connection.KafkaConnection._end
+
+    def end_and_keep(self: Any, *arguments: Any) -> None:
+        kept.append(bytearray(b"\1" * _LEAKED_BYTES))
+        end(self, *arguments)
+
+    _replace(connection.KafkaConnection, "_end", end_and_keep)
+
+
+PLANTED: Final = MappingProxyType(
+    {
+        "length-believed": Bug(_length_believed, "growth"),
+        "decode-error-escapes": Bug(_decode_error_escapes, "crash"),
+        "deadline-not-kept": Bug(_deadline_not_kept, "hang"),
+        "id-not-checked": Bug(_id_not_checked, "fault"),
+        "stranger-not-named": Bug(_stranger_not_named, "fault"),
+        "socket-kept": Bug(_socket_kept, "leak"),
+        "thread-kept": Bug(_thread_kept, "leak"),
+        "told-twice": Bug(_told_twice, "fault"),
+        "only-topics-of-the-request": Bug(_only_topics_of_the_request, "crash"),
+        "connections-kept": Bug(_connections_kept, "growth"),
+    }
+)
+
+
+def _replace(owner: Any, name: str, new: Any) -> None:
+    """Raises AttributeError where the transport has no such thing any more: a bug that changes nothing is none."""
+    getattr(owner, name)
+    setattr(owner, name, new)
+
+
+def main(arguments: list[str]) -> int:
+    name, seed = arguments
+    PLANTED[name].plant()
+    outcome = run(partial(cases, count=CASES, seed=int(seed)), stop_at=PLANTED[name].kind, show=print)
+    print_summary(summary(outcome, seed=int(seed), planted=0, planted_found=0))
+    return 1 if outcome.count(PLANTED[name].kind) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
