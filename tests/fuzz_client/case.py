@@ -17,6 +17,10 @@ _MOST_CALLS: Final = 3
 """So many frames a stream sends at most."""
 _MOST_RESPONSES: Final = 7
 """Among so many responses, the hostile one is chosen for a whole client."""
+_POOLS: Final = {
+    where: [name for name, misdeed in MISDEEDS.items() for _ in range(misdeed.weight) if misdeed.where & where]
+    for where in (Where.HANDSHAKE, Where.CALL)
+}
 _STREAMS: Final = ("/ottla.v1.Broker/Produce", "/ottla.v1.Broker/Fetch")
 
 
@@ -84,5 +88,4 @@ def _case(methods: list[str], number: int, chance: random.Random) -> Case:
     if in_handshake:
         at = chance.choice((0, 0, 0, 1)) if level.is_whole_client else 0
     where = Where.HANDSHAKE if in_handshake else Where.CALL
-    names = [name for name, misdeed in MISDEEDS.items() for _ in range(misdeed.weight) if misdeed.where & where]
-    return Case(number, level, method, chance.choice(names), in_handshake, at, chance.randrange(1 << 31))
+    return Case(number, level, method, chance.choice(_POOLS[where]), in_handshake, at, chance.randrange(1 << 31))

@@ -31,6 +31,7 @@ _MOST_FINDINGS: Final = 50
 _PAGES_AT: Final = 1
 _TRIES: Final = 4
 """Of a method, some requests may have a translation, and others none."""
+_LOOKS_EACH_S: Final = 0.2
 _NOT_SERVED: Final = "this client can't call"
 """The method is translated into an API that is not Kafka's."""
 _EVERY_VERSION_CASES: Final = 20_000
@@ -116,12 +117,13 @@ class _Run:
             self._round(played)
             self._show(
                 f"{outcome.cases:,} cases, {time.monotonic() - begun:.0f} s,"
-                f" {outcome.rss_mb[-1]:.0f} MB now and {outcome.peak_mb:.0f} MB at most"
+                f" {_rss_mb():.0f} MB now and {outcome.peak_mb:.0f} MB at most"
             )
             if self._is_over:
                 break
-        for player in self._players:
-            player.close()
+        if not self._stop_at:  # else some may still be playing
+            for player in self._players:
+                player.close()
         self._find(None, [Fault("skipped", words) for words in _left_out(outcome)])
         outcome.seconds = time.monotonic() - begun
         return outcome
@@ -131,6 +133,10 @@ class _Run:
         outcome = self._outcome
         return len(outcome.findings) >= _MOST_FINDINGS or outcome.count(self._stop_at) > 0
 
+    @property
+    def _has_found_it(self) -> bool:
+        return bool(self._stop_at) and self._is_over
+
     def _round(self, cases: Sequence[Case]) -> None:
         descriptors = _open_descriptors()
         left = iter(cases)
@@ -139,7 +145,10 @@ class _Run:
             thread.start()
         self._play(self._players[0], left)  # the main thread hands its calls to the network's thread
         for thread in threads:
-            thread.join()
+            while thread.is_alive() and not self._has_found_it:
+                thread.join(_LOOKS_EACH_S)
+        if self._has_found_it:
+            return
         for case in self._take_suspects():
             if not self._is_over:
                 self._try_again(case)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import struct
 import sys
@@ -158,6 +159,7 @@ async def _main() -> None:
     server = await asyncio.start_server(on_player, HOST, 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    os._exit(0)  # connections may be open, and nobody wants to know of them any more
 
 
 if __name__ == "__main__":

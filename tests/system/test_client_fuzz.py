@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 240
-CASES = 300
+CASES = 200
 PLANTED = ("id-not-checked", "stranger-not-named")
 
 

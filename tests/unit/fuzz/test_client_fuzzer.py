@@ -1,0 +1,174 @@
+"""The fuzzer of the SDK's Kafka transport: its responses are Kafka's, its cases come again, and its judge is just."""
+
+from __future__ import annotations
+
+import logging
+import random
+import struct
+import threading
+from dataclasses import replace
+
+import pytest
+from kio.serial import entity_reader
+from kio.serial.errors import OutOfBoundValue, UnexpectedNull
+from tests.fuzz.kio_schemas import response_schema
+from tests.fuzz.messages import Composer, requests
+from tests.fuzz_client.calls import play_call
+from tests.fuzz_client.case import Case, Level, cases
+from tests.fuzz_client.ending import Ending, How
+from tests.fuzz_client.honest import API_VERSIONS, APIS
+from tests.fuzz_client.judge import MARGIN_S, Listener, faults_of
+from tests.fuzz_client.misdeeds import MISDEEDS, End, Expect, Moment, Where
+from tests.fuzz_client.planted import PLANTED
+from tests.fuzz_client.report import load_cases, save_cases
+from tests.fuzz_client.requests import methods, plausible
+from tests.fuzz_client.run import Finding, Outcome
+from tests.fuzz_client.vocabulary import HonestVocabulary, OddVocabulary
+
+from ottla.client.kafka.frames import response_in
+from ottla_proto.contracts import Broker
+
+VERSIONS = [(api.key, version) for api in APIS.values() for version in api.versions]
+CASE = Case(7, Level.CALL, Broker.METADATA.path, "wrong id", in_handshake=False, at=0, seed=1)
+ADDRESS = "127.0.0.1:9"
+WORDS = f"Metadata at {ADDRESS}: it answered the request 2, and 1 was to be answered next"
+
+
+@pytest.mark.parametrize("vocabulary", [HonestVocabulary(9), OddVocabulary(9)], ids=["honest", "odd"])
+def test_every_response_that_is_meant_to_be_valid_is(vocabulary: HonestVocabulary) -> None:
+    """For kio, which knows nothing of how it was made, and for the transport."""
+    compose = Composer(vocabulary, random.Random(1))
+    for key, version in VERSIONS * 3:
+        response_in(APIS[key], version, compose.response(key, version, with_tags=True).frame(7))
+        draft = compose.response(key, version)
+        frame = draft.frame(7)
+        assert struct.unpack_from(">ii", frame) == (len(frame) - 4, 7)
+        response_in(APIS[key], version, frame)
+        try:
+            _, size_bytes = entity_reader(response_schema(key, version))(frame, draft.body_at)
+        except (UnexpectedNull, OutOfBoundValue, ValueError):
+            continue  # kio reads neither each null that Kafka allows, nor times of millions of years
+        assert draft.body_at + size_bytes == len(frame), (key, version)
+
+
+def test_honest_responses_have_no_errors() -> None:
+    compose = Composer(HonestVocabulary(9), random.Random(1))
+    for key, version in VERSIONS:
+        draft = compose.response(key, version, is_tame=True)
+        message = response_in(APIS[key], version, draft.frame(1))
+        assert not getattr(message, "error_code", 0)
+
+
+def test_the_same_seed_gives_the_same_cases_with_each_misdeed_where_it_may_be() -> None:
+    paths = [Broker.METADATA.path, Broker.PRODUCE.path]
+    made = cases(paths, 5_000, 3)
+    assert made == cases(paths, 5_000, 3)
+    assert {case.misdeed for case in made} == set(MISDEEDS)
+    assert {case.level for case in made} == set(Level)
+    for case in made:
+        assert MISDEEDS[case.misdeed].where & (Where.HANDSHAKE if case.in_handshake else Where.CALL)
+        assert (case.method == "") is case.level.is_whole_client
+
+
+@pytest.mark.parametrize("name", MISDEEDS)
+def test_a_misdeed_is_not_the_honest_response(name: str) -> None:
+    misdeed, differs = MISDEEDS[name], 0
+    for seed, (key, version) in enumerate(VERSIONS):
+        where = Where.HANDSHAKE if key == API_VERSIONS else Where.CALL
+        if not misdeed.where & where:
+            continue
+        honest = Composer(HonestVocabulary(9), random.Random(1)).response(key, version, is_tame=True).frame(5)
+        acts = list(misdeed.acts(Moment(key, version, 5, honest, 9), random.Random(seed)))
+        sent = b"".join(act for act in acts if isinstance(act, bytes))
+        has_end = isinstance(acts[-1], End)
+        assert not any(isinstance(act, End) for act in acts[:-1])
+        differs += sent != honest or has_end or len(acts) > 1
+    assert differs or name == "none"
+
+
+def test_every_method_has_a_request_that_its_descriptor_allows() -> None:
+    for method in methods().values():
+        for seed in range(5):
+            assert plausible(method, random.Random(seed)).IsInitialized()
+    produced = plausible(Broker.PRODUCE, random.Random(1))
+    assert (produced.acks, len(produced.partitions[0].topic_id)) == (-1, 16)
+    assert produced.partitions[0].records
+
+
+def test_an_ending_that_may_be_is_in_order() -> None:
+    assert faults_of(CASE, Ending(How.ERROR, WORDS, was_done=True), ADDRESS) == []
+    assert faults_of(replace(CASE, misdeed="none"), Ending(How.RESPONSE, was_done=True), ADDRESS) == []
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "ending", "kind", "words"),
+    [
+        ("wrong id", Ending(How.RESPONSE, was_done=True), "fault", "taken from what is none"),
+        ("in pieces", Ending(How.ERROR, WORDS, was_done=True), "fault", "there was a response"),
+        ("wrong id", Ending(How.ERROR, WORDS.replace(ADDRESS, "it"), was_done=True), "fault", "name the address"),
+        ("closes", Ending(How.ERROR, WORDS, was_done=True), "fault", "does not say what is wrong"),
+        ("odd values", Ending(How.ERROR, "garbage", was_done=True), "fault", "name the address"),
+        ("wrong id", Ending(How.ERROR, WORDS, MARGIN_S + 1, was_done=True), "hang", "after its deadline"),
+        ("wrong id", Ending(How.CRASH, "KeyError: 3", was_done=True), "crash", "KeyError"),
+        ("wrong id", Ending(How.ERROR, WORDS, faults=["a leak: 2 threads"], was_done=True), "leak", "2 threads"),
+        ("wrong id", Ending(How.ERROR, WORDS), "skipped", "never came"),
+    ],
+)
+def test_an_ending_that_must_not_be_is_found(misdeed: str, ending: Ending, kind: str, words: str) -> None:
+    (fault,) = faults_of(replace(CASE, misdeed=misdeed), ending, ADDRESS)
+    assert fault.kind == kind
+    assert words in fault.words
+
+
+def test_what_the_broker_says_need_not_name_the_address() -> None:
+    assert faults_of(replace(CASE, misdeed="odd values"), Ending(How.ERROR, "no", was_done=True), ADDRESS) == []
+
+
+def test_a_client_that_is_asked_for_nothing_proves_nothing() -> None:
+    assert faults_of(CASE, Ending(How.RESPONSE, was_done=True, was_asked=False), ADDRESS) == []
+
+
+def test_tracebacks_and_threads_that_end_by_an_error_are_heard_with_their_thread() -> None:
+    def fail() -> None:
+        logging.getLogger("ottla.anything").error("it failed", exc_info=KeyError("logged"))
+        logging.getLogger("ottla.anything").error("three records were not delivered")
+        raise ValueError("uncaught")
+
+    with Listener() as listener:
+        thread = threading.Thread(target=fail, name="ottla-network-case-7")
+        thread.start()
+        thread.join()
+        logged, uncaught = listener.take()
+        assert listener.take() == []
+    assert {logged[0], uncaught[0]} == {"ottla-network-case-7"}
+    assert "KeyError: 'logged'" in logged[1].words
+    assert "ValueError: uncaught" in uncaught[1].words
+
+
+def test_a_port_where_nobody_listens_is_an_error_with_its_address() -> None:
+    ending = play_call(CASE, 1)
+    assert (ending.how, "Metadata at 127.0.0.1:1: Connection refused" in ending.words) == (How.ERROR, True)
+
+
+def test_failing_cases_are_read_back_as_they_were(tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("cases") / "deep" / "cases.jsonl"
+    other = replace(CASE, level=Level.PRODUCER, method="")
+    found = [
+        Finding("crash", "boom", CASE),
+        Finding("leak", "", CASE),
+        Finding("growth", ""),
+        Finding("hang", "", other),
+    ]
+    assert save_cases(Outcome(findings=found), file) == 2
+    assert load_cases(file) == [CASE, other]
+
+
+def test_growth_is_what_comes_after_the_first_rounds() -> None:
+    assert Outcome(rss_mb=[50, 70, 80, 80, 81, 82]).growth_mb == 2
+    assert Outcome(rss_mb=[50, 60], peak_mb=90).peak_growth_mb == 40
+
+
+def test_each_planted_bug_is_of_a_kind_that_is_judged() -> None:
+    assert {bug.kind for bug in PLANTED.values()} <= {"crash", "hang", "fault", "leak", "growth"}
+    assert requests().keys() >= APIS.keys()
+    assert {misdeed.expect for misdeed in MISDEEDS.values()} == set(Expect)
