@@ -214,7 +214,7 @@ class KafkaConnection(Generic[Waiter]):
             assert ended is not None, "a call that has ended has no deadline"
             call, was_sent = ended
             not_sent = _NOT_SENT[self.phase] if self._pauses_until == NEVER else _PAUSED
-            reason = "no response in time" if was_sent else not_sent
+            reason = "no response in time" if was_sent else self._told(not_sent)
             self._fail(call, ErrorCode.REQUEST_TIMED_OUT, reason, was_sent=was_sent)
         if self._pauses_until <= now:
             self._pauses_until = NEVER

@@ -73,6 +73,17 @@ def test_another_protocol_is_named_at_the_deadline_too() -> None:
     assert reason(connection) == "it expects TLS, which is not supported yet"
 
 
+def test_another_protocol_is_named_to_a_call_whose_deadline_comes_first() -> None:
+    connection, _ = asked(answered=False)
+    connection.call(Call(INIT_PRODUCER_ID, lambda _: InitProducerIdRequest(transactional_id=None), "soon", 1.0))
+    connection.on_bytes(b"\x15\x03\x03\x00\x02\x02\x28")
+    connection.on_time(1.0)
+    (outcome,) = connection.take_outcomes()
+    assert isinstance(outcome, Failed)
+    assert outcome.error.message == "InitProducerId at b:1: it expects TLS, which is not supported yet"
+    assert connection.ended is None
+
+
 def test_a_port_that_hangs_up_may_expect_tls() -> None:
     connection, _ = asked(answered=False)
     connection.on_closed()
