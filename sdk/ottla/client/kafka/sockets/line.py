@@ -35,6 +35,7 @@ _READ_BYTES: Final = 64 * 1024
 _MOST_READ_BYTES: Final = 1024 * 1024
 """The bounds of one read. Each read gives up the interpreter, and gets it back only up to 5 ms later while another
 thread is busy. So a large response has to come in few reads."""
+_PORTS: Final = range(1, 1 << 16)
 _END_LIMIT_S: Final = 5.0
 """How long a close waits for the network's thread."""
 _LATE_S: Final = 5.0
@@ -261,7 +262,7 @@ class Line:
         host, _, port = self.address.rpartition(":")
         arrived: socket.socket | OSError
         try:
-            arrived = socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S)
+            arrived = socket.create_connection((host.strip("[]"), _port(port)), timeout=CONNECT_S)
             arrived.setblocking(False)
             arrived.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (OSError, ValueError) as error:
@@ -323,6 +324,13 @@ class Line:
             outcomes = self._connection.take_outcomes()
         for outcome in outcomes:
             self._tell(outcome)
+
+
+def _port(text: str) -> int:
+    """Return the number of a port. The lookup of a name would take the lower bits of a larger number."""
+    if int(text) not in _PORTS:
+        raise ValueError(f"{text} is not a port")
+    return int(text)
 
 
 def _send(connection: socket.socket, pieces: list[memoryview | bytes]) -> int:

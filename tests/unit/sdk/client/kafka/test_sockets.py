@@ -467,6 +467,16 @@ def test_a_port_where_nobody_listens_is_an_error_at_once_and_the_next_call_waits
     wait_until(lambda: not network_threads())
 
 
+@pytest.mark.parametrize("port", ["0", "-1", "65536", "70000", "2147483647", "x"])
+def test_a_number_that_is_no_port_is_not_taken_for_another_port(port: str) -> None:
+    peer = KafkaTransport("me")(f"127.0.0.1:{port}")
+    with pytest.raises(OttlaError, match=f"at 127.0.0.1:{port}: .*(is not a port|invalid literal)") as caught:
+        metadata(peer)
+    assert caught.value.code == ErrorCode.NETWORK_EXCEPTION
+    peer.close()
+    wait_until(lambda: not network_threads())
+
+
 def test_a_broker_that_accepts_connections_and_ends_them_is_given_a_rest() -> None:
     class Closing(Server):
         def _serve(self, connection: socket.socket) -> None:
