@@ -27,6 +27,13 @@ SHORT_TIMEOUT_S: Final = 0.2
 """Of a call that is."""
 _GRACE_S: Final = 1.0
 """A stream gives the response as much time beyond the timeout."""
+_GOES_ON_SHARE: Final = 0.3
+"""Of the calls, so many are followed by others."""
+_SLOW_SHARE: Final = 0.01
+"""The same, of those whose connection is given up only after ten seconds, because the broker owes its versions."""
+_GOES_ON_WITHIN_S: Final = 12.0
+_NEXT_TIMEOUT_S: Final = 1.0
+_PAUSE_S: Final = 0.02
 _GIVES_UP_AFTER_S: Final = 4.0
 """How long after the deadline a stream is waited for, which is too late."""
 _SILENT_SHARE: Final = 0.1
@@ -41,11 +48,22 @@ def play_call(case: Case, port: int) -> Ending:
     peer = KafkaPeer(Address(f"{HOST}:{port}", Network(case.client_id, "0", SystemClock())), names)
     timeout_s = SHORT_TIMEOUT_S if MISDEEDS[case.misdeed].waits else TIMEOUT_S
     try:
-        return _stream(case, peer, timeout_s) if case.level is Level.STREAM else _call(case, peer, timeout_s)
+        if case.level is Level.STREAM:
+            return _stream(case, peer, timeout_s)
+        return _calls(case, peer, timeout_s)
     except Exception:
         return Ending(How.CRASH, traceback.format_exc())
     finally:
         peer.close()
+
+
+def _calls(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
+    ending = _call(case, peer, timeout_s)
+    is_slow = case.in_handshake and MISDEEDS[case.misdeed].waits
+    share = _SLOW_SHARE if is_slow else _GOES_ON_SHARE
+    if case.chance("goes on").random() < share and _must_go_on(case, ending):
+        ending.faults += _does_not_go_on(case, peer)
+    return ending
 
 
 def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
@@ -61,6 +79,30 @@ def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
     if response.error.code:
         return _failed(response.error.code, response.error.message, until)
     return Ending(How.RESPONSE, late_s=time.monotonic() - until)
+
+
+def _must_go_on(case: Case, ending: Ending) -> bool:
+    """Return whether the next call has to be answered, because nothing that was believed stands in its way."""
+    misdeed = MISDEEDS[case.misdeed]
+    believed = misdeed.kept or (case.in_handshake and misdeed.speaks_well)
+    return ending.how is not How.MISSING and not (misdeed.lasting or believed)
+
+
+def _does_not_go_on(case: Case, peer: KafkaPeer) -> list[str]:
+    """Make the call again until it is answered, as a client does after an error."""
+    method, last = methods()[case.method], ""
+    until = time.monotonic() + _GOES_ON_WITHIN_S
+    while time.monotonic() < until:
+        try:
+            error = peer.ask(method, plausible(method, case.chance("request")), timeout=_NEXT_TIMEOUT_S).error
+        except OttlaError as raised:
+            last = raised.message
+        else:
+            if not error.code:
+                return []
+            last = error.message
+        time.sleep(_PAUSE_S)
+    return [f"the address is honest again, and no call succeeds: {last}"]
 
 
 def _failed(code: int, words: str, until: float) -> Ending:

@@ -69,7 +69,7 @@ class Where(Flag):
 class Misdeed:
     """`words` is a pattern that the error has. `waits`: the caller may get nothing before its deadline. A misdeed that
     `speaks_well` may be a response that can be decoded, so that its error may be the broker's own. A `lasting` one is
-    done again each time."""
+    done again each time. What is `kept` is believed by the client as long as the connection goes on."""
 
     acts: Callable[[Moment, random.Random], Sequence[Act]]
     expect: Expect
@@ -78,6 +78,7 @@ class Misdeed:
     waits: bool = False
     speaks_well: bool = False
     lasting: bool = False
+    kept: bool = False
     weight: int = 4
 
 
@@ -286,8 +287,8 @@ MISDEEDS: Final = MappingProxyType(
             _refused_for_ever, Expect.ERROR, "Kafka's error 35", where=Where.HANDSHAKE, lasting=True
         ),
         "refuses": Misdeed(_refused, Expect.ERROR, "it refused ApiVersions", where=Where.HANDSHAKE),
-        "no versions": Misdeed(_no_versions, Expect.ERROR, "this client can't call", where=Where.HANDSHAKE),
-        "odd versions": Misdeed(_odd_versions, Expect.EITHER, where=Where.HANDSHAKE, weight=8),
+        "no versions": Misdeed(_no_versions, Expect.ERROR, "this client can't call", where=Where.HANDSHAKE, kept=True),
+        "odd versions": Misdeed(_odd_versions, Expect.EITHER, where=Where.HANDSHAKE, kept=True, weight=8),
         **_HARMLESS_LIES,
         **_LIES,
         **_BOMBS,
