@@ -15,7 +15,6 @@ from typing import Final
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
-from ottla.client.door import KAFKA
 from ottla.client.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
 from ottla.consumer.group.commit_round import Commit, CommitRound, OnCommitted
 from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient, raise_if
@@ -133,16 +132,15 @@ class Commits:
         """Commit the offsets of those partitions in which the group has committed nothing yet.
 
         It is tried once, with the current member identity. It raises only what `fetch` raises, which shows what is
-        committed. Kafka's coordinators can't compare and commit in one step, so another member may commit between the
-        two.
+        committed. Kafka's coordinators can't compare and commit in one step, so there another member may commit between
+        the two.
         """
         with self._lock:
             who = self._member.commits_as
-        if self._cluster.door is not KAFKA:
-            self._send(who, offsets, only_first=True)
-            return
-        committed = self.fetch(offsets, TRY_S)
-        self._send(who, {partition: offset for partition, offset in offsets.items() if partition not in committed})
+        failures = self._send(who, offsets, only_first=True)
+        if any(error.code == ErrorCode.UNSUPPORTED_VERSION for error in failures.values()):
+            committed = self.fetch(offsets, TRY_S)
+            self._send(who, {partition: offset for partition, offset in offsets.items() if partition not in committed})
 
     def _fetch_offsets(self, request: pb.FetchOffsetsRequest, deadline_at: float) -> pb.FetchOffsetsResponse:
         backoff, is_unknown = Backoff(), False

@@ -27,6 +27,9 @@ from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
 SMALL_BYTES: Final = 128 * 1024
 """Size of a request that names one group or transactional id, of which Kafka's strings have up to 32 KiB."""
 
+_COMMIT_BYTES: Final = 512 * 1024
+"""Size of a commit: clients send larger ones in parts (`ottla_core.rpc.parts`)."""
+
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _OWNERS_AT_ONCE: Final = 16
 
@@ -92,6 +95,15 @@ async def _shards(
     return all_shards
 
 
+async def _commit_first(
+    backend: Backend, request: group_pb2.CommitOffsetsRequest, limit_s: float
+) -> group_pb2.CommitOffsetsResponse:
+    if not request.only_first or request.HasField("transaction"):
+        text = "only a commit that leaves committed offsets as they are comes here"
+        raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint="send any other one as Kafka's OffsetCommit")
+    return await call_owner(backend, GROUP, request.group, Group.COMMIT_OFFSETS, request, limit_s)
+
+
 async def _shard_marker(
     backend: Backend, request: group_pb2.WriteShardMarkersRequest, limit_s: float
 ) -> group_pb2.WriteShardMarkersResponse:
@@ -121,6 +133,7 @@ async def _import(
 _TABLE: Final = (
     PrivateMethod(Broker.IMPORT_RECORDS, _import, _LARGEST_BYTES),
     _by_controller(Controller.DECLARE_RESTORED),
+    PrivateMethod(Group.COMMIT_OFFSETS, _commit_first, _COMMIT_BYTES),
     _by_owner(GROUP, Group.EXPLAIN_GROUP, _group),
     _by_owner(GROUP, Group.LAG, _group),
     PrivateMethod(Group.SHARDS, partial(_shards, kind=GROUP, method=Group.SHARDS)),

@@ -28,6 +28,7 @@ from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import NO_OWNER, PartitionId, TopicId
 from ottla_core.routing import GROUP, TXN
 from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.parts import PARTITIONS_AT_ONCE
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2, controller_pb2, group_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error, ShardsRequest, ShardsResponse, ShardStanding
@@ -159,6 +160,7 @@ def test_the_list_of_methods_is_short() -> None:
     assert {each.method for each in PRIVATE_METHODS.values()} == {
         Broker.IMPORT_RECORDS,
         Controller.DECLARE_RESTORED,
+        Group.COMMIT_OFFSETS,
         Group.EXPLAIN_GROUP,
         Group.LAG,
         Group.SHARDS,
@@ -186,6 +188,7 @@ async def test_any_other_method_is_unknown(path: str) -> None:
     ("method", "request_", "where"),
     [
         (Group.LAG, group_pb2.LagRequest(group="g"), "group of g"),
+        (Group.COMMIT_OFFSETS, group_pb2.CommitOffsetsRequest(group="g", only_first=True), "group of g"),
         (Group.EXPLAIN_GROUP, group_pb2.ExplainGroupRequest(group="g"), "group of g"),
         (Txn.PREPARE, txn_pb2.PrepareRequest(transactional_id="t"), "txn of t"),
         (Txn.FORGET, txn_pb2.ForgetRequest(transactional_id="t"), "txn of t"),
@@ -251,6 +254,33 @@ async def test_garbage_and_what_is_too_large_is_refused() -> None:
         assert response.error_code == ErrorCode.INVALID_REQUEST
         assert words in (response.error_message or "")
     assert backend.asked == []
+
+
+async def test_a_commit_comes_here_only_if_kafkas_message_can_not_say_it() -> None:
+    backend = Services()
+    transaction = group_pb2.OffsetsTransaction(transactional_id="t")
+    for request in (
+        group_pb2.CommitOffsetsRequest(group="g"),
+        group_pb2.CommitOffsetsRequest(group="g", only_first=True, transaction=transaction),
+    ):
+        response = await called(backend, Group.COMMIT_OFFSETS.path, request.SerializeToString())
+        error = group_pb2.CommitOffsetsResponse.FromString(response.body).error
+        assert error.code == ErrorCode.INVALID_REQUEST
+        assert "send any other one as Kafka's OffsetCommit" in error.message
+    assert backend.asked == []
+
+
+async def test_a_commit_has_room_for_what_clients_send_at_once() -> None:
+    backend = Services()
+    partitions = [
+        group_pb2.OffsetToCommit(topic="t" * 20, partition=n, offset=1 << 40, topic_id=bytes(16))
+        for n in range(PARTITIONS_AT_ONCE)
+    ]
+    request = group_pb2.CommitOffsetsRequest(group="g", only_first=True, offsets=partitions)
+    assert (await called(backend, Group.COMMIT_OFFSETS.path, request.SerializeToString())).error_code == 0
+    too_large = await called(backend, Group.COMMIT_OFFSETS.path, bytes(1 << 20))
+    assert "is too large" in (too_large.error_message or "")
+    assert len(backend.asked) == 1
 
 
 # ---- shards and markers ----------------------------------------------------------------------------------------------

@@ -48,7 +48,6 @@ from ottla.client.kafka.translations.transactions import (
     InitProducerTranslation,
 )
 from ottla.client.kafka.translations.translation import Translation
-from ottla.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2
 from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
 
@@ -90,7 +89,7 @@ def _commit(request: group_pb2.CommitOffsetsRequest, names: TopicNames) -> Trans
     if request.HasField("transaction"):
         return TransactionOffsetsTranslation(request)
     if request.only_first:
-        raise _not_yet("CommitOffsets that leaves committed offsets as they are")
+        return PrivateTranslation(Group.COMMIT_OFFSETS)
     return OffsetCommitTranslation(request)
 
 
@@ -112,7 +111,3 @@ def translations_of(method: Method[Any, Any]) -> Callable[[], Translation]:
     if method is Broker.FETCH:
         return FetchSession()
     return _TRANSLATIONS.get(method.path) or partial(PrivateTranslation, method)
-
-
-def _not_yet(what: str) -> OttlaError:
-    return OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"{what} can't be called over Kafka's protocol yet")

@@ -22,10 +22,11 @@ from ottla.client.kafka.apis import (
     SYNC_GROUP,
     Api,
 )
+from ottla.client.kafka.translations.private import PrivateTranslation
 from ottla.client.kafka.translations.table import translation_of
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.translation import Terms, Translation
-from ottla.errors import ErrorCode, OttlaError
+from ottla.errors import ErrorCode
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
@@ -238,12 +239,10 @@ def test_what_concerns_the_group_is_the_error_of_the_whole_commit(code: int) -> 
     assert (got.error.code, len(got.partitions)) == (code, 0)
 
 
-def test_a_commit_that_kafkas_message_can_not_say_is_refused() -> None:
+def test_a_commit_that_leaves_committed_offsets_as_they_are_goes_by_the_private_api() -> None:
     request = commit(ids=True)
     request.only_first = True
-    with pytest.raises(OttlaError, match="can't be called over Kafka's protocol yet") as raised:
-        translation_of(Group.COMMIT_OFFSETS, request, TopicNames())
-    assert raised.value.code == ErrorCode.UNSUPPORTED_VERSION
+    assert isinstance(translation_of(Group.COMMIT_OFFSETS, request, TopicNames()), PrivateTranslation)
 
 
 def fetch(*topics: str) -> pb.FetchOffsetsRequest:
