@@ -381,6 +381,42 @@ def test_a_coordinator_that_goes_costs_time_and_no_record(
         wait_until(lambda: {p: at and at.offset for p, at in consumer.committed(*partitions).items()} == ends)
 
 
+@pytest.mark.feature(65)
+@pytest.mark.feature(77)
+def test_a_broker_that_speaks_for_the_coordinator_goes_and_costs_time_and_no_record(
+    cluster: Cluster, bootstrap: str
+) -> None:
+    """Over Kafka's protocol a broker is the coordinator. Over gRPC this broker is any."""
+    topic = next(_names)
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.create(topic, partitions=PARTITIONS, replicas=3)
+    members = [Member(consumer_of(bootstrap, topic, session_timeout=30)) for _ in range(2)]
+    try:
+        wait_until(lambda: shares(members) == [3, 3])
+        places = write(bootstrap, topic, 120)
+        wait_until(lambda: sum(read_by(members).values()) >= 120)
+        group = members[0].consumer._group
+        assert group is not None
+        address = group._coordinator._address
+        gone = next((broker for broker in cluster.brokers if broker.kafka_address == address), cluster.brokers[0])
+        gone.kill()
+        try:
+            places += write(bootstrap, topic, 120)
+            wait_until(lambda: set(read_by(members)) == set(places))
+            wait_until(lambda: committed_by(cluster, topic) == Counter(partition for _, partition, _ in places))
+            assert shares(members) == [3, 3]
+        finally:
+            gone.restart()
+    finally:
+        for member in members:
+            member.stop()
+
+
+def committed_by(cluster: Cluster, group: str) -> dict[int, int]:
+    with ottla.Admin(cluster.bootstrap) as admin:
+        return {partition.partition: offset for partition, offset in admin.groups.committed(group).items()}
+
+
 def coordinator_of(cluster: Cluster, group: str) -> int:
     """Which instance describes the group as its own: gRPC alone can say it."""
     brokers = [broker.address for broker in cluster.brokers]
