@@ -140,7 +140,7 @@ class Line:
     def message(self, answered: Answered[Any]) -> Message:
         """Return a response, and pause the line if it asks for that. Raises OttlaError if its bytes make no sense."""
         message = answered.message()
-        if (pause_ms := message.throttle_time_ms) > 0:  # type: ignore[attr-defined]  # every response has it
+        if (pause_ms := getattr(message, "throttle_time_ms", 0)) > 0:  # responses that brokers send each other lack it
             self._request(lambda connection: connection.pause(pause_ms / 1000, self._network.clock.monotonic()))
         return message
 

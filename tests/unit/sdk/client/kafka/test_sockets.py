@@ -18,6 +18,7 @@ from interruptions import Interrupting, Interruption
 from kafka_answers import AnsweringBroker, Request, framed
 from waiting import LIMIT_S, wait_until
 
+from ottla.client.kafka.apis import WRITE_TXN_MARKERS
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.client.kafka.transport import KafkaTransport
@@ -34,6 +35,8 @@ from ottla_core.kafka.messages import (
     ProduceResponse,
     SyncGroupRequest,
     SyncGroupResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import group_pb2, txn_pb2
@@ -305,6 +308,13 @@ def test_a_producer_is_told_the_version_of_transactions_and_its_requests_keep_to
         peer.call(Txn.END_TXN, end, timeout=LIMIT_S)
     assert found.transaction_version == version
     assert [request.version for request in server.requests] == [5, 5 if version == 2 else 4]
+
+
+def test_a_response_that_can_not_ask_for_a_pause_is_returned() -> None:
+    """Brokers send it each other, and administrators to a broker."""
+    with serving(lambda _: WriteTxnMarkersResponse()) as (_, peer):
+        response = peer.exchange(WRITE_TXN_MARKERS, lambda _: WriteTxnMarkersRequest(), timeout=LIMIT_S)
+    assert isinstance(response, WriteTxnMarkersResponse)
 
 
 def test_responses_of_a_stream_come_on_the_networks_thread_and_its_end_comes_last() -> None:

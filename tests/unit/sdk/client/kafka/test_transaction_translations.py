@@ -20,6 +20,7 @@ from ottla.client.kafka.apis import (
     WRITE_TXN_MARKERS,
     Api,
 )
+from ottla.client.kafka.translations.private import PrivateTranslation
 from ottla.client.kafka.translations.producers import DescribeProducersTranslation, WriteTxnMarkersTranslation
 from ottla.client.kafka.translations.table import translation_of
 from ottla.client.kafka.translations.topic_names import TopicNames
@@ -385,7 +386,5 @@ def test_markers_are_written_and_answered_in_the_order_of_the_request(version: i
 
 
 @pytest.mark.parametrize("method", [Txn.PREPARE, Txn.FORGET])
-def test_what_only_ottla_has_can_not_be_called(method: Any) -> None:
-    with pytest.raises(OttlaError) as caught:
-        translation_of(method, method.request(), TopicNames())
-    assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+def test_what_only_ottla_has_goes_by_the_private_api(method: Any) -> None:
+    assert isinstance(translation_of(method, method.request(), TopicNames()), PrivateTranslation)
