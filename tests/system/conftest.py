@@ -67,10 +67,11 @@ def transaction_addresses(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     if request.param == "grpc":
         return lambda cluster: cluster.bootstrap
     monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
+    monkeypatch.setattr(Cluster, "bootstrap", Cluster.kafka_bootstrap)
     if request.param == OLDER_TRANSACTIONS:
         older = [f._replace(finalized=TRANSACTIONS_V1) if f.name == "transaction.version" else f for f in FEATURES]
         monkeypatch.setattr(api_versions, "FEATURES", older)
-    return lambda cluster: cluster.kafka_bootstrap
+    return lambda cluster: cluster.bootstrap
 
 
 @pytest.fixture

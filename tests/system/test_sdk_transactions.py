@@ -11,6 +11,7 @@ from transports import OLDER_TRANSACTIONS, Addresses
 from waiting import wait_until
 
 import ottla
+from ottla.client.transport import grpc_transport
 from ottla.testing import Cluster
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
@@ -62,7 +63,8 @@ def test_a_transaction_has_the_version_of_its_cluster(
 ) -> None:
     with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
         attempt(producer, 1)
-    with ottla.Admin(cluster.bootstrap) as admin:
+    brokers = [broker.address for broker in cluster.brokers]
+    with ottla.Admin(brokers, _transport=grpc_transport("version")) as admin:  # Kafka's messages do not say it
         version = admin.transactions.describe(topic).version
     assert version == (TRANSACTIONS_V1 if OLDER_TRANSACTIONS in request.node.name else TRANSACTIONS_V2)
 
@@ -169,7 +171,9 @@ def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(
             wait_until(lambda: sum(end or 0 for end in consumer.offsets().values()) == 2)  # the marker
         # Kafka's messages have no word for why, so its code is told.
         why = (
-            "timed-out" if transaction_addresses(cluster) == cluster.bootstrap else "INVALID_TXN_STATE|PRODUCER_FENCED"
+            "timed-out"
+            if transaction_addresses(cluster) != cluster.kafka_bootstrap
+            else "INVALID_TXN_STATE|PRODUCER_FENCED"
         )
         with pytest.raises(ottla.TransactionAborted, match=why):
             producer.commit_transaction()
