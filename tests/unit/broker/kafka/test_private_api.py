@@ -288,7 +288,7 @@ async def test_a_commit_has_room_for_what_clients_send_at_once() -> None:
 
 def sharded() -> ClusterImage:
     """Coordinator 5 has the shards 0 and 2 of groups; 1 was given to one that is gone, and there is one of ids."""
-    shards = {(GROUP, 0): Shard(5, 70, 1), (GROUP, 1): Shard(6, 80, 1), (GROUP, 2): Shard(5, 70, 1), (TXN, 0): Shard()}
+    shards = {(GROUP, 0): Shard(5, 70, 1), (GROUP, 1): Shard(6, 80, 1), (GROUP, 2): Shard(5, 70, 1), (TXN, 7): Shard()}
     coordinators = {(GROUP, 5): Coordinator(GROUP, 5, 70, "there:1")}
     return replace(image_of(1), shards=shards, coordinators=coordinators)
 

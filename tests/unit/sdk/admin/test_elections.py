@@ -109,6 +109,6 @@ def test_who_was_elected_is_looked_up_if_the_response_does_not_say_it() -> None:
     cluster = FakeCluster()
     cluster.response.partitions.add(topic="t", partition=0, leader=-1)
     error = Error(code=ErrorCode.ELECTION_NOT_NEEDED, message="why")
-    cluster.response.partitions.add(topic="t", partition=1, leader=-1, error=error)
+    cluster.response.partitions.add(topic="t", partition=0, leader=-1, error=error)
     first, second = admin(cluster).partitions.elect_leaders()
     assert (first, second.leader) == (ottla.Election("t", 0, 1), -1)

@@ -12,8 +12,8 @@ _OF_REQUESTS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIM
 
 
 def error_of(code: int, message: str | None = None) -> Error:
-    """Return the error. Kafka sends a message for success, too, in some responses: that one is dropped."""
-    return Error(code=code, message=message or "") if code else Error()
+    """Return the error, which is none if its code is 0."""
+    return Error(code=code, message=message or "")
 
 
 def error_of_all(errors: Iterable[Error]) -> Error:
