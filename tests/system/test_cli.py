@@ -219,7 +219,6 @@ def test_following_shows_what_comes_until_ctrl_c(admin: sdk.Admin, cluster: Clus
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-@pytest.mark.parametrize("addresses", ["grpc"], indirect=True)  # no member speaks Kafka's protocol yet
 def test_a_member_of_a_group_goes_on_where_it_left_off_and_leaves_at_ctrl_c(admin: sdk.Admin, cluster: Cluster) -> None:
     admin.topics.create("shared", partitions=1)
     cluster.produce("shared", [f"news {n}" for n in range(5)])
@@ -233,6 +232,8 @@ def test_a_member_of_a_group_goes_on_where_it_left_off_and_leaves_at_ctrl_c(admi
     assert (process.returncode, out, err) == (130, b"", b"")
     assert not admin.groups.members("readers")
     assert set(admin.groups.committed("readers").values()) <= {2, 5}, "all of a batch, or none where Ctrl-C hit it"
+    code, out, err = shell("group", "explain", "readers")
+    assert (code, b'"kind":"left"' in out, b"-1" in err) == (0, True, False)
 
 
 def test_what_was_typed_before_ctrl_c_is_written(admin: sdk.Admin) -> None:

@@ -135,7 +135,8 @@ def explain(ctx: typer.Context, name: Group) -> None:
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         events, group = admin.groups.explain(name), admin.groups.describe(name)
-    say(f"group {name} is in shard {group.shard}, which coordinator {group.coordinator} owns")
+    if group.coordinator >= 0:  # Kafka's protocol has no word for it
+        say(f"group {name} is in shard {group.shard}, which coordinator {group.coordinator} owns")
     if not events:
         say(f"nothing has happened to group {name} since its coordinator took over")
     if form_for(settings.output, sys.stdout) != "table":

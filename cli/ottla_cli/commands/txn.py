@@ -131,7 +131,8 @@ def _explain_topic(admin: Admin, topic: str, partition: int | None, settings: Se
 
 def _explain_id(admin: Admin, name: str, settings: Settings) -> None:
     info = admin.transactions.describe(name)
-    say(f"{name} is in shard {info.shard}, which coordinator {info.coordinator} owns")
+    if info.coordinator >= 0:  # Kafka's protocol has no word for it
+        say(f"{name} is in shard {info.shard}, which coordinator {info.coordinator} owns")
     if form_for(settings.output, sys.stdout) == "table":
         for line in story(info):
             print(line)

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from images import image_of
 
 from ottla_broker.kafka import coordinator_calls, private_methods
@@ -281,6 +283,19 @@ async def test_a_commit_has_room_for_what_clients_send_at_once() -> None:
     too_large = await called(backend, Group.COMMIT_OFFSETS.path, bytes(1 << 20))
     assert "is too large" in (too_large.error_message or "")
     assert len(backend.asked) == 1
+
+
+@given(st.sampled_from(sorted(PRIVATE_METHODS)), st.binary(max_size=100))
+def test_whatever_comes_is_answered(path: str, body: bytes) -> None:
+    backend = Services(sharded())
+    backend.replicas = SimpleNamespace(table=SimpleNamespace(find=_no_partition))
+    response = asyncio.run(called(backend, path, body))
+    assert response.error_code in (0, ErrorCode.INVALID_REQUEST)
+    PRIVATE_METHODS[path].method.response.FromString(response.body)
+
+
+def _no_partition(partition_id: PartitionId) -> Any:
+    raise OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
 
 
 # ---- shards and markers ----------------------------------------------------------------------------------------------
