@@ -29,6 +29,7 @@ from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
 from ottla_core.routing import GROUP, TXN
 from ottla_proto import broker_pb2 as pb
+from ottla_proto import txn_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
@@ -185,6 +186,9 @@ class ScriptedCluster:
     def broker_error(self, body: Any, step: Reject) -> Any:
         """The response that rejects every partition of a request."""
         error = Error(code=step.code, message=step.message)
+        if isinstance(body, txn_pb2.AddPartitionsRequest):  # none is added because of the last one
+            errors = [Error(code=ErrorCode.OPERATION_NOT_ATTEMPTED) for _ in body.transactions[0].partitions[1:]]
+            return txn_pb2.AddPartitionsResponse(transactions=[txn_pb2.PartitionsAdded(partitions=[*errors, error])])
         leader = None
         if step.leader is not None:
             broker, epoch = step.leader

@@ -71,7 +71,7 @@ def ends(cluster: ScriptedCluster) -> list[bool]:
     return [request.committed for request in cluster.requests(txn_pb2.EndTxnRequest)]
 
 
-def test_kafkas_calls_commit_and_abort_and_each_transaction_has_its_own_epoch() -> None:
+def test_kafkas_calls_commit_and_abort_and_each_transaction_has_its_own_epoch(version: int) -> None:
     cluster = ScriptedCluster({"t": 2})
     with producer_of(cluster) as producer:
         producer.init_transactions()
@@ -88,6 +88,7 @@ def test_kafkas_calls_commit_and_abort_and_each_transaction_has_its_own_epoch() 
     }
     assert {request.transactional_id for request in requests} == {"tx"}
     assert ends(cluster) == [False, True, False, True]
+    assert bool(cluster.requests(txn_pb2.AddPartitionsRequest)) is (version == TRANSACTIONS_V1)
 
 
 def test_a_block_commits_at_its_end_and_aborts_where_it_raises() -> None:

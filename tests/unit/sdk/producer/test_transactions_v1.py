@@ -139,6 +139,20 @@ def test_a_partition_that_may_not_be_added_fails_the_transaction_and_the_next_on
     assert cluster.values("t", 0)[0] == b"y"
 
 
+def test_the_error_that_counts_is_the_one_of_the_partition_that_has_it() -> None:
+    cluster = ScriptedCluster({"t": 3})
+    cluster.will(Txn.ADD_PARTITIONS, Hold(), Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not for you"))
+    with begun(cluster, linger=0) as producer:
+        producer.send(b"x", partition=0)
+        cluster.until(lambda: len(added(cluster)) == 1)
+        late = [producer.send(b"x", partition=partition) for partition in (1, 2)]
+        wait_until(lambda: len(producer._manager._adder._wanted) == 2, limit_s=WAIT)  # type: ignore[union-attr]  # it has one
+        cluster.release()
+        for delivery in late:
+            assert "not for you" in str(delivery.exception(WAIT))
+        producer.abort_transaction()
+
+
 def test_a_producer_that_may_not_use_its_id_is_at_its_end() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Txn.ADD_PARTITIONS, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not your id"))
@@ -179,6 +193,17 @@ def test_a_begin_without_a_coordinator_ends_in_time_and_may_be_called_again() ->
     former = [request.producer.epoch for request in cluster.requests(pb.InitProducerRequest)[1:]]
     assert set(former) == {0}
     assert cluster.transactions.by_id["tx"].ended == [((1000, 0), True), ((1000, 1), True)]
+
+
+def test_a_begin_that_is_refused_for_another_reason_says_so() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with begun(cluster) as producer:
+        producer.send(b"x")
+        producer.commit_transaction()
+        cluster.will(Txn.INIT_PRODUCER, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "no longer yours"))
+        for _ in range(2):
+            with pytest.raises(AuthorizationError, match="no longer yours"):
+                producer.begin_transaction()
 
 
 @pytest.mark.parametrize("step", [None, Reject(ErrorCode.CONCURRENT_TRANSACTIONS), Break()])
