@@ -24,6 +24,7 @@ from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import TRANSACTIONAL, read_header
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
+from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 FIRST = ProducerEpoch(7, 0)
 PARTITIONS = [TopicPartition("t", n) for n in range(3)]
@@ -191,6 +192,36 @@ def test_what_may_succeed_later_is_sent_again_under_its_stamp_soon_where_the_las
     again = soon or acc.drain(1.2, ROUTES).requests
     assert stamps(again[0]) == [(7, 0, 0)]
     assert transactions.state is S.OPEN
+
+
+def test_after_a_failure_no_batch_leaves_before_those_in_flight_are_back() -> None:
+    acc = accumulator(S.OPEN)
+    requests = [acc.drain(1.0, ROUTES).requests[0] for _ in range(2) if add(acc, 0)]
+    answer(acc, requests[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    add(acc, 0)
+    assert acc.drain(5.0, ROUTES).requests == []
+    answer(acc, requests[1], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    sent = [stamps(request) for request in acc.drain(9.0, ROUTES).requests]
+    assert sent == [[(7, 0, 0), (7, 0, 1), (7, 0, 2)]]
+
+
+@pytest.mark.parametrize("version", [TRANSACTIONS_V1, TRANSACTIONS_V2])
+def test_in_version_1_a_batch_waits_until_its_partition_is_in_the_transaction(version: int) -> None:
+    acc = accumulator(S.UNINITIALIZED)
+    acc.transactions.initialize(Assigned(FIRST, version))
+    acc.transactions.begin()
+    add(acc, 0)
+    drained = [acc.drain(1.0, ROUTES) for _ in range(2)]
+    if version == TRANSACTIONS_V1:
+        assert [each.wants_partitions for each in drained] == [[PARTITIONS[0]], []]
+        assert (drained[0].requests, acc.transactions.begun) == ([], True)
+        acc.transactions.not_added([PARTITIONS[0]])
+        drained = [acc.drain(1.0, ROUTES)]
+        assert drained[0].wants_partitions == [PARTITIONS[0]]
+        acc.transactions.added([PARTITIONS[0]])
+        drained = [acc.drain(1.0, ROUTES)]
+    assert (drained[0].wants_partitions, len(drained[0].requests)) == ([], 1)
+    assert acc.transaction_version == version
 
 
 def test_a_batch_whose_time_is_over_fails_its_transaction() -> None:

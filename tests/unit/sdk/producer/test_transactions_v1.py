@@ -243,7 +243,7 @@ def test_a_group_that_can_not_be_added_commits_nothing() -> None:
 @pytest.mark.parametrize("method", [Broker.PRODUCE, Txn.ADD_PARTITIONS])
 def test_an_abort_comes_after_what_is_under_way(method: Any) -> None:
     cluster = ScriptedCluster({"t": 2})
-    with begun(cluster) as producer:
+    with begun(cluster, max_block=10 * WAIT) as producer:
         producer.send(b"w", partition=1).result(WAIT)
         kind = method.request
         before = len(cluster.requests(kind))

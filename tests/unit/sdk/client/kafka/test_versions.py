@@ -100,3 +100,8 @@ def test_the_features_of_the_cluster_come_with_each_response() -> None:
     (answered,) = connection.take_outcomes()
     assert isinstance(answered, Answered)
     assert answered.features == broker.finalized
+
+
+def test_an_api_without_its_later_versions_keeps_the_others() -> None:
+    assert PRODUCE.before(12).versions == range(3, 12)
+    assert PRODUCE.before(99) == PRODUCE
