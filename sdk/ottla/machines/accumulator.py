@@ -380,7 +380,8 @@ class Accumulator(RecordBuffer):
             reported.settled.append(batch)
             return
         whole.error = whole.error or batch.error
-        if all(part.settled for part in whole.parts):
+        whole.parts_open -= 1
+        if not whole.parts_open:
             whole.settled = True
             reported.settled.append(whole)
 

@@ -61,6 +61,7 @@ class ProducerBatch:
         "opened_at",
         "partition",
         "parts",
+        "parts_open",
         "sampled_keys",
         "sealed",
         "settled",
@@ -99,6 +100,7 @@ class ProducerBatch:
         self.grown = False  # beyond the size at which it is full
         self.may_be_written = False  # an attempt to write it with its stamp has an unknown outcome
         self.parts: list[ProducerBatch] = []
+        self.parts_open = 0  # how many of them have no outcome
         self.whole: ProducerBatch | None = None
         self.in_doubt = False  # a part of a batch that may be written
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
@@ -167,9 +168,10 @@ class PartitionQueue:
             self.closed.extendleft(reversed(batches))
             return
         # Parts of several requests fail in any order, so each batch takes its place by the order of the stamps.
-        age = self.sequences.outstanding.index
+        place = self.sequences.place
         for batch in batches:
-            older = sum(1 for other in self.closed if other.stamp is not NO_STAMP and age(other) < age(batch))
+            stamped = takewhile(lambda other: other.stamp is not NO_STAMP, self.closed)
+            older = sum(1 for other in stamped if place(other) < place(batch))
             self.closed.insert(older, batch)
 
 

@@ -3,9 +3,10 @@
 A broker accepts a batch of a producer only if its first sequence follows the broker's last one in the same epoch, or is
 0 in a higher epoch. This leads to the rules that this file owns:
 
-* A batch is stamped when it leaves for the first time and keeps its stamp, by which the broker recognizes a retry.
+* A batch is stamped when it leaves for the first time and keeps its stamp, by which the broker recognizes a retry. The
+  parts of a batch that is split share its sequences.
 * A broker remembers the offsets of the last BATCHES_REMEMBERED batches. So that it remembers every outstanding batch
-  (stamped, with an unknown outcome), no more than this number are stamped from the oldest outstanding one on, including
+  (stamped, with an unknown outcome), no more than this number leave from the oldest outstanding one on, including
   settled ones in between.
 * After a failure no batch leaves until all batches in flight have come back; then all of them leave again, in order.
   OUT_OF_ORDER_SEQUENCE_NUMBER is therefore expected while an older batch is outstanding.
@@ -192,6 +193,10 @@ class Sequences:
         for batches in (self.outstanding, self._recent):
             at = batches.index(batch)
             batches[at : at + 1] = parts
+
+    def place(self, batch: Stamped) -> int:
+        """Return a number that is larger for a batch that was stamped later. Both have no outcome yet."""
+        return (batch.stamp.sequence - self.outstanding[0].stamp.sequence) % _SEQUENCES
 
     def is_oldest(self, batch: Stamped) -> bool:
         """Return whether every batch before this one is settled."""

@@ -3,6 +3,9 @@
 A broker compares the compressed size with the topic's max.message.bytes, which the producer does not know. Halves find
 a size that it takes within a few attempts, and they compress about as well as the whole. A batch of one record can't be
 split, nor can a sealed one (`send_batch`), because its bytes are to be written as they are.
+
+The records of 1 MiB are read and appended again in some ten milliseconds. `send` waits for that, a few times for each
+partition.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ def split(
     parts = [_part(whole, builder, limits) for builder in (first, second)]
     at = whole.parts.index(batch) if whole.parts else 0
     whole.parts[at : at + 1] = parts
+    whole.parts_open += len(parts) - (batch is not whole)
     batch.charged_bytes = 0
     batch.error = None
     batch.release()

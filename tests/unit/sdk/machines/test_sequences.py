@@ -211,3 +211,13 @@ def test_stamped_parts_leave_only_if_a_broker_remembers_all_from_the_oldest_on()
     assert not sequences.may_leave(parts[5], 0, now=0.0), "the oldest one has no outcome"
     sequences.on_acknowledged(parts[0], now=0.0)
     assert sequences.may_leave(parts[5], 0, now=0.0)
+
+
+@pytest.mark.rule(26)
+def test_places_are_in_the_order_of_the_stamps_also_after_the_largest_sequence() -> None:
+    sequences, _ = begun()
+    sequences._next = 2**31 - 3
+    batches = [Some(2), Some(3), Some(1)]
+    for batch in batches:
+        sequences.stamp(batch)
+    assert [sequences.place(batch) for batch in batches] == [0, 2, 5]
