@@ -133,3 +133,14 @@ def test_over_kafkas_protocol_batches_grow_while_they_wait_and_not_beyond_what_t
     over_kafka = addresses(cluster) == cluster.kafka_bootstrap
     assert (largest > 2_000) == over_kafka
     assert written(addresses(cluster), topic) == records * (sent // len(records))
+
+
+def test_a_topic_with_smaller_segments_gets_every_record(
+    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
+) -> None:
+    topic = topic_of(admin, 1_048_588, **{"segment.bytes": 20_000})
+    with ottla.Producer(addresses(cluster), topic=topic, value="bytes", linger=0.05) as producer:
+        sent = [producer.send(value) for value in values(1_000)]
+        producer.flush()
+        assert [delivery.result(0).offset for delivery in sent] == list(range(1_000))
+        assert producer.metrics["batch-split-total"] > 0
