@@ -89,14 +89,20 @@ def test_a_record_that_no_batch_of_the_topic_can_hold_fails_alone(
     assert [delivery.result().offset for delivery in sent if delivery is not sent[50]] == list(range(99))
 
 
-def test_a_transaction_holds_the_parts_of_its_batches(cluster: Cluster, admin: ottla.Admin) -> None:
+def test_a_transaction_holds_the_parts_of_its_batches(
+    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
+) -> None:
     topic = topic_of(admin, 5_000)
-    with ottla.Producer(cluster.bootstrap, topic=topic, value="bytes", transactional_id=topic, linger=0.05) as producer:
+    with ottla.Producer(
+        addresses(cluster), topic=topic, value="bytes", transactional_id=topic, linger=0.05
+    ) as producer:
         for part in (values(1_000), values(2_000)):
             with producer.transaction() as transaction:
                 for value in part:
                     transaction.send(value)
-    assert written(cluster.bootstrap, topic, isolation_level="read_committed") == values(1_000) + values(2_000)
+        assert producer.metrics["batch-split-total"] > 0
+    found = written(addresses(cluster), topic, isolation_level="read_committed")
+    assert found == values(1_000) + values(2_000)
 
 
 @pytest.mark.rule(66)
