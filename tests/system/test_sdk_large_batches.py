@@ -6,11 +6,12 @@ import itertools
 import random
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from transports import Addresses
-from waiting import LIMIT_S
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
@@ -101,8 +102,8 @@ def test_a_transaction_holds_the_parts_of_its_batches(
                 for value in part:
                     transaction.send(value)
         assert producer.metrics["batch-split-total"] > 0
-    found = written(addresses(cluster), topic, isolation_level="read_committed")
-    assert found == values(1_000) + values(2_000)
+    read = partial(written, addresses(cluster), topic, isolation_level="read_committed")
+    wait_until(lambda: read() == values(1_000) + values(2_000))  # consumers see a commit a moment later
 
 
 @pytest.mark.rule(66)
@@ -113,10 +114,7 @@ def test_without_acks_no_batch_is_larger_than_batch_size(
     with ottla.Producer(addresses(cluster), topic=topic, value="bytes", acks=0) as producer:
         for value in values(30_000):
             producer.send(value)
-    deadline = time.monotonic() + LIMIT_S
-    while len(found := written(addresses(cluster), topic)) < 30_000 and time.monotonic() < deadline:
-        pass
-    assert found == values(30_000)
+    wait_until(lambda: written(addresses(cluster), topic) == values(30_000))
 
 
 @pytest.mark.feature(20)
