@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.cluster import ClusterClient
+from ottla.client.cluster import ClusterClient, view_of
 from ottla.client.transport import Connection
 from ottla.consumer.group.coordinator import CoordinatorClient
 from ottla.errors import OttlaError
@@ -79,3 +79,18 @@ def test_a_group_that_disconnects_from_its_coordinator_ends_nothing_else_there()
     assert cluster.connection("b0:1") is others
     assert cluster.connection("b0:1", "group") is not of_group
     cluster.close()
+
+
+@pytest.mark.parametrize("numbers", [[], [1], [0, 2], [0, 0], [-1, 0], [1, 2, 2**31 - 1]])
+def test_a_topic_whose_partitions_are_not_counted_from_zero_is_not_known_yet(numbers: list[int]) -> None:
+    topic = pb.TopicMetadata(name="t", topic_id=b"t" * 16, partitions=[{"partition": n, "leader": 7} for n in numbers])
+    view = view_of(pb.MetadataResponse(brokers=[pb.BrokerNode(id=7, address="b:1")], topics=[topic]))
+    assert (view.topics["t"].error, view.topics["t"].partitions) == (ErrorCode.LEADER_NOT_AVAILABLE, ())
+    assert view.topics["t"].error_message == f"a broker says that t has the partitions {sorted(numbers)}"
+    assert view.routes == {}
+
+
+def test_partitions_are_known_by_their_numbers_in_whatever_order_they_come() -> None:
+    topic = pb.TopicMetadata(name="t", topic_id=b"t" * 16, partitions=[{"partition": 1, "leader": 7}, {"partition": 0}])
+    view = view_of(pb.MetadataResponse(brokers=[pb.BrokerNode(id=7, address="b:1")], topics=[topic]))
+    assert (view.topics["t"].error, [p.leader for p in view.topics["t"].partitions]) == (0, [0, 7])
