@@ -41,12 +41,12 @@ _SILENT_SHARE: Final = 0.1
 _NOT_YET: Final = "can't be called over Kafka's protocol"
 
 
-def play_call(case: Case, port: int) -> Ending:
-    """Make one call, or several on one stream, and close the peer."""
+def play_call(case: Case, port: int, *, patience: float = 1.0) -> Ending:
+    """Make one call, or several on one stream, and close the peer. Short timeouts are `patience` times as long."""
     names = TopicNames()
     names.learn(TOPIC_ID, TOPIC)
     peer = KafkaPeer(Address(f"{HOST}:{port}", Network(case.client_id, "0", SystemClock())), names)
-    timeout_s = SHORT_TIMEOUT_S if MISDEEDS[case.misdeed].waits else TIMEOUT_S
+    timeout_s = SHORT_TIMEOUT_S * patience if MISDEEDS[case.misdeed].waits else TIMEOUT_S
     try:
         if case.level is Level.STREAM:
             return _stream(case, peer, timeout_s)

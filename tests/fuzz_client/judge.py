@@ -18,7 +18,7 @@ _GARBAGE: Final = "garbage"
 
 
 class Fault(NamedTuple):
-    """`kind` is crash, hang, leak, skipped or fault. A busy machine may be the reason of what is `doubtful`."""
+    """`kind` is crash, hang, leak, skipped or fault. Of what `is_doubtful`, a busy machine may be the reason."""
 
     kind: str
     words: str

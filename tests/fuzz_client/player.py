@@ -54,12 +54,12 @@ class Player:
     def address(self) -> str:
         return f"{HOST}:{self.port}"
 
-    def play(self, case: Case) -> Ending:
+    def play(self, case: Case, *, patience: float = 1.0) -> Ending:
         """Play a case, and look for what it has left behind."""
         self._tell(case.as_json())
         begun = time.monotonic()
-        play = play_client if case.level.is_whole_client else play_call
-        ending = play(case, self.port)
+        is_whole = case.level.is_whole_client
+        ending = play_client(case, self.port) if is_whole else play_call(case, self.port, patience=patience)
         ending.seconds = time.monotonic() - begun
         told = self._tell("end")
         ending.seen, ending.was_done = [(key, version) for key, version in told["seen"]], told["done"]

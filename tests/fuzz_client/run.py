@@ -31,6 +31,7 @@ _MOST_FINDINGS: Final = 50
 _PAGES_AT: Final = 1
 _TRIES: Final = 4
 """Of a method, some requests may have a translation, and others none."""
+_PATIENCE: Final = 10.0
 _LOOKS_EACH_S: Final = 0.2
 _NOT_SERVED: Final = "this client can't call"
 """The method is translated into an API that is not Kafka's."""
@@ -190,9 +191,9 @@ class _Run:
         return taken
 
     def _try_again(self, case: Case) -> None:
-        """Play a case alone whose faults are doubtful."""
+        """Play a case alone whose faults are doubtful, since a busy machine may be the reason."""
         player = self._players[0]
-        faults = faults_of(case, player.play(case), player.address)
+        faults = faults_of(case, player.play(case, patience=_PATIENCE), player.address)
         self._outcome.retried += not faults
         self._find(case, faults)
 
