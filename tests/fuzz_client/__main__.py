@@ -58,7 +58,11 @@ def main(arguments: list[str]) -> int:
 def _is_found(name: str, seed: int) -> bool:
     begun = time.monotonic()
     command = [sys.executable, "-m", "tests.fuzz_client.planted", name, str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PLANTED_LIMIT_S)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PLANTED_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        print(f"planted {name}: NOT FOUND in {_PLANTED_LIMIT_S:g} s", flush=True)
+        return False
     *lines, last = done.stdout.splitlines() or [done.stderr]
     is_found = done.returncode == 1 and last.startswith("{")
     kind = PLANTED[name].kind

@@ -38,6 +38,7 @@ _GIVES_UP_AFTER_S: Final = 4.0
 """How long after the deadline a stream is waited for, which is too late."""
 _SILENT_SHARE: Final = 0.1
 """Of the streams that produce, so many want no response."""
+_NOT_IN_VERSION: Final = "can't be encoded in version"
 _NOT_YET: Final = "can't be called over Kafka's protocol"
 
 
@@ -82,10 +83,12 @@ def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
 
 
 def _must_go_on(case: Case, ending: Ending) -> bool:
-    """Return whether the next call has to be answered, because nothing that was believed stands in its way."""
+    """Return whether the next call has to be answered.
+
+    It need not be if something was believed that stands in its way, such as versions, or a time to be silent for.
+    """
     misdeed = MISDEEDS[case.misdeed]
-    believed = misdeed.kept or (case.in_handshake and misdeed.speaks_well)
-    return ending.how is not How.MISSING and not (misdeed.lasting or believed)
+    return ending.how is not How.MISSING and not (misdeed.lasting or misdeed.kept or misdeed.speaks_well)
 
 
 def _does_not_go_on(case: Case, peer: KafkaPeer) -> list[str]:
@@ -106,7 +109,7 @@ def _does_not_go_on(case: Case, peer: KafkaPeer) -> list[str]:
 
 
 def _failed(code: int, words: str, until: float) -> Ending:
-    is_missing = code == ErrorCode.UNSUPPORTED_VERSION and _NOT_YET in words
+    is_missing = (code == ErrorCode.UNSUPPORTED_VERSION and _NOT_YET in words) or _NOT_IN_VERSION in words
     return Ending(How.MISSING if is_missing else How.ERROR, words, time.monotonic() - until)
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class How(Enum):
-    """`MISSING`: the method has no translation."""
+    """`MISSING`: the request has no translation, or none into this version."""
 
     RESPONSE = "response"
     ERROR = "error"
