@@ -100,6 +100,8 @@ def _does_not_go_on(case: Case, peer: KafkaPeer) -> list[str]:
             error = peer.ask(method, plausible(method, case.chance("request")), timeout=_NEXT_TIMEOUT_S).error
         except OttlaError as raised:
             last = raised.message
+            if _NOT_IN_VERSION in last:
+                return []
         else:
             if not error.code:
                 return []
