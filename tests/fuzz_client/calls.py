@@ -17,7 +17,7 @@ from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.network import Network
 from ottla.client.kafka.translations.topic_names import TopicNames
-from ottla.errors import ErrorCode, OttlaError
+from ottla.errors import OttlaError
 from ottla_core.clock import SystemClock
 from ottla_proto.contracts import Broker
 
@@ -39,6 +39,8 @@ _GIVES_UP_AFTER_S: Final = 4.0
 _SILENT_SHARE: Final = 0.1
 """Of the streams that produce, so many want no response."""
 _NOT_IN_VERSION: Final = "can't be encoded in version"
+_NOT_SERVED: Final = "this client can't call"
+"""An honest server lacks an API only if it is none of Kafka's."""
 _NOT_YET: Final = "can't be called over Kafka's protocol"
 
 
@@ -76,9 +78,9 @@ def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
     try:
         response = make(method, request, timeout=timeout_s)
     except OttlaError as error:
-        return _failed(error.code, error.message, until)
+        return _failed(case, error.message, until)
     if response.error.code:
-        return _failed(response.error.code, response.error.message, until)
+        return _failed(case, response.error.message, until)
     return Ending(How.RESPONSE, late_s=time.monotonic() - until)
 
 
@@ -110,8 +112,8 @@ def _does_not_go_on(case: Case, peer: KafkaPeer) -> list[str]:
     return [f"the address is honest again, and no call succeeds: {last}"]
 
 
-def _failed(code: int, words: str, until: float) -> Ending:
-    is_missing = (code == ErrorCode.UNSUPPORTED_VERSION and _NOT_YET in words) or _NOT_IN_VERSION in words
+def _failed(case: Case, words: str, until: float) -> Ending:
+    is_missing = _NOT_YET in words or _NOT_IN_VERSION in words or (case.misdeed == "none" and _NOT_SERVED in words)
     return Ending(How.MISSING if is_missing else How.ERROR, words, time.monotonic() - until)
 
 
