@@ -24,7 +24,7 @@ _API_VERSIONS: Final = 18
 _BOUNDARY_SHARE: Final = 0.15
 _NULL_SHARE: Final = 0.1
 _COUNTS: Final = (0, 1, 1, 1, 2, 3)
-_INTS: Final = {"int8": ("b", 8), "int16": ("h", 16), "int32": ("i", 32), "int64": ("q", 64)}
+_BITS: Final = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "int64": 64}
 _FLOAT: Final = struct.Struct(">d")
 _UNKNOWN_TAG: Final = b"\xe7\x07\0"  # number 999, of no bytes
 
@@ -202,12 +202,12 @@ class Composer:
             spot = self._count("length", -1 if text is None else len(text), 2 if kind == "string" else 4, nullable)
             data += text or b""
             spot.content_end = len(data)
-        elif kind in _INTS:
-            layout, bits = _INTS[kind]
+        elif kind in _BITS:
+            bits = _BITS[kind]
             value = self._number(of, bits)
             if of.name == "acks":
                 self._draft.acks = value
-            self._spot("number", struct.pack(f">{layout}", value), value, bits // 8)
+            self._spot("number", (value % (1 << bits)).to_bytes(bits // 8, "big"), value, bits // 8)
         elif kind == "bool":
             data.append(self._flag(of.name))
         elif kind == "uuid":

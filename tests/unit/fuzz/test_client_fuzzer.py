@@ -12,7 +12,7 @@ import pytest
 from kio.serial import entity_reader
 from kio.serial.errors import OutOfBoundValue, UnexpectedNull
 from tests.fuzz.kio_schemas import response_schema
-from tests.fuzz.messages import Composer, requests
+from tests.fuzz.messages import Composer, requests, responses
 from tests.fuzz_client.calls import play_call
 from tests.fuzz_client.case import Case, Level, cases
 from tests.fuzz_client.ending import Ending, How
@@ -26,6 +26,8 @@ from tests.fuzz_client.run import Finding, Outcome
 from tests.fuzz_client.vocabulary import HonestVocabulary, OddVocabulary
 
 from ottla.client.kafka.frames import response_in
+from ottla_core.kafka import codec, messages
+from ottla_core.kafka.message import Message
 from ottla_proto.contracts import Broker
 
 VERSIONS = [(api.key, version) for api in APIS.values() for version in api.versions]
@@ -49,6 +51,16 @@ def test_every_response_that_is_meant_to_be_valid_is(vocabulary: HonestVocabular
         except (UnexpectedNull, OutOfBoundValue, ValueError):
             continue  # kio reads neither each null that Kafka allows, nor times of millions of years
         assert draft.body_at + size_bytes == len(frame), (key, version)
+
+
+def test_every_response_of_kafka_can_be_written() -> None:
+    """Also those of APIs that the clients do not call yet."""
+    compose = Composer(OddVocabulary(9), random.Random(2))
+    for key, schema in responses().items():
+        for version in schema.versions:
+            kind: type[Message] = getattr(messages, schema.struct.name)
+            draft = compose.response(key, version)
+            assert codec.decode_at(kind, bytes(draft.data), version, draft.body_at)[1] == len(draft.data)
 
 
 def test_honest_responses_have_no_errors() -> None:
