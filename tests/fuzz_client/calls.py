@@ -17,7 +17,7 @@ from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.network import Network
 from ottla.client.kafka.translations.topic_names import TopicNames
-from ottla.errors import OttlaError
+from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import SystemClock
 from ottla_proto.contracts import Broker
 
@@ -39,9 +39,6 @@ _GIVES_UP_AFTER_S: Final = 4.0
 _SILENT_SHARE: Final = 0.1
 """Of the streams that produce, so many want no response."""
 _NOT_IN_VERSION: Final = "can't be encoded in version"
-_NOT_SERVED: Final = "this client can't call"
-"""An honest server lacks an API only if it is none of Kafka's."""
-_NOT_YET: Final = "can't be called over Kafka's protocol"
 
 
 def play_call(case: Case, port: int, *, patience: float = 1.0) -> Ending:
@@ -78,9 +75,9 @@ def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
     try:
         response = make(method, request, timeout=timeout_s)
     except OttlaError as error:
-        return _failed(case, error.message, until)
+        return _failed(case, error, until)
     if response.error.code:
-        return _failed(case, response.error.message, until)
+        return _failed(case, OttlaError(response.error.code, response.error.message), until)
     return Ending(How.RESPONSE, late_s=time.monotonic() - until)
 
 
@@ -95,26 +92,29 @@ def _must_go_on(case: Case, ending: Ending) -> bool:
 
 def _does_not_go_on(case: Case, peer: KafkaPeer) -> list[str]:
     """Make the call again until it is answered, as a client does after an error."""
-    method, last = methods()[case.method], ""
+    method, last = methods()[case.method], None
     until = time.monotonic() + _GOES_ON_WITHIN_S
     while time.monotonic() < until:
         try:
-            error = peer.ask(method, plausible(method, case.chance("request")), timeout=_NEXT_TIMEOUT_S).error
-        except OttlaError as raised:
-            last = raised.message
-            if _NOT_IN_VERSION in last:
+            peer.call(method, plausible(method, case.chance("request")), timeout=_NEXT_TIMEOUT_S)
+        except OttlaError as error:
+            last = error
+            if _is_refused(error):
                 return []
         else:
-            if not error.code:
-                return []
-            last = error.message
+            return []
         time.sleep(_PAUSE_S)
     return [f"the address is honest again, and no call succeeds: {last}"]
 
 
-def _failed(case: Case, words: str, until: float) -> Ending:
-    is_missing = _NOT_YET in words or _NOT_IN_VERSION in words or (case.misdeed == "none" and _NOT_SERVED in words)
-    return Ending(How.MISSING if is_missing else How.ERROR, words, time.monotonic() - until)
+def _failed(case: Case, error: OttlaError, until: float) -> Ending:
+    is_missing = _is_refused(error) and not MISDEEDS[case.misdeed].kept
+    return Ending(How.MISSING if is_missing else How.ERROR, error.message, time.monotonic() - until)
+
+
+def _is_refused(error: OttlaError) -> bool:
+    """Return whether the request can't be said in Kafka's words, or not in those of this version."""
+    return error.code == ErrorCode.UNSUPPORTED_VERSION or _NOT_IN_VERSION in error.message
 
 
 class _Told:
