@@ -108,8 +108,9 @@ def _does_not_go_on(case: Case, peer: KafkaPeer) -> list[str]:
 
 
 def _failed(case: Case, error: OttlaError, until: float) -> Ending:
-    is_missing = _is_refused(error) and not MISDEEDS[case.misdeed].kept
-    return Ending(How.MISSING if is_missing else How.ERROR, error.message, time.monotonic() - until)
+    was_refused = _is_refused(error)
+    how = How.MISSING if was_refused and not MISDEEDS[case.misdeed].kept else How.ERROR
+    return Ending(how, error.message, time.monotonic() - until, was_refused=was_refused)
 
 
 def _is_refused(error: OttlaError) -> bool:

@@ -43,7 +43,11 @@ def _faults_of_call(case: Case, ending: Ending, address: str) -> list[Fault]:
     if not ending.was_asked or ending.how is How.MISSING:
         return []
     if not ending.was_done:
-        return [] if case.at else [Fault("skipped", f"the misdeed never came: {ending.words}", is_doubtful=True)]
+        return (
+            []
+            if case.at or ending.was_refused
+            else [Fault("skipped", f"the misdeed never came: {ending.words}", is_doubtful=True)]
+        )
     if ending.how is How.RESPONSE and misdeed.expect is Expect.ERROR:
         found.append("a response was taken from what is none")
     if ending.how is How.ERROR and misdeed.expect is Expect.RESPONSE:
