@@ -16,6 +16,7 @@ from waiting import LIMIT_S, wait_until
 import ottla
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.offsets import GroupMetadata
+from ottla.errors import ErrorCode
 
 PARTITIONS = 3
 SETTINGS = {
@@ -175,6 +176,15 @@ def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_t
                 continue
             done += len(batch)
     assert values(kafka, topic) == list(range(40))
+
+
+def test_a_transaction_can_not_be_prepared_and_goes_on(kafka: str, topic: str) -> None:
+    with producer_of(kafka, topic) as producer, producer.transaction() as tx:
+        tx.send(1)
+        with pytest.raises(ottla.OttlaError) as raised:
+            producer.prepare_transaction()
+    assert raised.value.code == ErrorCode.UNSUPPORTED_VERSION
+    assert values(kafka, topic) == [1]
 
 
 def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(kafka: str, topic: str) -> None:

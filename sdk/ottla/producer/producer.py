@@ -342,7 +342,8 @@ class Producer(Generic[K, V]):
     def begin_transaction(self) -> None:
         """Begin a transaction: all later sends belong to it.
 
-        Raises ConfigError if a transaction is already open, and FencedError.
+        Raises ConfigError if a transaction is already open, and FencedError. If the cluster is one of Kafka whose
+        transactions have version 1, this asks its coordinator for an epoch, and also raises ottla.TimeoutError.
         """
         self._transactions().begin()
 
@@ -370,7 +371,8 @@ class Producer(Generic[K, V]):
 
         It is not ended by a timeout, by a newer producer with the same id, or by `close`. Pass the result to
         `admin.transactions.end` to commit or abort the transaction; None means that nothing was sent, so no decision is
-        needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`.
+        needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`, and
+        UNSUPPORTED_VERSION with a cluster of Kafka, which leaves the transaction as it is.
         """
         return self._transactions().prepare()
 

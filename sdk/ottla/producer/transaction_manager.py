@@ -133,7 +133,8 @@ class TransactionManager:
             try:
                 self._client.prepare(producer, timeout=self._block_s)
             except OttlaError as error:
-                if error.retriable:
+                # Clusters of Kafka have no such call, so nothing has happened.
+                if error.retriable or error.code == ErrorCode.UNSUPPORTED_VERSION:
                     raise
                 cause = self._client.explain(producer) or error.message
                 with self._sender.lock:

@@ -223,6 +223,17 @@ def test_what_the_coordinator_is_not_ready_for_is_asked_again() -> None:
     assert cluster.transactions.by_id["tx"].ended == [((1000, 0), True)]
 
 
+def test_a_cluster_that_can_not_prepare_leaves_the_transaction_open() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Txn.PREPARE, Reject(ErrorCode.UNSUPPORTED_VERSION, "not here"))
+    with producer_of(cluster) as producer, producer.transaction() as tx:
+        tx.send(b"x")
+        with pytest.raises(OttlaError, match="not here") as raised:
+            producer.prepare_transaction()
+    assert raised.value.code == ErrorCode.UNSUPPORTED_VERSION
+    assert committed(cluster) == [b"x"]
+
+
 def test_an_end_and_an_epoch_whose_responses_were_lost_are_asked_for_again() -> None:
     cluster, lost = ScriptedCluster({"t": 1}), Break(applied=True)
     with producer_of(cluster) as producer:
