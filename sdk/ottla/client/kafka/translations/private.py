@@ -8,10 +8,13 @@ from google.protobuf.message import DecodeError, Message
 
 from ottla.client.kafka.apis import OTTLA_CALL, Api
 from ottla.client.kafka.translations.translation import Terms
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
+
+MOST_BYTES: Final = 16 * 1024 * 1024 - 64 * 1024
+"""A broker ends the connection at a frame of more than 16 MiB. The header and the rest of the frame fit in between."""
 
 
 class PrivateTranslation:
@@ -23,6 +26,9 @@ class PrivateTranslation:
 
     def request(self, request: Message, terms: Terms) -> OttlaCallRequest:
         body = request.SerializeToString()
+        if len(body) > MOST_BYTES:
+            text = f"a {self._method.name} request of {len(body)} bytes is too large for Kafka's protocol"
+            raise OttlaError(ErrorCode.MESSAGE_TOO_LARGE, text, hint=f"send at most {MOST_BYTES} bytes at once")
         return OttlaCallRequest(method=self._method.path, timeout_ms=terms.timeout_ms, body=body)
 
     def response(self, response: OttlaCallResponse, terms: Terms) -> Message:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.kafka.apis import OTTLA_CALL
-from ottla.client.kafka.translations.private import PrivateTranslation
+from ottla.client.kafka.translations.private import MOST_BYTES, PrivateTranslation
 from ottla.client.kafka.translations.table import translations_of
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.translation import Terms
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, OttlaError
+from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_core.kafka import codec
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
+from ottla_proto import broker_pb2
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker, Group
@@ -36,6 +38,15 @@ def test_a_request_goes_as_it_is_with_its_method_and_its_time() -> None:
     sent = codec.decode(OttlaCallRequest, codec.encode(message, 0), 0)
     assert (sent.method, sent.timeout_ms) == ("/ottla.v1.Group/Lag", 1500)
     assert pb.LagRequest.FromString(sent.body) == pb.LagRequest(group="g")
+
+
+def test_a_request_that_would_end_the_connection_is_not_sent() -> None:
+    import_records = translations_of(Broker.IMPORT_RECORDS)()
+    import_records.request(broker_pb2.ImportRecordsRequest(records=bytes(MOST_BYTES - 100)), TERMS)
+    with pytest.raises(OttlaError) as caught:
+        import_records.request(broker_pb2.ImportRecordsRequest(records=bytes(MOST_BYTES)), TERMS)
+    assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert ConnectionLimits().max_control == MOST_BYTES + 64 * 1024
 
 
 def test_errors_name_the_method_and_not_the_api() -> None:
