@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from ottla.client.kafka.apis import TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_BY_NAME, Api
+from ottla.client.kafka.translations.committed_offsets import outcomes_of, topics_of
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
-
-_Partition: TypeAlias = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
-_Named: TypeAlias = dict[str, Any]
 
 _IDS_FROM: Final = 6
 """From this version on topics are named by their ids (KIP-1319)."""
@@ -41,30 +37,13 @@ class TransactionOffsetsTranslation:
             group_instance_id=instance_id_of(request.member),
             topics=[
                 TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(**named, partitions=partitions)
-                for named, partitions in _topics(request, by_id=terms.version >= _IDS_FROM)
+                for named, partitions in topics_of(
+                    request,
+                    TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition,
+                    by_id=terms.version >= _IDS_FROM,
+                )
             ],
         )
 
     def response(self, response: TxnOffsetCommitResponse, terms: Terms) -> pb.CommitOffsetsResponse:
-        committed = pb.CommitOffsetsResponse()
-        for topic in response.topics:
-            name = self._names.get(topic.topic_id, "") if terms.version >= _IDS_FROM else topic.name
-            for partition in topic.partitions:
-                error = Error(code=partition.error_code)
-                committed.partitions.add(topic=name, partition=partition.partition_index, error=error)
-        return committed
-
-
-def _topics(request: pb.CommitOffsetsRequest, *, by_id: bool) -> Iterator[tuple[_Named, list[_Partition]]]:
-    """Yield how each topic is named, and its offsets."""
-    found: dict[str | bytes, list[_Partition]] = {}
-    for offset in request.offsets:
-        partition = _Partition(
-            partition_index=offset.partition,
-            committed_offset=offset.offset,
-            committed_leader_epoch=offset.leader_epoch if offset.HasField("leader_epoch") else -1,
-            committed_metadata=offset.metadata,
-        )
-        found.setdefault(offset.topic_id if by_id else offset.topic, []).append(partition)
-    for key, partitions in found.items():
-        yield {"topic_id" if by_id else "name": key}, partitions
+        return outcomes_of(response, self._names, by_id=terms.version >= _IDS_FROM)

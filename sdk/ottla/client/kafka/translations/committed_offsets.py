@@ -1,0 +1,42 @@
+"""What commits of offsets have in common, inside a transaction and outside of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from ottla_core.kafka.messages import OffsetCommitResponse, TxnOffsetCommitResponse
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+Partition = TypeVar("Partition")
+
+
+def topics_of(
+    request: pb.CommitOffsetsRequest, new_partition: Callable[..., Partition], *, by_id: bool
+) -> Iterator[tuple[dict[str, Any], list[Partition]]]:
+    """Yield how each topic is named, and its offsets."""
+    found: dict[str | bytes, list[Partition]] = {}
+    for offset in request.offsets:
+        partition = new_partition(
+            partition_index=offset.partition,
+            committed_offset=offset.offset,
+            committed_leader_epoch=offset.leader_epoch if offset.HasField("leader_epoch") else -1,
+            committed_metadata=offset.metadata,
+        )
+        found.setdefault(offset.topic_id if by_id else offset.topic, []).append(partition)
+    for key, partitions in found.items():
+        yield {"topic_id" if by_id else "name": key}, partitions
+
+
+def outcomes_of(
+    response: OffsetCommitResponse | TxnOffsetCommitResponse, names: Mapping[bytes, str], *, by_id: bool
+) -> pb.CommitOffsetsResponse:
+    """Return the outcome of each offset. `names` are those of topics by their ids."""
+    committed = pb.CommitOffsetsResponse()
+    for topic in response.topics:
+        name = names.get(topic.topic_id, "") if by_id else topic.name
+        for partition in topic.partitions:
+            error = Error(code=partition.error_code)
+            committed.partitions.add(topic=name, partition=partition.partition_index, error=error)
+    return committed
