@@ -6,6 +6,7 @@ nothing was done to.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import urllib.error
@@ -34,6 +35,8 @@ _PORTS: Final = {
 }
 _ETCD_PORT, _ETCD_PEER_PORT = 9600, 9601
 KAFKA_PORT: Final = 9092
+TRANSPORT: Final = "_OTTLA_TRANSPORT"
+"""The environment variable from which the SDK's clients learn their transport."""
 _T = TypeVar("_T")
 
 
@@ -61,11 +64,20 @@ class FaultCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(self.address(name) for name in self.brokers)
+        """The addresses of all brokers for clients of the SDK."""
+        return ",".join(self.client_address(name) for name in self.brokers)
 
     @property
     def kafka_bootstrap(self) -> str:
-        return ",".join(f"{self.network.address(name)}:{KAFKA_PORT}" for name in self.brokers)
+        return ",".join(self.kafka_address(name) for name in self.brokers)
+
+    def client_address(self, name: str) -> str:
+        """Where clients of the SDK find a broker, by the transport that they use (`--transport`)."""
+        over_kafka = os.environ.get(TRANSPORT) == "kafka"
+        return self.kafka_address(name) if over_kafka else self.address(name)
+
+    def kafka_address(self, name: str) -> str:
+        return f"{self.network.address(name)}:{KAFKA_PORT}"
 
     @property
     def etcd_urls(self) -> tuple[str, str]:
@@ -121,7 +133,7 @@ class FaultCluster:
         """Return an Admin of the first running broker that is not in `besides`."""
         name = next(n for n in self.brokers if n not in besides and self.nodes[n].pid is not None)
         if name not in self._admins:
-            self._admins[name] = ottla.Admin(self.address(name), request_timeout=_ASK_S)
+            self._admins[name] = ottla.Admin(self.client_address(name), request_timeout=_ASK_S)
         return self._admins[name]
 
     def describe(self, topic: str, besides: Collection[str] = ()) -> Sequence[ottla.PartitionInfo]:
