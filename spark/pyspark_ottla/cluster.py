@@ -17,7 +17,7 @@ from ottla.connect import (
     ClusterClient,
     TopicView,
     bootstrap_addresses,
-    grpc_transport,
+    chosen_transport,
     list_offsets,
     list_offsets_or_end,
 )
@@ -45,7 +45,9 @@ class SourcePartitions:
         self._options: Final = options
         self.ids: TopicIds = {}
         """The ids of the topics that `existing` found last."""
-        self._cluster: Final = ClusterClient(bootstrap_addresses(options.bootstrap), grpc_transport(options.client_id))
+        self._cluster: Final = ClusterClient(
+            bootstrap_addresses(options.bootstrap), chosen_transport(options.client_id)
+        )
 
     def existing(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
         """All that exist, in order. Raises UnknownTopicError, ConfigError for an assigned partition that is missing.
