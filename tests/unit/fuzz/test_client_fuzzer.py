@@ -140,6 +140,11 @@ def test_a_client_that_is_asked_for_nothing_proves_nothing() -> None:
     assert faults_of(CASE, Ending(How.RESPONSE, was_done=True, was_asked=False), ADDRESS) == []
 
 
+def test_a_request_that_never_left_proves_nothing() -> None:
+    assert faults_of(CASE, Ending(How.ERROR, "no words for it", was_refused=True), ADDRESS) == []
+    assert faults_of(CASE, Ending(How.MISSING, "no words for it"), ADDRESS) == []
+
+
 def test_tracebacks_and_threads_that_end_by_an_error_are_heard_with_their_thread() -> None:
     def fail() -> None:
         logging.getLogger("ottla.anything").error("it failed", exc_info=KeyError("logged"))

@@ -50,6 +50,7 @@ def looked_up(cluster: Cluster) -> OffsetAndTimestamp | None:
 def test_partitions_that_nobody_has_asked_for_are_passed_by() -> None:
     cluster = Cluster([offset(partition=-1), offset(topic_id=b"u" * 16), offset(), offset(partition=1)])
     assert looked_up(cluster) == OffsetAndTimestamp(7, 9)
+    assert (cluster.calls, cluster.clock.monotonic()) == (1, 0)
 
 
 def test_a_partition_that_a_response_lacks_is_asked_for_again_after_a_pause() -> None:
