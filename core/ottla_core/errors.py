@@ -9,7 +9,7 @@ services and never to a Kafka client.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, Self
 
 
 class ErrorCode(IntEnum):
@@ -193,6 +193,16 @@ class OttlaError(Exception):
     @property
     def retriable(self) -> bool:
         return is_retriable(self.code)
+
+    def again(self) -> Self:
+        """Return a copy without a traceback, for another thread to raise.
+
+        A traceback keeps alive whatever the frames of the raising thread refer to. So an error that is kept must not be
+        raised itself.
+        """
+        copied = type(self).__new__(type(self), *self.args)
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     def __str__(self) -> str:
         named = f"{self.message} ({self.name})" if self.code else self.message

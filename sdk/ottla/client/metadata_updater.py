@@ -167,7 +167,7 @@ class MetadataUpdater:
         view = self.view.topics.get(topic)
         error = self._error
         if error is not None and (not error.retriable or waited >= timeout or self._cluster.out_of_reach):
-            raise error.with_traceback(None)  # its traceback belongs to another thread, and is of no use
+            raise error.again()
         if view is not None and view.error not in (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.LEADER_NOT_AVAILABLE,

@@ -163,7 +163,7 @@ class TableView:
         if self.closed:
             raise closed_error(self.topic)
         if (error := self._error) is not None:
-            raise error.with_traceback(None)  # its traceback belongs to another thread, and grows with each raise
+            raise error.again() if isinstance(error, OttlaError) else error.with_traceback(None)
 
     def wait_for(self, reached: Callable[[], bool], timeout: float) -> bool:
         """Wait until `reached`, for at most `timeout` seconds; return whether it is. Raises what `reached` raises, and

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from threading import Event, Timer
 from typing import Any, cast
 
@@ -70,4 +72,38 @@ def test_a_wait_that_is_over_gets_the_reason_that_the_fetch_under_way_finds() ->
             updater.until_known(["t"], 0.02)
     finally:
         releaser.join()
+        updater.close()
+
+
+def test_an_error_keeps_nothing_alive_of_the_thread_that_got_it() -> None:
+    """A producer was never collected whose first metadata had failed, even when it was closed."""
+
+    class Refusing(Cluster):
+        out_of_reach = False
+
+        def fetch_metadata(self, *_: Any, **__: Any) -> ClusterView:
+            raise error_from_code(ErrorCode.INVALID_REQUEST, "no", hint="don't", broker="a:1")
+
+    class Owner:
+        pass
+
+    def ask() -> weakref.ref[Owner]:
+        owner = Owner()
+        with pytest.raises(OttlaError) as caught:
+            updater.until_known(["t"], 5)
+        error = caught.value
+        assert (error.code, error.message, error.hint, error.broker) == (
+            ErrorCode.INVALID_REQUEST,
+            "no",
+            "don't",
+            "a:1",
+        )
+        return weakref.ref(owner)
+
+    updater = MetadataUpdater(cast(Any, Refusing()), name="x", max_age=60, timeout=1, on_change=lambda _: None)
+    try:
+        owner = ask()
+        gc.collect()
+        assert owner() is None
+    finally:
         updater.close()
