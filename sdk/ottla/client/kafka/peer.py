@@ -23,7 +23,7 @@ from ottla.client.kafka.translations.table import translation_of, translations_o
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.transaction_version import api_for
 from ottla.client.kafka.translations.translation import Terms, Translation
-from ottla.errors import OttlaError
+from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message as KafkaMessage
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
@@ -137,10 +137,9 @@ class KafkaStream(Generic[Request, Response]):
     def _response(self, translated: _Translated[Request, Response], answered: Answered[Any]) -> Response:
         """Return the response. One that makes no sense is an error of its call."""
         try:
-            message = self._line.message(answered)
+            return translated.response(self._line.message(answered), answered)
         except OttlaError as error:
             return translated.failed(error)
-        return translated.response(message, answered)
 
     def _on_ended(self, error: OttlaError) -> None:
         left = list(self._open)
@@ -174,8 +173,13 @@ class _Translated(Generic[Request, Response]):
         return Call(api, self._spelled, waiter, deadline, self._request.ByteSize(), answered)
 
     def response(self, message: KafkaMessage, answered: Answered[Any]) -> Response:
+        """Return the response. Raises OttlaError if its values make no sense."""
         terms = self._terms(answered.version, answered.features)
-        return cast(Response, self._translation.response(message, terms))
+        try:
+            return cast(Response, self._translation.response(message, terms))
+        except Exception as error:  # or whoever waits for the response would wait for ever
+            reason = f"{self._method.name} at {answered.address}: the broker's response makes no sense ({error!r})"
+            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, reason) from error
 
     def failed(self, error: OttlaError) -> Response:
         """Return a response that has nothing but this error."""

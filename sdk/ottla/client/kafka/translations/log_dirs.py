@@ -47,6 +47,6 @@ class DescribeLogDirsTranslation:
                             topic_id=topic_id,
                             topic=topic.name,
                             partition=partition.partition_index,
-                            size_bytes=partition.partition_size,
+                            size_bytes=max(0, partition.partition_size),
                         )
         return described

@@ -30,7 +30,7 @@ class DescribeQuorumTranslation:
         if not partitions:
             code = response.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return pb.DescribeQuorumResponse(error=error_of(code, response.error_message))
-        (found,) = partitions
+        found = partitions[0]
         listeners = {node.node_id: node.listeners for node in response.nodes}.get(found.leader_id) or ()
         return pb.DescribeQuorumResponse(
             error=error_of(found.error_code, found.error_message),

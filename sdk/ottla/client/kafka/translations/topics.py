@@ -89,7 +89,8 @@ class CreatePartitionsTranslation:
         created = pb.CreatePartitionsResponse()
         for topic in response.results:
             error = error_of(topic.error_code, topic.error_message)
-            warning = "" if error.code else _keys_move(topic.name, self._counts[topic.name])
+            count = self._counts.get(topic.name)
+            warning = "" if error.code or count is None else _keys_move(topic.name, count)
             created.topics.add(name=topic.name, error=error, warning=warning)
         created.error.CopyFrom(error_of_all(topic.error for topic in created.topics))
         return created

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from interruptions import Interrupting, Interruption
@@ -21,6 +21,8 @@ from waiting import LIMIT_S, wait_until
 from ottla.client.kafka.apis import WRITE_TXN_MARKERS
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.pending import Pending
+from ottla.client.kafka.translations.metadata import MetadataTranslation
+from ottla.client.kafka.translations.produce import ProduceTranslation
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
@@ -367,6 +369,23 @@ def test_records_without_an_answer_are_taken_before_a_stream_ends() -> None:
         stream.close(timeout=LIMIT_S)
         assert len(server.requests) == 50
         assert [left for _, left in told.broken] == [[]]
+
+
+def test_values_that_make_no_sense_are_the_error_of_their_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> NoReturn:
+        raise KeyError("unasked")
+
+    monkeypatch.setattr(ProduceTranslation, "response", fails)
+    monkeypatch.setattr(MetadataTranslation, "response", fails)
+    told = Told()
+    with serving() as (_, peer):
+        with pytest.raises(OttlaError, match=r"Metadata at 127.*: the broker's response makes no sense") as caught:
+            metadata(peer)
+        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+        wait_until(lambda: told.errors == [1])
+        stream.close()
+    assert caught.value.code == ErrorCode.NETWORK_EXCEPTION
 
 
 class RecordingSocket:
