@@ -23,8 +23,6 @@ Found = TypeVar("Found")
 
 TRY_S: Final = 10.0
 """How long one coordinator may take before it is looked up again."""
-_REMEMBERED: Final = 10_000
-"""Once so many names are known, all are forgotten."""
 
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -36,7 +34,6 @@ class Coordinators:
         self._cluster: Final = cluster
         self._kind: Final = kind
         self._finder: Final = finder_of(cluster, kind)
-        self._known: dict[str, str] = {}  # addresses by name
 
     def of(self, name: str, *, timeout: float) -> str:
         """Return the address of the coordinator of that name, from memory if it is known.
@@ -47,13 +44,11 @@ class Coordinators:
 
     def of_all(self, names: Collection[str], *, timeout: float) -> Mapping[str, str]:
         """Return the addresses of the coordinators of these names. Raises like `of`."""
-        known = self._known if len(self._known) < _REMEMBERED else {}
-        if unknown := [name for name in names if name not in known]:
-            self._known = known = known | self._finder.find(unknown, timeout=timeout)
+        found = self._finder.find(names, timeout=timeout)
         for name in names:
-            if name not in known:
+            if name not in found:
                 raise no_coordinator(self._cluster, self._kind, name)
-        return {name: known[name] for name in names}
+        return found
 
     def all(self, *, timeout: float) -> list[str]:
         """Return the addresses that have to be asked for a listing. Raises like `of`."""
@@ -75,7 +70,7 @@ class Coordinators:
 
     def forget(self) -> None:
         """Look coordinators up again when they are needed next, because a known one is wrong or silent."""
-        self._known = {}
+        self._finder.forget()
 
     def call(
         self,

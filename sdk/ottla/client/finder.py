@@ -13,13 +13,18 @@ from ottla_core.routing import GROUP
 
 
 class Finder(Protocol):
-    """Finds the coordinators of groups, or of transactional ids. It remembers nothing. Timeouts are in seconds.
+    """Finds the coordinators of groups, or of transactional ids. Timeouts are in seconds.
 
-    Each method raises what `ClusterClient.ask_any` raises.
+    The methods with a timeout raise what `ClusterClient.ask_any` raises.
     """
 
     def find(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
-        """Return the addresses of the coordinators of these names, without those that have none at the moment."""
+        """Return the addresses of the coordinators of these names, from memory where they are known, and without names
+        that have none at the moment."""
+        ...
+
+    def forget(self) -> None:
+        """Forget all coordinators, because a known one is wrong or silent."""
         ...
 
     def all(self, *, timeout: float) -> list[str]:

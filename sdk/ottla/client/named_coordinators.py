@@ -20,6 +20,8 @@ from ottla_core.routing import GROUP, TXN
 _KEY_TYPES: Final = {GROUP: 0, TXN: 1}
 _SEVERAL_FROM: Final = 4
 """From this version on a request has several names (KIP-699)."""
+_REMEMBERED: Final = 1_000
+"""Once so many names are known, all are forgotten."""
 _NONE_AT_THE_MOMENT: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -29,8 +31,20 @@ class NamedCoordinators:
     def __init__(self, cluster: ClusterClient, kind: str) -> None:
         self._cluster: Final = cluster
         self._key_type: Final = _KEY_TYPES[kind]
+        self._known: dict[str, str] = {}
 
     def find(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
+        known = self._known
+        if unknown := [name for name in names if name not in known]:
+            if len(known) >= _REMEMBERED:
+                known, unknown = {}, list(names)
+            self._known = known = known | self._ask(unknown, timeout=timeout)
+        return {name: known[name] for name in names if name in known}
+
+    def forget(self) -> None:
+        self._known = {}
+
+    def _ask(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
         """Ask for all names at once, and for one at a time if the broker is too old for that."""
         try:
             return self._find(names, timeout)

@@ -19,15 +19,25 @@ class ShardOwners:
     def __init__(self, cluster: ClusterClient, kind: str) -> None:
         self._cluster: Final = cluster
         self._kind: Final = kind
+        self._owners: tuple[str, ...] = ()  # addresses by shard, "" for one without an owner
         self._shards = 0
 
     def find(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
-        owners = shard_owners(self._cluster, self._kind, timeout=timeout)
+        owners = self._owners or self._look_up(timeout)
         found = {name: owners[shard_of(name, len(owners))] for name in names} if owners else {}
+        if not all(found.values()):
+            self.forget()
         return {name: address for name, address in found.items() if address}
 
+    def forget(self) -> None:
+        self._owners = ()
+
+    def _look_up(self, timeout: float) -> tuple[str, ...]:
+        self._owners = owners = shard_owners(self._cluster, self._kind, timeout=timeout)
+        return owners
+
     def all(self, *, timeout: float) -> list[str]:
-        owners = shard_owners(self._cluster, self._kind, timeout=timeout)
+        owners = self._look_up(timeout)
         self._shards = len(owners)
         if not all(owners) or not owners:
             missing = counted(owners.count(""), "shard") if owners else "any shard"

@@ -75,6 +75,7 @@ class CoordinatorClient:
 
     def _look_up(self) -> str:
         """Return its address, "" for none. Raises if no broker answers."""
+        self._finder.forget()  # whoever looks it up doubts what is known
         return self._finder.find((self.group,), timeout=self._timeout).get(self.group, "")
 
     def _forget(self, address: str, code: int) -> None:

@@ -1,4 +1,4 @@
-"""How coordinators are found over Kafka's protocol, and remembered."""
+"""How coordinators are found, and remembered."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import pytest
 
+from ottla.client import named_coordinators
 from ottla.client.cluster import ClusterClient
 from ottla.client.coordinators import Coordinators
 from ottla.client.door import KAFKA, Door
 from ottla.client.kafka.apis import FIND_COORDINATOR, Api
 from ottla.errors import ErrorCode, OttlaError
+from ottla.fakes.scripted import ScriptedCluster
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -105,6 +107,16 @@ def test_several_names_are_one_request() -> None:
     assert brokers.asked == [(0, ["a"]), (0, ["b", "c"])]
 
 
+def test_so_many_names_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_coordinators, "_REMEMBERED", 2)
+    brokers = Brokers()
+    brokers.coordinators = dict.fromkeys("abc", B0)
+    coordinators = coordinators_of(brokers)
+    for name in "ababcb":
+        coordinators.of(name, timeout=1.0)
+    assert [names for _, names in brokers.asked] == [["a"], ["b"], ["c"], ["b"]]
+
+
 def test_a_broker_that_is_too_old_for_that_is_asked_for_one_after_the_other() -> None:
     brokers = Brokers(version=3)
     brokers.coordinators = {"a": B0, "b": B1}
@@ -157,3 +169,25 @@ def test_a_listing_asks_every_broker_and_all_of_them_again_if_one_is_loading() -
     responses = coordinators_of(brokers).listed(Group.LIST_GROUPS, pb.ListGroupsRequest(), timeout=5.0)
     assert list(responses) == [a, b]
     assert brokers.asked == []
+
+
+def test_without_kafkas_protocol_the_owners_of_shards_are_looked_up_once_for_all_names() -> None:
+    brokers, asked = ScriptedCluster({"t": 1}, brokers=2), list[str]()
+
+    class Counting:
+        def __init__(self, address: str) -> None:
+            self._connection = brokers.connect(address)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._connection, name)
+
+        def call(self, method: Any, request: Any, *, timeout: float) -> Any:
+            asked.append(method.name)
+            return self._connection.call(method, request, timeout=timeout)
+
+    coordinators = Coordinators(ClusterClient(["b0:1"], Counting))
+    assert {coordinators.of(f"g{n}", timeout=1.0) for n in range(100)} == {"b0:1"}
+    assert asked == ["Metadata"]
+    brokers.coordinator = 1
+    coordinators.forget()
+    assert coordinators.of("g", timeout=1.0) == "b1:1"
