@@ -45,9 +45,10 @@ def private() -> str:
     return f"""\
 ## The private API
 
-Clients of ottla call what Kafka's messages can't say by one more API: {PRIVATE.name}, with the key {PRIVATE.key}. It is
-shown and served only to clients that call themselves "ottla" in ApiVersions. To all others it is an unknown API
-(`docs/adr/0028`). Its request names one of these methods, and the broker calls whoever serves it:
+Kafka's messages can't express every call of ottla's clients. For the other calls there is one more API: {PRIVATE.name}, with
+the key {PRIVATE.key}. Brokers show and serve it only to clients that call themselves "ottla" in ApiVersions. To all other
+clients it is an unknown API (`docs/adr/0028`). Its request names one of these methods, and the broker passes it on to the
+service that has the method:
 
 | method | authorized as |
 |---|---|
