@@ -265,6 +265,6 @@ def test_what_services_ask_of_each_other_is_not_for_clients(cluster: Cluster) ->
         with pytest.raises(OttlaError) as caught:
             client.call_any(Broker.LOG_ENDS, Broker.LOG_ENDS.request(), timeout=LIMIT_S)
         assert code_of(caught) == "UNSUPPORTED_VERSION"
-        assert "is no method that clients may call here" in caught.value.message
+        assert "is not a method that clients may call here" in caught.value.message
     finally:
         client.close()

@@ -179,7 +179,7 @@ _TABLE: Final = (
 )
 
 PRIVATE: Final = Api(OttlaCallRequest.API_KEY, "OttlaCall", 0, 0, 0, control(OttlaCallRequest, ottla_call.handle))
-"""It is not among the others, because only clients of ottla are shown it, and it is served to no others."""
+"""The private API. It is not in the table, because brokers show and serve it only to clients of ottla."""
 
 _UNSTABLE: Final = {22: 6}
 """The newest versions of APIs that Kafka itself serves only with unstable.api.versions.enable. A client that finds them

@@ -57,7 +57,7 @@ class KafkaContext:
 
 
 class Announcement:
-    """What the client of a connection says of itself in ApiVersions, if it does (KIP-511)."""
+    """The name of the client's software, if the client has given one in ApiVersions (KIP-511)."""
 
     __slots__ = ("software",)
 
@@ -80,7 +80,8 @@ class Caller:
 
     @property
     def is_ottlas(self) -> bool:
-        """Whether the client calls itself one of ottla's. Anybody can, so this gives it nothing that is not public."""
+        """Whether the client calls itself a client of ottla. Any client can, so this gives access only to what is
+        public."""
         return self.announcement.software == OTTLAS_NAME
 
 

@@ -1,8 +1,7 @@
-"""The methods that ottla's own clients call by the private API, and who serves each of them (docs/adr/0028).
+"""The methods that ottla's own clients call through the private API, and the service for each of them (docs/adr/0028).
 
-The table is the whole list. It has what clients call and Kafka's messages can't say, and nothing that services ask of
-each other: the one exception is a marker in a group's shard, which an administrator writes to end a transaction that
-hangs.
+The table is the whole list. It has the calls of clients that Kafka's messages can't express. Calls between services are
+not in it, with one exception: an administrator writes a marker in a group's shard to end a transaction that hangs.
 """
 
 from __future__ import annotations
@@ -25,10 +24,11 @@ from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
 from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
 
 SMALL_BYTES: Final = 128 * 1024
-"""Size of a request that names one group or transactional id, of which Kafka's strings have up to 32 KiB."""
+"""The limit for a request that names one group or transactional id. As a string of Kafka's, such a name has up to 32
+KiB."""
 
 _COMMIT_BYTES: Final = 512 * 1024
-"""Size of a commit: clients send larger ones in parts (`ottla_core.rpc.parts`)."""
+"""The limit for a commit. Clients send larger ones in parts (`ottla_core.rpc.parts`)."""
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _OWNERS_AT_ONCE: Final = 16
@@ -52,7 +52,7 @@ def _by_controller(method: Method[Any, Any]) -> PrivateMethod:
 
 
 def _by_owner(kind: str, method: Method[Any, Any], key: Callable[[Any], str]) -> PrivateMethod:
-    """The coordinator that owns the shard of this key serves it."""
+    """Return a method that the owner of its key's shard serves."""
 
     async def serve(backend: Backend, request: Any, limit_s: float) -> Any:
         return await call_owner(backend, kind, key(request), method, request, limit_s)
@@ -78,7 +78,7 @@ async def _shards(
     kind: str,
     method: Method[ShardsRequest, ShardsResponse],
 ) -> ShardsResponse:
-    """Return what each owner says of its shards, and name those that have none."""
+    """Return the shards as their owners report them, and also those without an owner."""
     image = backend.image
     owners = {number: image.owner_of(kind, number) for of_kind, number in sorted(image.shards) if of_kind == kind}
     addresses = {owner.address: owner for owner in owners.values() if owner is not None}
@@ -99,7 +99,7 @@ async def _commit_first(
     backend: Backend, request: group_pb2.CommitOffsetsRequest, limit_s: float
 ) -> group_pb2.CommitOffsetsResponse:
     if not request.only_first or request.HasField("transaction"):
-        text = "only a commit that leaves committed offsets as they are comes here"
+        text = "this API takes only a commit that leaves committed offsets as they are"
         raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint="send any other one as Kafka's OffsetCommit")
     return await call_owner(backend, GROUP, request.group, Group.COMMIT_OFFSETS, request, limit_s)
 
@@ -144,4 +144,4 @@ _TABLE: Final = (
 )
 
 PRIVATE_METHODS: Final[Mapping[str, PrivateMethod]] = {each.method.path: each for each in _TABLE}
-"""By the paths of the methods."""
+"""The private methods by their paths."""

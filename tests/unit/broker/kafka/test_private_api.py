@@ -182,7 +182,7 @@ async def test_any_other_method_is_unknown(path: str) -> None:
     backend = Services()
     response = await called(backend, path, b"")
     assert (response.error_code, response.body) == (ErrorCode.UNSUPPORTED_VERSION, b"")
-    assert "is no method that clients may call" in (response.error_message or "")
+    assert "is not a method that clients may call" in (response.error_message or "")
     assert backend.asked == []
 
 

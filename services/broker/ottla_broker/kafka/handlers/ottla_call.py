@@ -1,8 +1,8 @@
 """OttlaCall (key 28532), version 0, is ottla's one private API: a method of a contract, called over Kafka's connection.
 
 Only clients that call themselves "ottla" see it in ApiVersions, and it is served to no others (docs/adr/0028). The body
-is the request of the method, and that of the response its response, which carries the error of the method if it has
-one. The error code of the response itself says why no method was called.
+of the request is the method's own request. The body of the response is the method's own response, which also carries
+the method's error. The error code of OttlaCall's response says why no method was called.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaCont
 def _called(request: OttlaCallRequest) -> PrivateMethod:
     called = PRIVATE_METHODS.get(request.method)
     if called is None:
-        text = f"{request.method[:80]!r} is no method that clients may call here"
-        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, text, hint="check that client and broker are of one release")
+        text = f"{request.method[:80]!r} is not a method that clients may call here"
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, text, hint="check that client and broker have the same release")
     if len(request.body) > called.max_bytes:
         text = f"a {called.method.name} request of {len(request.body)} bytes is too large"
         raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint=f"send at most {called.max_bytes} bytes")
