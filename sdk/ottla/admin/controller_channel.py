@@ -78,8 +78,8 @@ class ControllerChannel:
     ) -> ControllerResponse[Response]:
         """Call the elected controller, and the next one if it moves, until the deadline (NOT_CONTROLLER, KIP-590).
 
-        Over Kafka's protocol it is a broker that forwards the call. If the call is about a `broker`, it goes to that
-        one, because Kafka's brokers reject what is about another one.
+        Over Kafka's protocol a broker takes the call and forwards it. A call about a `broker` goes to that broker,
+        because Kafka's brokers reject a call about another one.
         """
         backoff = Backoff()
         repeated = False
@@ -101,7 +101,7 @@ class ControllerChannel:
             self.cluster.wait(pause)
 
     def _address(self, view: ClusterView, broker: int | None) -> str:
-        """Return whom to call, "" for nobody."""
+        """Return the address to call, or "" if there is none."""
         if broker is not None and broker in view.brokers and self.cluster.door is KAFKA:
             return view.brokers[broker].address
         return view.controller

@@ -208,7 +208,7 @@ def unowned(shard: int) -> ShardStatus:
 
 
 def status_of(wire: ShardStanding) -> ShardStatus:
-    """Return a shard as its owner reports it, or a broker if it has none."""
+    """Return a shard as its owner reports it. If it has no owner, a broker reports it."""
     if wire.coordinator == NO_OWNER:
         return unowned(wire.shard)
     seconds = wire.for_ms / 1000

@@ -183,7 +183,7 @@ class Partitions:
 
 
 def _with_leader(election: Election, view: ClusterView) -> Election:
-    """Return the election with its leader: Kafka's response does not name it."""
+    """Return the election with its leader, which Kafka's response does not name."""
     topic = view.topics.get(election.topic)
     if election.leader != NO_LEADER or topic is None or election.partition >= len(topic.partitions):
         return election

@@ -20,8 +20,8 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 class TransactionSummary:
     """An entry in the list of transactional ids.
 
-    `coordinator` is the id of the txn-coordinator that owns `shard`, the shard of the transactional id. Both are -1 if
-    the cluster does not tell them, as Kafka's.
+    `coordinator` is the id of the txn-coordinator that owns `shard`, the shard of the transactional id. Kafka's
+    clusters report neither, and both are then -1.
     """
 
     name: str
@@ -56,8 +56,8 @@ class TransactionInfo:
     transaction is open. `partitions` are the partitions of the transaction; once it is ending, only those that do not
     have a marker yet. `events` are the last ten events since the coordinator took over, oldest first.
 
-    Clusters of Kafka do not tell `updated_at`, `is_prepared`, `version`, `events`, `coordinator` and `shard`, which are
-    then None, False, 0, empty, and twice -1.
+    Kafka's clusters do not report `updated_at` (then None), `is_prepared` (False), `version` (0), `events` (empty),
+    `coordinator` and `shard` (both -1).
     """
 
     name: str

@@ -298,10 +298,10 @@ class Transactions:
     def _add_ends(
         self, topic: str, lacking: Sequence[tuple[int, broker_pb2.PartitionProducers]], deadline: Deadline
     ) -> None:
-        """Look up how far readers may read, where the leaders' responses lack it, as over Kafka's protocol."""
+        """Look up how far readers may read. Over Kafka's protocol the leaders' responses do not say it."""
         cluster = self._channel.cluster
         wanted = {TopicPartition(topic, number): LATEST_TIMESTAMP for number, _ in lacking}
-        # In this order, because an end that has moved on meanwhile would look like a partition that is blocked.
+        # The ends come first. If an end moved on between the two calls, the partition would otherwise look blocked.
         ends = list_offsets(cluster, wanted, timeout=deadline.left())
         stable = list_offsets(cluster, wanted, timeout=deadline.left(), read_committed=True)
         for number, found in lacking:
@@ -345,7 +345,7 @@ class Transactions:
     def _written_in_shard(
         self, shard: int, request: group_pb2.WriteShardMarkersRequest, deadline: Deadline
     ) -> group_pb2.WriteShardMarkersResponse:
-        """Have the owner of a shard of groups write a marker, or a broker that forwards the request to it."""
+        """Have the owner of a shard of groups write a marker. Over Kafka's protocol a broker forwards the request."""
         cluster = self._channel.cluster
         if cluster.door is KAFKA:
             return cluster.call_any(Group.WRITE_TXN_MARKERS, request, timeout=deadline.left())

@@ -290,7 +290,7 @@ def _topic_of(topic: pb.TopicMetadata) -> TopicView:
     partitions = sorted(topic.partitions, key=lambda p: p.partition)
     numbers = [p.partition for p in partitions]
     if not topic.error.code and (not numbers or numbers != list(range(len(numbers)))):
-        # A partition is known by its place in the view, so one that is left out would give its number to another.
+        # A partition is known by its place in the view. So if one were left out, another would get its number.
         reason = f"a broker says that {topic.name} has the partitions {numbers!s:.100}"
         code = ErrorCode.LEADER_NOT_AVAILABLE
         return TopicView(topic.name, TopicId(topic.topic_id), (), topic.is_internal, code, reason)

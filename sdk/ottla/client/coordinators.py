@@ -1,4 +1,4 @@
-"""A client's calls to the coordinators of groups or transactional ids, and their addresses. Any broker names them.
+"""Calls the coordinators of groups or transactional ids, and remembers their addresses. Any broker names them.
 
 Coordinators come and go. After NOT_COORDINATOR, or without a response, they are looked up again.
 """
@@ -55,7 +55,7 @@ class Coordinators:
         return self._finder.all(timeout=timeout)
 
     def listed(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Sequence[Response]:
-        """Return the responses to a listing from everyone who has to be asked. Together they are complete.
+        """Return the responses to a listing from all addresses that have to be asked. Together they are complete.
 
         While one of them can't list what it coordinates, all are asked again until `timeout` seconds have passed.
         """

@@ -8,10 +8,11 @@ from ottla.machines.batches import NO_LIMIT
 
 
 class Door(NamedTuple):
-    """`protocol` is its name in `diagnose`, `name` its name for users, `port` its usual number.
+    """One of a broker's ports, as a transport sees it.
 
-    A partition has at most `batches_per_partition` in one request, and a fetch session has `one_fetch_at_a_time` or
-    several.
+    `protocol` is its name in `diagnose`, `name` its name for users, and `port` its usual number. A request has at most
+    `batches_per_partition` batches of one partition. With `one_fetch_at_a_time` a fetch session has only one open
+    fetch.
     """
 
     protocol: str
@@ -28,13 +29,13 @@ class Door(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        """The port, for an error about another one."""
+        """This port in words, for an error about another port."""
         return f"a broker's {self.name} port (usually {self.port})"
 
 
 GRPC: Final = Door("grpc", "gRPC", 9650, NO_LIMIT, one_fetch_at_a_time=False)
 KAFKA: Final = Door("kafka", "Kafka", 9092, 1, one_fetch_at_a_time=True)
-"""Kafka's brokers reject a request with two batches of one partition, and a fetch session with two requests at once."""
+"""Kafka's brokers reject a request with two batches of one partition, and a fetch session with two open requests."""
 
 
 def door_of(transport: object) -> Door:

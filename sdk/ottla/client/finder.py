@@ -28,8 +28,8 @@ class Finder(Protocol):
         ...
 
     def all(self, *, timeout: float) -> list[str]:
-        """Return the addresses that have to be asked for a listing. Raises COORDINATOR_NOT_AVAILABLE if some of what is
-        to be listed has no coordinator."""
+        """Return the addresses that have to be asked for a listing. Raises COORDINATOR_NOT_AVAILABLE if a part of the
+        listing has no coordinator."""
         ...
 
     def check_listed(self, responses: Sequence[Any]) -> None:
@@ -41,7 +41,7 @@ def finder_of(cluster: ClusterClient, kind: str) -> Finder:
     """Return the finder for the protocol that the client speaks with its cluster."""
     if cluster.door is not KAFKA:
         return ShardOwners(cluster, kind)
-    from ottla.client.named_coordinators import NamedCoordinators  # with Kafka's messages
+    from ottla.client.named_coordinators import NamedCoordinators  # it imports Kafka's messages
 
     return NamedCoordinators(cluster, kind)
 

@@ -139,7 +139,7 @@ def _enter(
     for partition_response in response.partitions:
         partition = names.get(PartitionId(TopicId(partition_response.topic_id), partition_response.partition))
         if partition is None:
-            continue  # nobody has asked for it
+            continue  # the request did not have it
         unanswered.pop(partition, None)
         if partition_response.error.code:
             last = error_from_code(

@@ -1,7 +1,7 @@
-"""The coordinators of a cluster to which the client speaks Kafka's protocol: any broker names them.
+"""Finds coordinators over Kafka's protocol, in which any broker names them.
 
-The request for that is Kafka's FindCoordinator, which no contract of ours has. In a cluster of ottla the answer is a
-broker that speaks for the coordinator.
+The request for that is Kafka's FindCoordinator, which none of our contracts has. In a cluster of ottla the answer names
+a broker, which forwards to the coordinator.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NamedCoordinators:
         return sorted(broker.address for broker in view.brokers.values())
 
     def check_listed(self, responses: Sequence[Any]) -> None:
-        """A broker that can't list everything that it coordinates answers with an error."""
+        """Check nothing: a broker that can't list everything that it coordinates answers with an error."""
 
     def _find(self, names: Collection[str], timeout: float) -> dict[str, str]:
         def spelled(version: int) -> FindCoordinatorRequest:
@@ -92,7 +92,8 @@ class NamedCoordinators:
 def _coordinators(
     response: FindCoordinatorResponse, names: Collection[str]
 ) -> list[tuple[str, FindCoordinatorResponse | FindCoordinatorResponse.Coordinator]]:
-    """Return who was found for each name. Before version 4 the response is about one, and does not repeat it."""
+    """Return the coordinator that was found for each name. Before version 4 the response is about one name, and does
+    not repeat it."""
     if response.coordinators:
         return [(coordinator.key, coordinator) for coordinator in response.coordinators]
     return [(name, response) for name in names]

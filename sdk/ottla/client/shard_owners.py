@@ -49,8 +49,11 @@ class ShardOwners:
         return sorted(set(owners))
 
     def check_listed(self, responses: Sequence[Any]) -> None:
-        """Each coordinator lists the shards that it serves at that moment, and names them. A shard that no response
-        names is on its way from one coordinator to another, or its new owner is still reading its log."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS if no response names some shard.
+
+        Each coordinator lists the shards that it serves at that moment, and names them. A shard that no response names
+        is on its way from one coordinator to another, or its new owner is still reading its log.
+        """
         missing = set(range(self._shards)).difference(*(response.shards.numbers for response in responses))
         if missing:
             raise error_from_code(

@@ -1,5 +1,5 @@
-"""The interface of a connection, as far as the clients need it. `ottla_core.rpc.client.Peer` is the real one, and
-`ottla.client.kafka.peer.KafkaPeer` is the one to come (docs/adr/0028).
+"""The interface of a connection, as far as the clients need it. `ottla_core.rpc.client.Peer` implements it over gRPC,
+and `ottla.client.kafka.peer.KafkaPeer` over Kafka's protocol (docs/adr/0028).
 
 `ottla.fakes.scripted` is its counterpart without sockets: brokers that a test scripts, frame by frame.
 """
@@ -70,9 +70,9 @@ def grpc_transport(client_id: str) -> Transport:
 
 
 def chosen_transport(client_id: str) -> Transport:
-    """Connections over gRPC, or over Kafka's protocol if the variable _OTTLA_TRANSPORT says so.
+    """Return the transport over gRPC, or over Kafka's protocol if the environment variable _OTTLA_TRANSPORT is "kafka".
 
-    Mirrors and connectors have no choice yet. The variable is for our tests and benchmarks.
+    Mirrors have no choice yet. The variable is for our tests and benchmarks.
     """
     if os.environ.get("_OTTLA_TRANSPORT") == "kafka":
         from ottla.client.kafka.transport import KafkaTransport

@@ -89,9 +89,9 @@ _NEVER: Final = 2**15
 class Api(NamedTuple):
     """One API of Kafka.
 
-    `versions` are those that the clients know. A response that is longer than `max_response_bytes` is taken for an
-    error, because a client would have to keep that much. A call that `waits` is answered once others have acted, which
-    may take minutes. `hint` is for users of a broker that does not serve the API. From the version
+    `versions` are those that the clients know. A response that is longer than `max_response_bytes` counts as an error,
+    because the client would have to hold it in memory. A call that `waits` is answered only once others have acted,
+    which may take minutes. `hint` is for users of a broker that does not serve the API. From the version
     `transactions_v2_from` on, a request says that its producer has transactions of version 2 (KIP-890).
     """
 
@@ -179,8 +179,8 @@ FIND_COORDINATOR: Final = Api(
     range(1, 7),
 )
 CREATE_TOPICS: Final = Api(19, "CreateTopics", CreateTopicsRequest, CreateTopicsResponse, range(7, 8))
-"""Of this API and those below, versions are left out that only brokers without topic ids need (Kafka before 2.8): the
-clients can't use those anyway (`METADATA`)."""
+"""This API and those below lack the versions that only brokers without topic ids need (Kafka before 2.8). The clients
+can't use such brokers anyway (`METADATA`)."""
 DELETE_TOPICS: Final = Api(20, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, range(6, 7))
 DELETE_RECORDS: Final = Api(21, "DeleteRecords", DeleteRecordsRequest, DeleteRecordsResponse, range(2, 3))
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, range(4, 5))
@@ -205,7 +205,7 @@ HEARTBEAT: Final = Api(12, "Heartbeat", HeartbeatRequest, HeartbeatResponse, ran
 LEAVE_GROUP: Final = Api(13, "LeaveGroup", LeaveGroupRequest, LeaveGroupResponse, range(3, 6))
 OFFSET_COMMIT: Final = Api(8, "OffsetCommit", OffsetCommitRequest, OffsetCommitResponse, range(7, 11))
 OFFSET_COMMIT_BY_NAME: Final = OFFSET_COMMIT._replace(versions=range(7, 10))
-"""Without the versions that name topics by their ids (KIP-848)."""
+"""It lacks the versions that name topics by their ids (KIP-848)."""
 OFFSET_FETCH: Final = Api(
     # Older versions can't ask for stable offsets (KIP-447).
     9,
@@ -248,7 +248,7 @@ TXN_OFFSET_COMMIT: Final = Api(
     transactions_v2_from=5,
 )
 TXN_OFFSET_COMMIT_BY_NAME: Final = TXN_OFFSET_COMMIT.before(6)
-"""Without the version that names topics by their ids (KIP-1319)."""
+"""It lacks the version that names topics by their ids (KIP-1319)."""
 DESCRIBE_PRODUCERS: Final = Api(61, "DescribeProducers", DescribeProducersRequest, DescribeProducersResponse, range(1))
 DESCRIBE_TRANSACTIONS: Final = Api(
     65, "DescribeTransactions", DescribeTransactionsRequest, DescribeTransactionsResponse, range(1)

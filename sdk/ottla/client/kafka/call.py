@@ -18,11 +18,11 @@ Waiter = TypeVar("Waiter")
 
 @dataclass(slots=True, eq=False)
 class Call(Generic[Waiter]):
-    """One request, and who waits for its end.
+    """A request, and the waiter for its outcome.
 
     `request` builds the message for a version, which is known only once the broker has said what it serves. It may
-    raise OttlaError. `size_bytes` is about what the request will take; it counts while the call is queued. A call that
-    is not `answered` ends when it has been written: it is a Produce with acks=0. `number` is given by its connection.
+    raise OttlaError. `size_bytes` is the approximate size of the request, and counts while the call is queued. A call
+    that is not `answered` (a Produce with acks=0) ends when it has been written. The connection sets its `number`.
     """
 
     api: Api

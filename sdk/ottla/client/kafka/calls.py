@@ -5,11 +5,11 @@ A call moves in one direction only:
     queued ──► being written ──► sent ──► ended
 
 It is *sent* once its last byte has been handed to the socket. Before that the broker can't have carried it out, since
-it has no whole frame. So this is what decides whether a failure is definite. A call leaves this object once, so it ends
-once.
+it has no whole frame. So the last byte decides whether a failure is definite. A call leaves this object once, so it
+ends once.
 
-Kafka's brokers answer the requests of a connection in their order. A response to any other than the oldest call is an
-error of the broker.
+Kafka's brokers answer the requests of a connection in order. A response to any call but the oldest is an error of the
+broker.
 
 *Bounds.* While `WINDOW_BYTES` are written or sent without a response, no further call is encoded. While `QUEUE_BYTES`
 or `MAX_CALLS` wait, no further call begins.
@@ -26,13 +26,13 @@ from ottla.client.kafka.call import Call, Waiter
 from ottla_core.rpc.deadlines import Deadlines
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
-"""In frames without a response. One frame may exceed it, or a large one could never go."""
+"""The limit for frames without a response. A single frame may exceed it, or a large one could never be sent."""
 QUEUE_BYTES: Final = 16 * 1024 * 1024
-"""Not encoded yet. One call may exceed it."""
+"""The limit for calls that are not encoded yet. A single call may exceed it."""
 MAX_CALLS: Final = 10_000
-"""Calls that have not ended. Each of them keeps some memory beside its bytes."""
+"""The limit for calls that have not ended. Each of them takes some memory besides its bytes."""
 WRITE_BYTES: Final = 256 * 1024
-"""As much is handed to the socket at a time, unless one frame is larger."""
+"""How much is handed to the socket at a time, unless a single frame is larger."""
 _WRITE_PIECES: Final = 64
 
 _INT32_MAX: Final = 0x7FFF_FFFF
@@ -54,7 +54,9 @@ class _Framed(Generic[Waiter]):
 
 
 class Calls(Generic[Waiter]):
-    """The bounds hold for `queued_bytes` and for `open_bytes`, which counts frames until their response.
+    """The calls on one connection that have not ended.
+
+    The bounds hold for `queued_bytes` and for `open_bytes`, which counts frames until their response.
     `unwritten_bytes` is the part of those frames that is not written yet."""
 
     def __init__(self) -> None:
@@ -65,7 +67,7 @@ class Calls(Generic[Waiter]):
         self._numbers = 0
         self._queued: Final[dict[int, Call[Waiter]]] = {}
         self._outgoing: Final[deque[_Framed[Waiter]]] = deque()
-        self._written_bytes = 0  # of the first frame in it
+        self._written_bytes = 0  # of the first outgoing frame
         self._sent: Final[deque[_Framed[Waiter]]] = deque()
         self._by_number: Final[dict[int, _Framed[Waiter]]] = {}
 
@@ -103,13 +105,13 @@ class Calls(Generic[Waiter]):
         self.deadlines.set(call.number, call.deadline)
 
     def next_queued(self) -> Call[Waiter] | None:
-        """Return the call that may be encoded next, None if none may."""
+        """Return the call that may be encoded next, or None."""
         if not self._queued or self.open_bytes >= WINDOW_BYTES:
             return None
         return next(iter(self._queued.values()))
 
     def encoded(self, call: Call[Waiter], version: int, pieces: list[bytes]) -> None:
-        """Have a queued call written, as these pieces."""
+        """Hand over a queued call for writing, encoded in these pieces."""
         number = call.number
         del self._queued[number]
         self.queued_bytes -= call.size_bytes
@@ -140,7 +142,7 @@ class Calls(Generic[Waiter]):
         return pieces
 
     def on_written(self, count: int) -> Iterator[Call[Waiter]]:
-        """Note that so many bytes were written. Yield the calls that end with that, because they have no response."""
+        """Note that this many bytes were written. Yield the calls that this ends, because they get no response."""
         self._written_bytes += count
         self.unwritten_bytes -= count
         while self._outgoing and self._written_bytes >= self._outgoing[0].size_bytes:
@@ -157,13 +159,14 @@ class Calls(Generic[Waiter]):
     # ---- a call ends -------------------------------------------------------------------------------------------------
 
     def on_response(self) -> tuple[Call[Waiter] | None, int]:
-        """The oldest call was answered: return it, or None if nobody waits for it any more, and its version."""
+        """End the oldest call, which was answered. Return it, or None if nobody waits for it any more, and its
+        version."""
         framed = self._sent.popleft()
         self._forget(framed)
         return self._take(framed), framed.version
 
     def drop(self, number: int) -> tuple[Call[Waiter], bool] | None:
-        """End a call by its number. Return it and whether it may reach the broker; None if it has ended already.
+        """End a call by its number. Return it and whether it may reach the broker, or None if it has ended already.
 
         A frame is taken back if none of its bytes was written. Otherwise its place is kept until its response.
         """
@@ -182,9 +185,9 @@ class Calls(Generic[Waiter]):
         return call, has_begun
 
     def drop_all(self) -> list[tuple[Call[Waiter], bool]]:
-        """The connection is over: end every call. Return each and whether it was sent.
+        """End every call, because the connection is over. Return each call, and whether it was sent.
 
-        The broker can't have carried out a frame of which it lacks the end.
+        The broker can't have carried out an incomplete frame.
         """
         ended = [
             (call, not framed.pieces) for framed in self._by_number.values() if (call := self._take(framed)) is not None

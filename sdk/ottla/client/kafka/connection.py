@@ -3,15 +3,15 @@
     CONNECTING ──on_connected──► NEGOTIATING ──ApiVersions──► READY
         └──────────────────────────────┴──────────────────────────┴──► ENDED: lost, stuck, refused or closed
 
-Calls may begin in every phase, and are written from READY on. A connection has one life. Whoever wants another one
-makes another object, so nothing is ever sent twice here.
+Calls may begin in every phase, and are written from READY on. A connection has one life. Another connection is another
+object, so nothing is ever sent twice here.
 
 *What the broker says is not believed.* A frame has to answer the oldest call, and its length has to be one that a
 response to that call may have. Anything else ends the connection with one error, which names the protocol of the other
 side if its first bytes show it.
 
-*A call that is overdue* ends alone if it still waits for its turn. If the broker owes an answer to the oldest call,
-then the connection is stuck, and it ends.
+*A call that is overdue* ends alone if it still waits for its turn. If the oldest call is overdue, the connection is
+stuck, and it ends.
 
 Pure: the caller reads the clock, and brings and takes bytes.
 """
@@ -39,7 +39,7 @@ CONNECT_S: Final = 10.0
 NEGOTIATION_S: Final = 10.0
 """The time for the response to ApiVersions."""
 LONGEST_PAUSE_S: Final = 60.0
-"""A broker that asks for a longer pause gets this one. It can delay what comes too early itself."""
+"""A broker that asks for a longer pause gets this one. The broker can delay a request that comes too early."""
 _SOFTWARE: Final = "ottla"
 """The name by which a broker of ottla knows a client of ottla (KIP-511)."""
 _LEAST_BYTES: Final = 4
@@ -72,7 +72,7 @@ _NOT_READY: Final = {
 
 
 class _RefusedError(Exception):
-    """The broker has sent what no broker sends."""
+    """The broker has sent bytes that break the protocol."""
 
 
 class KafkaConnection(Generic[Waiter]):
@@ -85,10 +85,10 @@ class KafkaConnection(Generic[Waiter]):
         self._client_id: Final = client_id
         self._software_version: Final = software_version
         self._ready_by = now + CONNECT_S
-        self._pauses_until = NEVER  # it does not
+        self._pauses_until = NEVER  # there is no pause
         self._calls: Final[Calls[Any]] = Calls()
         self._reader: Final = FrameReader(self._check)
-        self._first: bytes | None = b""  # of the bytes that came; None once a frame was in order
+        self._first: bytes | None = b""  # the first bytes that came; None once a frame was in order
         self._versions = Versions(())
         self._handshake: Call[Any] | None = None
         self._finishing = False
@@ -142,11 +142,11 @@ class KafkaConnection(Generic[Waiter]):
             self._calls.add(call)
 
     def give_up(self, call: Call[Waiter]) -> None:
-        """Nobody waits for this call any longer. It has no outcome, unless it has one already."""
+        """Forget a call for which nobody waits any longer. It gets no outcome, unless it has one already."""
         self._calls.drop(call.number)
 
     def pause(self, seconds: float, now: float) -> None:
-        """Make no frames for so long, because a response has asked for that (KIP-219)."""
+        """Make no frames for this long, because a response has asked for a pause (KIP-219)."""
         if self.ended is None:
             until = now + min(seconds, LONGEST_PAUSE_S)
             self._pauses_until = until if self._pauses_until == NEVER else max(self._pauses_until, until)
@@ -164,13 +164,13 @@ class KafkaConnection(Generic[Waiter]):
     # ---- bytes and time ----------------------------------------------------------------------------------------------
 
     def on_connected(self, now: float) -> None:
-        """The socket is connected."""
+        """Note that the socket is connected."""
         if self.phase is Phase.CONNECTING:
             self.phase, self._ready_by = Phase.NEGOTIATING, now + NEGOTIATION_S
             self._ask_versions(API_VERSIONS.versions[-1])
 
     def output(self) -> list[memoryview | bytes]:
-        """Return what to write next, nothing if there is nothing."""
+        """Return the pieces to write next, if there are any."""
         while self.phase is Phase.READY and self._pauses_until == NEVER and self._calls.unwritten_bytes < WRITE_BYTES:
             if (queued := self._calls.next_queued()) is None:
                 break
@@ -178,11 +178,11 @@ class KafkaConnection(Generic[Waiter]):
         return self._calls.output()
 
     def on_written(self, count: int) -> None:
-        """So many bytes of the output were written."""
+        """Note that this many bytes of the output were written."""
         self._outcomes.extend(Written(call) for call in self._calls.on_written(count))
 
     def on_bytes(self, data: bytes) -> None:
-        """These bytes came."""
+        """Take in bytes that came."""
         if self.ended is not None:
             return
         if self._first is not None and len(self._first) < FIRST_BYTES:
@@ -190,21 +190,21 @@ class KafkaConnection(Generic[Waiter]):
         try:
             for frame in self._reader.feed(data):
                 self._first = None
-                self._on_response(frame)  # if it ends the connection, no call is open, and what follows is refused
+                self._on_response(frame)  # once it has ended the connection, further bytes are refused
         except _RefusedError as error:
             self.on_lost(str(error))
 
     def on_closed(self) -> None:
-        """The broker has closed the connection."""
+        """End the connection, which the broker has closed."""
         is_mute = self.phase is Phase.NEGOTIATING and not self._first
         self.on_lost("it closed the connection" + (" at once, as a port that expects TLS may" if is_mute else ""))
 
     def on_lost(self, reason: str) -> None:
-        """The connection could not be made, or it broke: `reason` is a clause."""
+        """End the connection, which could not be made or broke. `reason` is a clause."""
         self._end(ErrorCode.NETWORK_EXCEPTION, self._told(reason))
 
     def on_time(self, now: float) -> None:
-        """End what is overdue, and a pause."""
+        """End overdue calls, an overdue connection, and a pause that is over."""
         if self._ready_by <= now:
             self._end(ErrorCode.NETWORK_EXCEPTION, self._told(_NOT_READY[self.phase]), now)
         elif self._calls.deadlines.next_at <= now and self._calls.is_stuck(now):
@@ -228,7 +228,7 @@ class KafkaConnection(Generic[Waiter]):
         self._calls.encoded(self._handshake, version, self._frame(self._handshake, version))
 
     def _encode(self, call: Call[Waiter]) -> None:
-        """Make the frame of a queued call. The call ends here if it can't be made."""
+        """Make the frame of a queued call. If the frame can't be made, the call ends."""
         try:
             version = self._versions.choose(call.api)
             frame = self._frame(call, version)
@@ -267,8 +267,8 @@ class KafkaConnection(Generic[Waiter]):
             self._outcomes.append(Answered(call, version, frame, self.address, self._versions.features))
 
     def _on_versions(self, frame: bytes, version: int) -> None:
-        """Go on with what the broker serves. One that does not know this version of ApiVersions says so in version 0,
-        and names those that it knows; the oldest name none (KIP-511)."""
+        """Take in the versions that the broker serves. A broker that does not know this version of ApiVersions says so
+        in version 0, and names the versions that it knows; the oldest brokers name none (KIP-511)."""
         try:
             (code,) = _ERROR_CODE.unpack_from(frame, _ERROR_CODE_AT)
             is_unknown = code == ErrorCode.UNSUPPORTED_VERSION
@@ -287,8 +287,8 @@ class KafkaConnection(Generic[Waiter]):
             self._versions, self.phase, self._ready_by = versions, Phase.READY, NEVER
 
     def _told(self, reason: str) -> str:
-        """Return what the other side is, if its first bytes show it. Else return the reason, and what has come of a
-        response."""
+        """Return what the other side is, if its first bytes show it. Otherwise return the reason, and how much of a
+        response has come."""
         return stranger(self._first or b"") or "; ".join(filter(None, (reason, self._reader.unfinished)))
 
     def _end(self, code: int, reason: str, now: float = -NEVER) -> None:

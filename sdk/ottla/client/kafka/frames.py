@@ -19,7 +19,8 @@ HEAD_BYTES: Final = 8
 
 
 def request_frame(api: Api, version: int, correlation_id: int, client_id: str, request: Message) -> list[bytes]:
-    """Return the frame of a request in two pieces, so that records are not copied into one. Raises UnencodableError."""
+    """Return the frame of a request in two pieces, so that records need not be copied into one. Raises
+    UnencodableError."""
     header = codec.encode(
         RequestHeader(
             request_api_key=api.key, request_api_version=version, correlation_id=correlation_id, client_id=client_id
@@ -39,8 +40,8 @@ def response_in(api: Api, version: int, frame: bytes) -> Message:
 class FrameReader:
     """Cuts the bytes of a connection into frames.
 
-    Bytes are kept as they come and joined once, when their frame is complete. So the memory for a frame is what has
-    arrived of it, whatever length it announces.
+    Bytes are kept as they come and joined once, when their frame is complete. So a frame takes memory only for the
+    bytes that have arrived, whatever length it announces.
     """
 
     def __init__(self, check: Callable[[int, int], None]) -> None:
@@ -57,7 +58,7 @@ class FrameReader:
 
     @property
     def unfinished(self) -> str:
-        """A clause about the frame that has begun and not ended, "" without one."""
+        """A clause about the unfinished frame, or "" if there is none."""
         if not self._has_bytes:
             return ""
         if self._needs_bytes == HEAD_BYTES:

@@ -1,8 +1,8 @@
 """One broker's address over Kafka's protocol: a connection as the clients use it (`client/transport.py`).
 
-A broker answers the requests of a connection in their order. So each stream has a line of its own, and single calls
-share one: records keep no call waiting, and no call keeps records waiting. A call that waits for others, as JoinGroup
-does, has a line to itself.
+A broker answers the requests of a connection in order. So each stream has a line of its own, and single calls share
+one: records keep no call waiting, and no call keeps records waiting. A call that waits for others, as JoinGroup does,
+has a line to itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GRACE_S: Final = 1.0
 
 
 class KafkaPeer:
-    """One address, connected at the first call, and again after a connection has ended."""
+    """The address of one broker. The first call connects to it, as does the next call after a connection has ended."""
 
     def __init__(self, address: Address, names: TopicNames) -> None:
         self._address: Final = address
@@ -59,8 +59,8 @@ class KafkaPeer:
         return translated.response(message, answered)
 
     def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
-        """Make a call for which no contract has a method, in Kafka's own messages. `request` builds one for a version.
-        Raises OttlaError."""
+        """Make a call in Kafka's own messages, for which no contract has a method. `request` builds the message for a
+        version. Raises OttlaError."""
         pending = Pending()
         call: Call[Waiter] = Call(api, request, pending, self._address.now + timeout)
         return self._address.ask(call, pending)[0]
@@ -149,7 +149,7 @@ class KafkaStream(Generic[Request, Response]):
 
 
 class _Translated(Generic[Request, Response]):
-    """A request in Kafka's words, and the way back for its response."""
+    """A request that is translated into Kafka's messages, and whose response is translated back."""
 
     __slots__ = ("_method", "_names", "_request", "_timeout_ms", "_translation")
 
@@ -168,7 +168,7 @@ class _Translated(Generic[Request, Response]):
         self._timeout_ms = timeout_ms
 
     def call(self, waiter: Waiter, deadline: float, *, answered: bool = True) -> Call[Waiter]:
-        assert self._request is not None, "a request is called once"
+        assert self._request is not None, "a request is sent once"
         api = api_for(self._translation.api, self._request)
         return Call(api, self._spelled, waiter, deadline, self._request.ByteSize(), answered)
 
@@ -177,7 +177,7 @@ class _Translated(Generic[Request, Response]):
         terms = self._terms(answered.version, answered.features)
         try:
             return cast(Response, self._translation.response(message, terms))
-        except Exception as error:  # or whoever waits for the response would wait for ever
+        except Exception as error:  # without a response the caller would wait for ever
             reason = f"{self._method.name} at {answered.address}: the broker's response makes no sense ({error!r})"
             raise OttlaError(ErrorCode.NETWORK_EXCEPTION, reason) from error
 

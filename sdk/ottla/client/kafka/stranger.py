@@ -1,4 +1,4 @@
-"""Recognises servers that do not speak Kafka's protocol by the first bytes that they send."""
+"""Recognizes servers that do not speak Kafka's protocol by the first bytes that they send."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HTTP2_SETTINGS: Final = b"\x04"
 _HTTP2_CONNECTION: Final = bytes(3)
 """The number of the stream, as far as the first eight bytes show it."""
 FIRST_BYTES: Final = 16
-"""As many bytes are enough for each of them."""
+"""This many bytes are enough to recognize each of them."""
 
 
 def stranger(first: bytes) -> str:

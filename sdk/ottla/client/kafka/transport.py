@@ -1,4 +1,4 @@
-"""Connections of one client over Kafka's protocol. They share one network thread and what is known of topics' names."""
+"""Connections of one client over Kafka's protocol. They share one network thread, and the known names of topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla_core.clock import SystemClock
 
 
 class KafkaTransport:
-    """host:port → a connection to it. Never blocks."""
+    """Makes a connection to an address (host:port). Never blocks."""
 
     door: Final[Door] = KAFKA
 
@@ -29,7 +29,7 @@ class KafkaTransport:
 @cache
 def _software_version() -> str:
     """Return the version of ottla that is installed. A broker gets it in ApiVersions (KIP-511)."""
-    from importlib.metadata import PackageNotFoundError, version  # 13 ms
+    from importlib.metadata import PackageNotFoundError, version  # this import takes 13 ms
 
     try:
         return version("ottla")

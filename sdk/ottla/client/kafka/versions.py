@@ -43,8 +43,8 @@ class Versions:
             return version
         served = self._served.get(api.key)
         has = "does not serve it" if served is None else f"serves its versions {_spelled(served)}"
-        needs = f"this client can't call {api.name}, of which it knows the versions {_spelled(api.versions)}"
-        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"{needs}: the broker {has}", hint=api.hint)
+        knows = f"this client can't call {api.name}: it knows the versions {_spelled(api.versions)}"
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"{knows}, and the broker {has}", hint=api.hint)
 
 
 def _spelled(versions: range) -> str:

@@ -131,9 +131,9 @@ class Commits:
     def commit_first(self, offsets: Offsets) -> None:
         """Commit the offsets of those partitions in which the group has committed nothing yet.
 
-        It is tried once, with the current member identity. It raises only what `fetch` raises, which shows what is
-        committed. Kafka's coordinators can't compare and commit in one step, so there another member may commit between
-        the two.
+        The commit is tried once, with the current member identity. A failure is not raised: `fetch` shows what is
+        committed. Kafka's coordinators can't compare and commit in one step. With them this method itself calls `fetch`
+        first, and raises its errors. Another member may then commit between the two steps.
         """
         with self._lock:
             who = self._member.commits_as
@@ -147,8 +147,8 @@ class Commits:
         while True:
             try:
                 if is_unknown:
-                    # Over Kafka's protocol a request has the ids that this client knows. A topic was created again, or
-                    # the coordinator does not know a new one yet.
+                    # Over Kafka's protocol a request has the topic ids that this client knows. So a topic was created
+                    # again, or the coordinator does not know a new one yet.
                     self._cluster.fetch_metadata({p.topic for p in request.partitions}, timeout=TRY_S)
                 response = self._coordinator.call(Group.FETCH_OFFSETS, request)
                 for offset in response.offsets:

@@ -19,8 +19,8 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 _LANE: Final = "group"
-"""A coordinator has a connection of its own, as in Kafka's clients: the same broker may lead partitions, and these are
-read on if the group disconnects from it."""
+"""A coordinator has a connection of its own, as in Kafka's clients. The same broker may lead partitions, and the
+consumer keeps reading these when the group disconnects from it."""
 TRY_S: Final = 5.0
 """How long to wait for a response that waits for no other member; after that another node may be the coordinator."""
 
@@ -74,8 +74,8 @@ class CoordinatorClient:
         return found
 
     def _look_up(self) -> str:
-        """Return its address, "" for none. Raises if no broker answers."""
-        self._finder.forget()  # whoever looks it up doubts what is known
+        """Return the coordinator's address, or "" if there is none. Raises if no broker answers."""
+        self._finder.forget()  # a new look-up means that the known address is in doubt
         return self._finder.find((self.group,), timeout=self._timeout).get(self.group, "")
 
     def _forget(self, address: str, code: int) -> None:

@@ -1,1 +1,1 @@
-"""The adapter between connections and sockets. Only here the Kafka transport has threads, locks and sockets."""
+"""The adapter between connections and sockets. Only here does the Kafka transport have threads, locks and sockets."""

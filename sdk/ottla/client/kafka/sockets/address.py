@@ -3,9 +3,9 @@
 A call that waits for others (`Api.waits`) has a line to itself. One such line is kept for the next of these calls; if a
 call fails, or is given up, its line ends with it, since the broker may answer late.
 
-After a line has ended, the next call opens another one. Before that the address rests, for 50 ms to a second, and calls
-fail at once: a broker that accepts connections and ends them would otherwise cause one for each call. A response ends
-the series of failures.
+After a line has ended, the next call opens another one. Before that the address rests for 50 ms to a second, and calls
+fail at once. Otherwise a broker that accepts connections and ends them would cause a new connection for each call. A
+response ends the series of failures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLOSED: Final = "the connection was closed"
 
 
 class Address:
-    """Thread-safe. Only `ask` and `close` wait."""
+    """The lines to one address. Thread-safe; only `ask` and `close` wait."""
 
     def __init__(self, address: str, network: Network) -> None:
         self.address: Final = address
@@ -50,7 +50,7 @@ class Address:
             return self._open(on_ended)
 
     def ask(self, call: Call[Waiter], pending: Pending) -> tuple[Message, Answered[Any]]:
-        """Make a call, and return the response, also as it came. Raises OttlaError."""
+        """Make a call. Return the message of its response, and the response as it came. Raises OttlaError."""
         if call.api.waits:
             line, answered = self._ask_alone(call, pending)
         else:
@@ -60,7 +60,7 @@ class Address:
         return line.message(answered), answered
 
     def on_response(self) -> None:
-        """The broker has answered a call, so it is in order."""
+        """Note that the broker has answered a call, which ends the series of failures."""
         self._backoff.reset()
 
     def close(self) -> None:
@@ -105,7 +105,8 @@ class Address:
         return line
 
     def _rest(self, line: Line, error: OttlaError) -> None:
-        # Without the lock, for which the network's thread must not wait (`Network._goes_on`). Nobody else writes these.
+        # Without the lock, for which the network's thread must not wait (`Network._goes_on`). No other thread writes
+        # these.
         self._lines.discard(line)
         if line.was_closed:
             return

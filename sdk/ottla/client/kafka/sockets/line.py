@@ -1,12 +1,12 @@
 """A connection with its socket.
 
-*Who changes the connection.* Every change is a request in the inbox. Most threads carry out the inbox themselves, with
-the line's lock held, and write to the socket at once. So the producer's thread pays for no other thread. The main
-thread only hands its request to the network's thread, because signal handlers run in the main thread: one that raises
-would leave a change half done.
+*Who changes the connection.* Every change is a request in the inbox. Most threads carry out the requests themselves,
+with the line's lock held, and write to the socket at once. So the producer's thread does not depend on another one. The
+main thread only hands its request to the network's thread. Signal handlers run in the main thread, and a handler that
+raises would leave a change half done.
 
-*Who tells.* Outcomes are told by the network's thread without the lock, in their order. `on_ending` comes before those
-that the end of the line causes, and `on_ended` after them. A call that was begun in the very moment in which the line
+*Who reports.* The network's thread reports outcomes, without the lock and in order. `on_ending` comes before the
+outcomes that the end of the line causes, and `on_ended` after them. A call that began at the very moment when the line
 ended may fail after that.
 """
 
@@ -33,13 +33,13 @@ _log = logging.getLogger("ottla.network")
 
 _READ_BYTES: Final = 64 * 1024
 _MOST_READ_BYTES: Final = 1024 * 1024
-"""The bounds of one read. Each read gives up the interpreter, and gets it back only up to 5 ms later while another
-thread is busy. So a large response has to come in few reads."""
+"""The bounds of one read. Each read releases the interpreter lock, and while another thread is busy, it gets the lock
+back up to 5 ms later. So a large response has to come in few reads."""
 _PORTS: Final = range(1, 1 << 16)
 _END_LIMIT_S: Final = 5.0
 """How long a close waits for the network's thread."""
 _LATE_S: Final = 5.0
-"""How long after its deadline a call is waited for, in case that the network's thread has no CPU."""
+"""How long a caller waits beyond the deadline of its call, in case the network's thread gets no CPU."""
 
 Waiter: TypeAlias = Callable[[Ended[Any]], None]
 Connection: TypeAlias = KafkaConnection[Waiter]
@@ -56,11 +56,11 @@ class Keeper(Protocol):
     def clock(self) -> Clock: ...
     @property
     def is_current(self) -> bool:
-        """Whether the network's own thread asks."""
+        """Whether the current thread is the network's own."""
         ...
 
     def has(self, line: Line) -> bool:
-        """Whether the thread looks after this line, which is not over then."""
+        """Whether the thread looks after this line. It does so until the line is over."""
         ...
 
     def wake(self, line: Line) -> None:
@@ -76,12 +76,12 @@ class Keeper(Protocol):
         ...
 
     def unregister(self, connection: socket.socket) -> None:
-        """Wait for it no longer."""
+        """Stop waiting for this socket."""
         ...
 
 
 class Line:
-    """One socket. Thread-safe; only `ask` and `close` wait."""
+    """A connection with its socket. Thread-safe; only `ask` and `close` wait."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Line:
         self.due_at = -NEVER
         """When the network's thread has to look after the line, at the latest."""
         self.ended: OttlaError | None = None
-        """Why the line is over. It is set before the last outcomes are told."""
+        """Why the line is over. It is set before the last outcomes are reported."""
         self.was_closed = False
         """Whether this side has ended it, so that its end says nothing about the broker."""
         self._network: Final[Keeper] = network
@@ -115,7 +115,7 @@ class Line:
     def begin(self, call: Call[Waiter]) -> None:
         """Begin a call, whose waiter gets the outcome. Raises OttlaError if the line is over, or has no room.
 
-        What is read here may be old in the next moment. Then the call fails a little later.
+        The line may end right after this check. The call then fails a little later.
         """
         if (refusal := self._connection.refusal) is not None:
             raise OttlaError(refusal.code, f"{call.api.name} at {self.address}: {refusal.message}")
@@ -145,8 +145,8 @@ class Line:
         return message
 
     def close(self, reason: str, *, timeout: float = 0.0) -> None:
-        """End the line; calls that are open fail. The broker has `timeout` seconds before that to take and answer what
-        was sent."""
+        """End the line; open calls fail. Before that the broker has `timeout` seconds to take and answer what was
+        sent."""
         self.was_closed = True
         if timeout > 0:
             self._request(KafkaConnection.finish)
@@ -155,13 +155,13 @@ class Line:
         self._wait_over(_END_LIMIT_S)
 
     def end(self, reason: str) -> None:
-        """End the line, without a wait until it is over; calls that are open fail."""
+        """End the line, but do not wait until it is over. Open calls fail."""
         self.was_closed = True
         self._request(lambda connection: connection.close(reason))
 
     def _wait_over(self, timeout: float) -> None:
-        # The network's thread would wait for itself, and nobody looks after a line that a signal handler has kept from
-        # the network.
+        # The network's thread would wait for itself. And no thread looks after a line that a signal handler has kept
+        # from the network.
         if self._network.is_current or not self._network.has(self):
             return
         until = self._network.clock.monotonic() + timeout
@@ -203,7 +203,7 @@ class Line:
                 self._is_blocked = True
                 return
             except OSError:
-                # What the broker has sent before may say why, so the line goes on until it is read.
+                # The broker may have sent the reason before, so the line goes on until that is read.
                 self._is_broken = True
                 return
 
@@ -220,8 +220,8 @@ class Line:
             if data is not None:
                 self._connection.on_bytes(data) if data else self._connection.on_closed()
             if self.due_at <= now:
-                # Only now, and not whenever a call ends. So the thread sleeps no longer than until a deadline which has
-                # become void, and a call with a later deadline need not wake it.
+                # The deadline is set only here, and not whenever a call ends. So the thread may wake at a deadline that
+                # is void by then, but a call with a later deadline need not wake it.
                 self._connection.on_time(now)
                 self.due_at = self._connection.next_deadline
             self._advance()
@@ -250,12 +250,12 @@ class Line:
         return self.look_after(reads=False)
 
     def abandon(self) -> None:
-        """Close the socket of a forked child, which leaves the parent's open."""
+        """Close a forked child's copy of the socket. The parent's stays open."""
         if self._socket is not None:
             self._socket.close()
 
     def connect(self) -> None:
-        """Connect on a thread of its own, since the lookup of a name may take any time."""
+        """Connect on a separate thread, since looking up a name may take any time."""
         Thread(target=self._connect, name=f"ottla-connect-{self.address}", daemon=True).start()
 
     def _connect(self) -> None:
@@ -301,7 +301,7 @@ class Line:
     def _tell(self, outcome: Ended[Waiter]) -> None:
         try:
             outcome.call.waiter(outcome)
-        except BaseException:  # the others have to be told all the same
+        except BaseException:  # the other outcomes have to be reported all the same
             _log.exception("%s at %s: handling the outcome failed", outcome.call.api.name, self.address)
 
     def _end(self, error: OttlaError) -> None:
@@ -318,7 +318,7 @@ class Line:
         self._tell_late()
 
     def _tell_late(self) -> None:
-        """Tell of calls that were begun while the line ended."""
+        """Report the outcomes of calls that began while the line ended."""
         with self._lock:
             self._advance()
             outcomes = self._connection.take_outcomes()

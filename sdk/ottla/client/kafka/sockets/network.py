@@ -1,7 +1,7 @@
 """The thread of one client that waits for all its sockets, and for the deadlines of its calls.
 
 It starts with the first line and ends with the last one. It alone reads from sockets, connects and closes them, and
-tells how calls have ended. Other threads hand it work: they note it where the thread will look, and then wake it.
+reports how calls have ended. Other threads hand it work: they note it where the thread will look, and then wake it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Network:
         self._waker: socket.socket | None = None
         self._woken: Final[deque[Line]] = deque()
         self._sleeps_until = NEVER
-        """The thread is woken for what is due before. It is -NEVER while the thread is awake, since it will look again
-        before it sleeps, and NEVER while it looks."""
+        """The thread has to be woken for anything that is due before this time. The value is -NEVER while the thread is
+        awake, since it will look again before it sleeps. It is NEVER while the thread looks."""
         _networks.add(self)
 
     def add(self, line: Line) -> None:
@@ -54,7 +54,7 @@ class Network:
         self.wake(line)
 
     def has(self, line: Line) -> bool:
-        """Whether the thread looks after this line, which is not over then."""
+        """Whether the thread looks after this line. It does so until the line is over."""
         return line in self._lines
 
     def wake(self, line: Line) -> None:
@@ -62,7 +62,7 @@ class Network:
         self._woken.append(line)
         waker = self._waker
         if waker is not None:
-            with contextlib.suppress(OSError):  # it is full, so the thread will wake; or closed, so no line is left
+            with contextlib.suppress(OSError):  # if it is full, the thread will wake; if it is closed, no line is left
                 waker.send(b"\0")
 
     def is_due(self, at: float) -> bool:
@@ -71,11 +71,11 @@ class Network:
 
     @property
     def is_current(self) -> bool:
-        """Whether the network's own thread asks."""
+        """Whether the current thread is the network's own."""
         return current_thread() is self._thread
 
     def register(self, line: Line, connection: socket.socket, *, writes: bool) -> None:
-        """Wait for this socket from now on. This is for the network's thread, as is all that follows."""
+        """Wait for this socket from now on. Only the network's thread may call this."""
         assert self._selector is not None
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writes else 0)
         try:
@@ -89,7 +89,8 @@ class Network:
             self._selector.unregister(connection)
 
     def abandon(self) -> None:
-        """Close the copies of descriptors that a forked child has, and touch nothing else: the rest is the parent's."""
+        """Close a forked child's copies of the descriptors. It touches nothing else, because the rest belongs to the
+        parent."""
         for line in list(self._lines):
             line.abandon()
         if self._selector is not None:
@@ -105,8 +106,8 @@ class Network:
         selector.register(woken, selectors.EVENT_READ)
         name = f"ottla-network-{self.client_id}"
         thread = Thread(target=self._run, args=(selector, woken), name=name, daemon=True)
-        # Published in one step: a signal handler that comes before or behind it, and adds a line itself, starts another
-        # thread, and this one sees that it is not the one.
+        # These are set in one step. A signal handler that runs before or after it may add a line and so start another
+        # thread. The thread that is not current then sees this, and ends.
         self._selector, self._waker, self._thread = selector, waker, thread
         thread.start()
 
@@ -133,8 +134,8 @@ class Network:
     def _goes_on(self) -> bool:
         """Return whether the thread goes on. If it does not, the next line starts another one.
 
-        It does not wait for the lock. Who has it may be a thread that a signal handler has interrupted, and the handler
-        may wait for this thread; besides, whoever has the lock is adding a line.
+        It does not wait for the lock. A signal handler may have interrupted the thread that holds it, and the handler
+        may wait for this thread. Besides, the holder of the lock is adding a line.
         """
         if self._lines or not self._lock.acquire(blocking=False):
             return True

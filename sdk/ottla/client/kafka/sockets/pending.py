@@ -25,7 +25,7 @@ class Pending:
         self._done.release()
 
     def wait(self, until: float, clock: Clock) -> Ended[Any] | None:
-        """Return the outcome, or None if there is none at that time."""
+        """Return the outcome, or None if it has not come by then."""
         while (left := until - clock.monotonic()) > 0 and not self._done.acquire(timeout=sleep_s(left)):
             pass
         return self._outcome

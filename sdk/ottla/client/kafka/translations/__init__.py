@@ -1,1 +1,1 @@
-"""The clients' calls in Kafka's messages, one module for each API."""
+"""Translations of the clients' calls into Kafka's messages, with one module for each API."""

@@ -1,4 +1,4 @@
-"""What commits of offsets have in common, inside a transaction and outside of one."""
+"""What commits of offsets share, inside and outside of transactions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Partition = TypeVar("Partition")
 def topics_of(
     request: pb.CommitOffsetsRequest, new_partition: Callable[..., Partition], *, by_id: bool
 ) -> Iterator[tuple[dict[str, Any], list[Partition]]]:
-    """Yield how each topic is named, and its offsets."""
+    """Yield the field that names each topic, and the topic's offsets."""
     found: dict[str | bytes, list[Partition]] = {}
     for offset in request.offsets:
         partition = new_partition(
@@ -32,7 +32,7 @@ def topics_of(
 def outcomes_of(
     response: OffsetCommitResponse | TxnOffsetCommitResponse, names: Mapping[bytes, str], *, by_id: bool
 ) -> pb.CommitOffsetsResponse:
-    """Return the outcome of each offset. `names` are those of topics by their ids."""
+    """Return the outcome of each offset. `names` has the names of topics by their ids."""
     committed = pb.CommitOffsetsResponse()
     for topic in response.topics:
         name = names.get(topic.topic_id, "") if by_id else topic.name

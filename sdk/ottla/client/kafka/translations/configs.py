@@ -1,4 +1,4 @@
-"""Controller.DescribeConfigs is Kafka's API of this name, and AlterConfigs is IncrementalAlterConfigs.
+"""Controller.DescribeConfigs is Kafka's API of the same name, and AlterConfigs is IncrementalAlterConfigs.
 
 Kafka's responses lack warnings, and do not say whether a config is enforced. Kafka enforces what it describes, so all
 configs count as enforced.
@@ -46,7 +46,7 @@ _UNKNOWN: Final = "UNKNOWN"
 
 
 class DescribeConfigsTranslation:
-    """Resources out, their configs back."""
+    """Translates a request for the configs of resources."""
 
     api: Final[Api] = DESCRIBE_CONFIGS
 
@@ -73,7 +73,7 @@ class DescribeConfigsTranslation:
 
 
 class AlterConfigsTranslation:
-    """Operations on configs out."""
+    """Translates operations on configs."""
 
     api: Final[Api] = INCREMENTAL_ALTER_CONFIGS
 

@@ -12,7 +12,7 @@ from ottla_proto.common_pb2 import Error
 
 
 class DeleteGroupsTranslation:
-    """Names out, and the outcome of each back."""
+    """Translates the deletion of groups, with an outcome for each."""
 
     api: Final[Api] = DELETE_GROUPS
 

@@ -12,7 +12,7 @@ from ottla_proto import broker_pb2 as pb
 
 
 class DeleteRecordsTranslation:
-    """Offsets out, the first offsets of what is left back."""
+    """Translates the deletion of records before some offsets. The response has the first offsets that are left."""
 
     api: Final[Api] = DELETE_RECORDS
 

@@ -20,7 +20,7 @@ _DEAD: Final = "Dead"
 
 
 class DescribeGroupsTranslation:
-    """Names out, and what the coordinator knows of each group back."""
+    """Translates a request for what the coordinator knows of some groups."""
 
     api: Final[Api] = DESCRIBE_GROUPS
 

@@ -16,7 +16,7 @@ from ottla_proto import controller_pb2 as pb
 
 
 class ElectLeadersTranslation:
-    """Partitions out, the results of their elections back."""
+    """Translates a request to elect leaders, with a result for each partition."""
 
     api: Final[Api] = ELECT_LEADERS
 

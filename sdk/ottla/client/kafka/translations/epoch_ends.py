@@ -14,7 +14,7 @@ _CONSUMER: Final = -1
 
 
 class EpochEndsTranslation:
-    """Leader epochs out, and where each of them ends in the log back."""
+    """Translates a request for the offsets at which leader epochs end."""
 
     api: Final[Api] = OFFSET_FOR_LEADER_EPOCH
 

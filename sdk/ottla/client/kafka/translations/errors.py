@@ -1,4 +1,4 @@
-"""An error in a response of Kafka's, as the contracts have it."""
+"""Translates errors in Kafka's responses into those of the contracts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _OF_REQUESTS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIM
 
 
 def error_of(code: int, message: str | None = None) -> Error:
-    """Return the error, which is none if its code is 0."""
+    """Return the error with this code. The code 0 means that there is none."""
     return Error(code=code, message=message or "")
 
 
 def error_of_all(errors: Iterable[Error]) -> Error:
     """Return the error of a request that no controller has answered.
 
-    Most of Kafka's responses have no room for it, and carry it in each of their parts.
+    Most of Kafka's responses have no field for it, and repeat it in each of their parts.
     """
     found = list(errors)
     codes = {error.code for error in found}

@@ -1,9 +1,10 @@
 """Broker.Fetch is Kafka's Fetch, in a session of KIP-227.
 
-Both sides keep what a client requests, and a request has only what has changed. But two kinds of sessions differ in
-what ends the request for a partition. To the client it has ended once the partition got records, an error or the name
-of another replica (`machines/fetch_sessions.py`). Kafka's broker goes on with it, at its old offset, until it is told
-to forget the partition. So the next request has to name a partition that was answered, or to forget it.
+Both sides remember what a client requests, and a request has only the changes. But Kafka's sessions and those of the
+contract differ in what ends the request for a partition. For the client it ends once the partition got records, an
+error or the name of another replica (`machines/fetch_sessions.py`). Kafka's broker goes on with it, at its old offset,
+until the client tells it to forget the partition. So the next request has to name each partition that was answered, or
+to forget it.
 
 A session takes one request at a time, since each of them has the epoch that follows the last response.
 """
@@ -39,7 +40,7 @@ _SESSION_IS_OVER: Final = frozenset(
 
 
 class FetchSession:
-    """The broker's session behind one stream. Called for each fetch, it returns the translation."""
+    """The broker's session for one stream. It is called for each fetch, and returns the translation of that fetch."""
 
     def __init__(self) -> None:
         self.id = _NO_SESSION
@@ -47,7 +48,7 @@ class FetchSession:
         self.own_id = 0
         """The client's number of the session."""
         self.answered: Final[dict[PartitionId, None]] = {}
-        """The partitions that the broker still takes for requested, and the client does not."""
+        """The partitions that the broker still counts as requested, but the client does not."""
         self.topic_ids: Final[dict[str, bytes]] = {}
         """The ids of the topics that were requested by name."""
         self.last: FetchTranslation | None = None
@@ -74,8 +75,8 @@ class FetchTranslation:
         if request.session.begins:
             session.own_id, session.epoch = request.session.id, _BEGINS
             session.topic_ids.clear()
-        # The session may have begun on another stream, which is being closed. The broker then responds as to a request
-        # without a session, and the client begins a new one.
+        # The session may have begun on another stream, which is being closed. Then the request has no session on the
+        # wire, and after the response the client begins a new one.
         self._stands_alone = not request.session.id or request.session.id != session.own_id
         if not self._stands_alone and not request.session.begins:
             withdrawn = [PartitionId(TopicId(each.topic_id), each.partition) for each in request.forgotten]
@@ -105,7 +106,7 @@ class FetchTranslation:
             min_bytes=request.min_bytes,
             max_bytes=request.max_bytes,
             isolation_level=_READ_COMMITTED if request.read_committed else 0,
-            # With the first epoch, the id is the one of the former session, which the broker ends.
+            # With the first epoch, the id names the former session, which the broker then ends.
             session_id=_NO_SESSION if self._stands_alone else session.id,
             session_epoch=_STANDS_ALONE if self._stands_alone else session.epoch,
             rack_id=request.rack,
@@ -175,5 +176,5 @@ def _enter(
 
 
 def _ends_request(part: pb.PartitionFetched) -> bool:
-    """Return whether the client no longer takes the partition for requested (`PartitionData.ends_request`)."""
+    """Return whether the client no longer counts the partition as requested (`PartitionData.ends_request`)."""
     return bool(part.records or part.error.code) or part.HasField("preferred_read_replica")

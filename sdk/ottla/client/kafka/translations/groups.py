@@ -1,4 +1,4 @@
-"""Groups and their members, in both vocabularies."""
+"""What the translations of groups share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from ottla_proto import group_pb2 as pb
 
 UNKNOWN: Final = -1
-"""A shard, a coordinator, or a generation that Kafka does not tell."""
+"""The number for a shard, a coordinator, or a generation that Kafka does not report."""
 
 
 def instance_id_of(member: pb.Member) -> str | None:

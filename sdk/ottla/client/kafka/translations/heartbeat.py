@@ -13,7 +13,7 @@ from ottla_proto.common_pb2 import Error
 
 
 class HeartbeatTranslation:
-    """A sign of life, and whether the member has to join again."""
+    """Translates a heartbeat. The response says whether the member has to join again."""
 
     api: Final[Api] = HEARTBEAT
 

@@ -1,6 +1,6 @@
 """Group.Join is Kafka's JoinGroup, which waits until all members have joined.
 
-A new member is told its id by MEMBER_ID_REQUIRED, and joins again with it (KIP-394).
+A new member gets its id together with MEMBER_ID_REQUIRED, and joins again with that id (KIP-394).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REASON_FROM: Final = 8
 
 
 class JoinGroupTranslation:
-    """Subscriptions out, and for the leader those of all members back."""
+    """Translates a member's subscription. The leader gets the subscriptions of all members back."""
 
     api: Final[Api] = JOIN_GROUP
 

@@ -16,7 +16,7 @@ _REASON_FROM: Final = 5
 
 
 class LeaveGroupTranslation:
-    """Members that leave, or are removed, each with its outcome."""
+    """Translates the departure or removal of members, with an outcome for each."""
 
     api: Final[Api] = LEAVE_GROUP
 

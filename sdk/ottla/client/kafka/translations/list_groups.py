@@ -1,4 +1,4 @@
-"""Group.ListGroups is Kafka's ListGroups: the groups of which one broker is the coordinator.
+"""Group.ListGroups is Kafka's ListGroups, which lists the groups that one broker coordinates.
 
 Kafka's response lacks the number of members, the shard and the coordinator of a group.
 """
@@ -16,7 +16,7 @@ from ottla_proto.common_pb2 import Error
 
 
 class ListGroupsTranslation:
-    """States out, and the groups in them back."""
+    """Translates a request for the groups in some states."""
 
     api: Final[Api] = LIST_GROUPS
 

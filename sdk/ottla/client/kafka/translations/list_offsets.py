@@ -15,7 +15,7 @@ _READ_COMMITTED: Final = 1
 
 
 class ListOffsetsTranslation:
-    """Timestamps out, offsets back."""
+    """Translates a request for the offsets at some timestamps."""
 
     api: Final[Api] = LIST_OFFSETS
 

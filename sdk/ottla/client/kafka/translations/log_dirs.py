@@ -1,7 +1,7 @@
 """Broker.DescribeLogDirs is Kafka's DescribeLogDirs.
 
 Kafka's response says nothing of logs that can't be compacted or of late transactions. Brokers before Kafka 3.3 do not
-know the size of the file system: it is 0 then.
+know the size of the file system, which is then 0.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from ottla_proto import broker_pb2 as pb
 
 
 class DescribeLogDirsTranslation:
-    """One broker's directories. Kafka's request needs the partitions of topics, so that all topics are asked for, and
-    those of the request are picked from the response."""
+    """Translates a request for one broker's directories.
+
+    Kafka's request names a topic only together with its partitions. So the translation requests all topics, and picks
+    the wanted ones from the response.
+    """
 
     api: Final[Api] = DESCRIBE_LOG_DIRS
 

@@ -16,7 +16,7 @@ from ottla_proto.common_pb2 import Error
 
 
 class MetadataTranslation:
-    """Brokers, topics and leaders."""
+    """Translates a request for brokers, topics and leaders."""
 
     api: Final[Api] = METADATA
 

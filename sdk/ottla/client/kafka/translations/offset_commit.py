@@ -1,7 +1,7 @@
 """Group.CommitOffsets is Kafka's OffsetCommit.
 
-Kafka has no error for a whole request: what concerns the group is told for each partition. Here it becomes the error of
-the response, because that is where clients look for a coordinator that has moved.
+Kafka has no error for a whole request, and repeats an error about the group for each partition. Here that becomes the
+error of the response, where clients look to see whether the coordinator has moved.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _OF_THE_GROUP: Final = frozenset(
 
 
 class OffsetCommitTranslation:
-    """Offsets out, and the outcome of each back.
+    """Translates a commit of offsets, with an outcome for each.
 
-    A coordinator can tell a topic from a later one of its name if it knows the ids of all topics in which the offsets
-    were read. Otherwise the request has their names, as in older versions.
+    The request names topics by their ids if all of these are known. A coordinator can then tell a topic from a later
+    one of the same name. Otherwise the request has names, as in older versions.
     """
 
     def __init__(self, request: pb.CommitOffsetsRequest) -> None:

@@ -12,7 +12,7 @@ from ottla_proto.common_pb2 import Error
 
 
 class OffsetDeleteTranslation:
-    """Partitions whose committed offsets are deleted, each with its outcome."""
+    """Translates the deletion of committed offsets, with an outcome for each partition."""
 
     api: Final[Api] = OFFSET_DELETE
 

@@ -1,6 +1,6 @@
 """Group.FetchOffsets is Kafka's OffsetFetch for one group.
 
-Kafka's response lacks when an offset was committed.
+Kafka's response does not say when an offset was committed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NO_EPOCH: Final = -1
 
 
 class OffsetFetchTranslation:
-    """Partitions out, and the offsets that the group has committed back.
+    """Translates a request for the offsets that a group has committed.
 
-    A coordinator leaves out what was committed in an earlier topic of the same name if it is asked by ids. Where an id
-    is unknown, or all topics are wanted, the request has names, as in older versions.
+    If the request names topics by their ids, the coordinator leaves out offsets of an earlier topic of the same name.
+    If an id is unknown, or all topics are wanted, the request has names, as in older versions.
     """
 
     def __init__(self, request: pb.FetchOffsetsRequest, names: TopicNames) -> None:

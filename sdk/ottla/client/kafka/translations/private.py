@@ -1,4 +1,4 @@
-"""A method that no message of Kafka can say goes as it is, in the private API of ottla's brokers (docs/adr/0028)."""
+"""Methods that Kafka's messages can't express go unchanged, in the private API of ottla's brokers (docs/adr/0028)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
 MOST_BYTES: Final = 16 * 1024 * 1024 - 64 * 1024
-"""A broker ends the connection at a frame of more than 16 MiB. The header and the rest of the frame fit in between."""
+"""A broker ends the connection if a frame has more than 16 MiB. The difference is room for the header and the other
+fields."""
 
 
 class PrivateTranslation:
-    """The request and the response in their own encoding. A broker passes them on to whoever serves the method."""
+    """Carries the request and the response of a method in their own encoding, to and from whichever service has the
+    method."""
 
     def __init__(self, method: Method[Any, Any]) -> None:
         self.api: Final[Api] = OTTLA_CALL._replace(name=f"{method.service}.{method.name}")

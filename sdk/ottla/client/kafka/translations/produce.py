@@ -1,6 +1,7 @@
 """Broker.Produce is Kafka's Produce.
 
-A request of Kafka has one batch of a partition, so the accumulator makes no others (`Door.batches_per_partition`).
+Kafka's request has at most one batch of each partition, so the accumulator makes no others
+(`Door.batches_per_partition`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _IDS_FROM: Final = 13
 
 
 class ProduceTranslation:
-    """Batches out, offsets back."""
+    """Translates batches, for which the response has offsets."""
 
     api: Final[Api] = PRODUCE
 

@@ -12,7 +12,7 @@ from ottla_proto.common_pb2 import Error
 
 
 class ProducerIdTranslation:
-    """A new producer id for an idempotent producer."""
+    """Translates an idempotent producer's request for a producer id."""
 
     api: Final[Api] = INIT_PRODUCER_ID
 

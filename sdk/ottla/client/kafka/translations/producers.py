@@ -1,4 +1,4 @@
-"""What partitions know of their producers, and how an operator ends a transaction there (KIP-664).
+"""How operators ask what partitions know of their producers, and end transactions there (KIP-664).
 
 Broker.DescribeProducers is Kafka's DescribeProducers, and Broker.WriteTxnMarkers its WriteTxnMarkers. Kafka's response
 about producers lacks the high watermark and the last stable offset.
@@ -23,13 +23,13 @@ from ottla_proto.common_pb2 import Error, TxnProducer
 
 _UNKNOWN: Final = -1
 _LOST: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
-"""A response that leaves a partition out."""
+"""The error of a partition that the response leaves out."""
 
 _Named = tuple[str, int]
 
 
 class DescribeProducersTranslation:
-    """The producers of partitions that a broker leads."""
+    """Translates a request for the producers of partitions that a broker leads."""
 
     api: Final[Api] = DESCRIBE_PRODUCERS
 
@@ -77,7 +77,7 @@ class DescribeProducersTranslation:
 
 
 class WriteTxnMarkersTranslation:
-    """Markers into partitions that a broker leads."""
+    """Translates markers for partitions that a broker leads."""
 
     api: Final[Api] = WRITE_TXN_MARKERS
 

@@ -15,7 +15,8 @@ _TOPIC: Final = "__cluster_metadata"
 
 
 class DescribeQuorumTranslation:
-    """Who decides on the metadata. `epoch` is that of the leader, and `revision` the high watermark."""
+    """Translates a request for the leader of the metadata. `epoch` is the leader's, and `revision` the high
+    watermark."""
 
     api: Final[Api] = DESCRIBE_QUORUM
 

@@ -15,7 +15,7 @@ _NAMES_PROTOCOL_FROM: Final = 5
 
 
 class SyncGroupTranslation:
-    """The leader's assignments out, and each member's own back."""
+    """Translates the leader's assignments. Each member gets its own assignment back."""
 
     api: Final[Api] = SYNC_GROUP
 

@@ -1,5 +1,5 @@
-"""The methods of the clients' contracts that Kafka's messages can say, each with its translation. All others go by the
-private API, which brokers serve for some of them."""
+"""The methods of the clients' contracts that Kafka's messages can express, each with its translation. All others use
+the private API, which brokers serve for some of them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _BY_REQUEST: Final[Mapping[str, Callable[[Any, TopicNames], Translation]]] = {
     Group.COMMIT_OFFSETS.path: _commit,
     Group.FETCH_OFFSETS.path: OffsetFetchTranslation,
 }
-"""Of these methods the request decides which API, or which of its versions, can say it."""
+"""The methods whose requests decide which API, or which versions of an API, can express them."""
 
 
 def translation_of(method: Method[Any, Any], request: Any, names: TopicNames) -> Translation:

@@ -8,8 +8,11 @@ from ottla.errors import ErrorCode, OttlaError
 
 
 class TopicNames:
-    """What one client has learned from responses to Metadata. Threads may share it: each call is one operation on a
-    dict, or several in an order in which a name is at worst unknown for a moment."""
+    """The names and ids that one client has learned from responses to Metadata.
+
+    Threads may share it. Each call is one operation on a dict, or several in such an order that a name is at worst
+    unknown for a moment.
+    """
 
     def __init__(self) -> None:
         self._names: Final[dict[bytes, str]] = {}
@@ -24,13 +27,13 @@ class TopicNames:
         self._ids[name] = topic_id
 
     def forget(self, name: str) -> None:
-        """No topic has this name any more."""
+        """Forget a name that no topic has any more."""
         topic_id = self._ids.pop(name, None)
         if topic_id is not None:
             self._names.pop(topic_id, None)
 
     def name_of(self, topic_id: bytes) -> str:
-        """Raises OttlaError with UNKNOWN_TOPIC_ID, upon which clients ask for metadata."""
+        """Return the name of a topic. Raises OttlaError with UNKNOWN_TOPIC_ID, after which clients request metadata."""
         name = self._names.get(topic_id)
         if name is None:
             raise OttlaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic with the id {topic_id.hex()} is known")

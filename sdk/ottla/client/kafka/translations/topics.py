@@ -1,6 +1,6 @@
 """Controller.CreateTopics, DeleteTopics and CreatePartitions are Kafka's APIs of these names.
 
-Kafka's responses lack warnings. The one about added partitions is always the same, so it is written here.
+Kafka's responses lack warnings. The warning about added partitions is always the same, so it is made here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_ID: Final = bytes(16)
 
 
 class CreateTopicsTranslation:
-    """New topics out, their ids back."""
+    """Translates new topics, for which the response has ids."""
 
     api: Final[Api] = CREATE_TOPICS
 
@@ -50,7 +50,7 @@ class CreateTopicsTranslation:
 
 
 class DeleteTopicsTranslation:
-    """Names or ids of topics out."""
+    """Translates the names or ids of topics to delete."""
 
     api: Final[Api] = DELETE_TOPICS
 
@@ -70,7 +70,7 @@ class DeleteTopicsTranslation:
 
 
 class CreatePartitionsTranslation:
-    """New counts of partitions out."""
+    """Translates new counts of partitions."""
 
     api: Final[Api] = CREATE_PARTITIONS
 

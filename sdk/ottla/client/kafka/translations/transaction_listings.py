@@ -1,6 +1,6 @@
 """Txn.ListTransactions is Kafka's ListTransactions, and Txn.DescribeTransactions its DescribeTransactions (KIP-664).
 
-Kafka's responses lack coordinators and shards, what has happened to an id, and when.
+Kafka's responses lack coordinators and shards, and what has happened to an id, and when.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _UNKNOWN: Final = -1
 
 
 class ListTransactionsTranslation:
-    """The transactional ids of one broker. It does not look for a prefix, so this leaves out the other ids."""
+    """Translates a request for the transactional ids of one broker. Kafka can't filter by prefix, so the translation
+    does."""
 
     api: Final[Api] = LIST_TRANSACTIONS
 
@@ -35,9 +36,9 @@ class ListTransactionsTranslation:
     def request(self, request: pb.ListTransactionsRequest, terms: Terms) -> ListTransactionsRequest:
         self._prefix = request.prefix
         if request.longer_than_ms and terms.version < _DURATION_FROM:
-            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "a broker before Kafka 3.8 does not look for a duration")
+            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "a broker before Kafka 3.8 can't filter by duration")
         if request.pattern and terms.version < _PATTERN_FROM:
-            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "a broker before Kafka 4.1 does not look for a pattern")
+            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "a broker before Kafka 4.1 can't filter by pattern")
         return ListTransactionsRequest(
             state_filters=list(request.states),
             producer_id_filters=list(request.producer_ids),
@@ -64,7 +65,7 @@ class ListTransactionsTranslation:
 
 
 class DescribeTransactionsTranslation:
-    """Transactional ids of one coordinator, each with its last transaction."""
+    """Translates a request for the last transaction of each of some ids."""
 
     api: Final[Api] = DESCRIBE_TRANSACTIONS
 

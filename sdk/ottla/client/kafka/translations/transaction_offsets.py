@@ -16,7 +16,7 @@ _IDS_FROM: Final = 6
 
 
 class TransactionOffsetsTranslation:
-    """Offsets that count once their transaction is committed.
+    """Translates a commit of offsets that count once their transaction is committed.
 
     As in `OffsetCommitTranslation`, topics are named by their ids if all of these are known.
     """

@@ -1,9 +1,9 @@
 """Which versions of Kafka's APIs belong to the version of a producer's transactions (KIP-890).
 
-From some version of an API on, a broker concludes from a request that the producer's transactions have version 2. Such
-a version may only be used if the cluster has finalized it as the feature `transaction.version`, and for all requests of
-a transaction or for none. A cluster may be upgraded while a transaction is open. So the producer is told the version
-together with its epoch, and each of its requests carries it.
+From some version of an API on, a broker concludes from a request that the producer's transactions have version 2. A
+client may use such a version only if the cluster has finalized 2 as its feature `transaction.version`. All requests of
+a transaction have to agree. A cluster may be upgraded while a transaction is open. So the producer gets the version
+together with its epoch, and each of its requests carries that version.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 Txn.InitProducer is Kafka's InitProducerId, Txn.AddPartitions its AddPartitionsToTxn, Txn.AddOffsets its
 AddOffsetsToTxn, and Txn.EndTxn its EndTxn.
 
-Coordinators before Kafka 2.7 say INVALID_PRODUCER_EPOCH for PRODUCER_FENCED (KIP-588). So it is taken for that here, as
-in Kafka's client. From a leader of a partition it has another meaning, and stays as it is.
+Coordinators before Kafka 2.7 send INVALID_PRODUCER_EPOCH where later ones send PRODUCER_FENCED (KIP-588). So the former
+becomes the latter here, as in Kafka's client. From the leader of a partition INVALID_PRODUCER_EPOCH has another
+meaning, and stays as it is.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _RAISES_FROM: Final = 5
 
 
 class InitProducerTranslation:
-    """A new epoch for a transactional id."""
+    """Translates a request for a new epoch of a transactional id."""
 
     api: Final[Api] = INIT_PRODUCER_ID
 
@@ -64,7 +65,7 @@ class InitProducerTranslation:
 
 
 class AddPartitionsTranslation:
-    """Partitions into a transaction of version 1."""
+    """Translates the addition of partitions to a transaction of version 1."""
 
     api: Final[Api] = ADD_PARTITIONS_TO_TXN
 
@@ -99,7 +100,7 @@ class AddPartitionsTranslation:
 
 
 class AddOffsetsTranslation:
-    """The offsets of a group into a transaction of version 1."""
+    """Translates the addition of a group's offsets to a transaction of version 1."""
 
     api: Final[Api] = ADD_OFFSETS_TO_TXN
 
@@ -116,7 +117,7 @@ class AddOffsetsTranslation:
 
 
 class EndTxnTranslation:
-    """The decision of a transaction. Version 1 leaves the epoch as it is, so the response has no producer then."""
+    """Translates the end of a transaction. Version 1 leaves the epoch as it is, so its response has no producer."""
 
     api: Final[Api] = END_TXN
 

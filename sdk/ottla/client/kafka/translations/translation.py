@@ -1,7 +1,7 @@
-"""How one method of the clients' contracts is said in Kafka's messages.
+"""How one method of the clients' contracts is expressed in Kafka's messages.
 
-The clients speak in the messages of the gRPC contracts, whatever carries them. So everything above the transport is the
-same for both.
+The clients use the messages of the gRPC contracts, whichever protocol carries them. So everything above the transport
+is the same for both protocols.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ottla_core.kafka.message import Message
 
 
 class Terms(NamedTuple):
-    """What both directions of a translation depend on, besides the message. `features` are known for a response."""
+    """What both directions of a translation depend on, besides the message. `features` are known only for a
+    response."""
 
     version: int
     timeout_ms: int
@@ -32,9 +33,9 @@ class Translation(Protocol):
     @property
     def api(self) -> Api: ...
     def request(self, request: Any, terms: Terms) -> Message:
-        """Return the request in Kafka's words. Raises OttlaError if it can't be said in this version."""
+        """Return the request as a message of Kafka's. Raises OttlaError if this version can't express it."""
         ...
 
     def response(self, response: Any, terms: Terms) -> Protobuf:
-        """Return the response in the contract's words."""
+        """Return the response as a message of the contract."""
         ...

@@ -43,7 +43,7 @@ def test_the_highest_common_version_is_chosen(served: tuple[int, int], chosen: i
 
 def test_an_api_without_a_common_version_names_what_both_sides_know() -> None:
     with pytest.raises(
-        OttlaError, match="knows the versions 10 to 13: the broker serves its versions 0 to 9"
+        OttlaError, match="knows the versions 10 to 13, and the broker serves its versions 0 to 9"
     ) as caught:
         versions((METADATA.key, 0, 9)).choose(METADATA)
     assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
