@@ -30,14 +30,14 @@ _PADDING: Final = bytes(32)
 _NO_HEADERS: Final[Headers] = []  # it takes nothing but a list, and does not keep it
 
 _UNUSED_BYTES: Final = 7
-"""A record without a key, a value and headers, with no difference of timestamps and offsets."""
+"""The size of a record without key, value and headers, whose timestamp and offset do not differ from the first ones."""
 
 
 class CompiledBuilder(RecordBatchBuilder):
     """A batch of one or several drafts. The C code can't raise a draft's limit, so a batch grows by another draft.
 
-    A draft writes timestamps as differences to that of its own first record. So the first record of a further draft is
-    there only for its timestamp, which is the batch's first one, and its bytes are left out in the end.
+    A draft writes timestamps as differences to that of its own first record. So a further draft begins with a record
+    that is there only for its timestamp, the first one of the batch. The bytes of this record are left out in the end.
     """
 
     __slots__ = ("_append", "_earlier", "_earlier_bytes", "_inner", "_max_timestamp", "_unused_bytes")
@@ -47,7 +47,7 @@ class CompiledBuilder(RecordBatchBuilder):
         self._earlier: list[memoryview] = []  # the records of the drafts before this one
         self._earlier_bytes = 0
         self._max_timestamp = -1  # of those records
-        self._unused_bytes = 0  # at the begin of this draft
+        self._unused_bytes = 0  # at the beginning of this draft
         self._inner = _new_draft(max_bytes)
         self._append = self._inner.append
 

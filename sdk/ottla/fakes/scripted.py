@@ -186,7 +186,7 @@ class ScriptedCluster:
     def broker_error(self, body: Any, step: Reject) -> Any:
         """The response that rejects every partition of a request."""
         error = Error(code=step.code, message=step.message)
-        if isinstance(body, txn_pb2.AddPartitionsRequest):  # none is added because of the last one
+        if isinstance(body, txn_pb2.AddPartitionsRequest):  # the last one is at fault, so none is added
             errors = [Error(code=ErrorCode.OPERATION_NOT_ATTEMPTED) for _ in body.transactions[0].partitions[1:]]
             return txn_pb2.AddPartitionsResponse(transactions=[txn_pb2.PartitionsAdded(partitions=[*errors, error])])
         leader = None

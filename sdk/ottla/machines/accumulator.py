@@ -16,9 +16,9 @@ The rules that this file owns:
 * One request carries batches of all partitions that a broker leads, up to `request_bytes`. With an idempotent producer,
   the broker responds to each batch of a partition separately. Otherwise the batches travel as one part, and if the
   broker rejects that part with a fatal error, they are sent again one by one, so that only the bad batch fails.
-* A batch that a broker finds too large leaves again in parts, at its place and at once (machines/splitting.py). No
-  further batch of the partition becomes as large. If the broker finds a part out of order although nothing is missing
-  before it, and an attempt to write the whole had no known outcome, the part fails: it may be in the log.
+* If a broker finds a batch too large, parts of it leave in its place and at once (machines/splitting.py). No further
+  batch of the partition becomes as large. A part fails if the broker finds it out of order although nothing is missing
+  before it, and an attempt to write the whole had no known outcome. The part may then be in the log.
 * A failed batch waits for its back-off, unless the partition gets another leader earlier. While a batch waits or a
   request is overdue, the metadata is requested repeatedly. An overdue request to a broker that no longer leads counts
   as failed, because that broker may hang for ever with its connection open.
@@ -71,7 +71,7 @@ class Accumulator(RecordBuffer):
 
     @property
     def transaction_version(self) -> int:
-        """The version of the transaction of what is sent, 0 without one."""
+        """The version of the transaction that the batches belong to, or 0 without a transaction."""
         return 0
 
     # ---- out ---------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Accumulator(RecordBuffer):
         room = self.limits.request_bytes - request.size_bytes
         batches: list[ProducerBatch] = []
         size_bytes = 0
-        # No more are looked at than may go, because looking at the open batch closes it.
+        # No more batches are looked at than may leave, because looking at the open batch closes it.
         for batch in islice(self._ready(queue, now), self.limits.batches_per_partition):
             # The first batch of a request may exceed the limit, or a single large record could never be sent.
             if size_bytes + batch.charged_bytes > room and (request.parts or batches):
@@ -352,7 +352,7 @@ class Accumulator(RecordBuffer):
                 sequences.on_fenced()
 
     def _split(self, queue: PartitionQueue, batch: ProducerBatch, response: BatchResponse) -> None:
-        """Put the parts of a batch that is too large at its place, and begin no other of its size."""
+        """Replace a batch that is too large by its parts, and let no further batch become as large."""
         size_bytes = batch.charged_bytes
         queue.largest_bytes = min(queue.largest_bytes, half_of(size_bytes))
         parts = split(batch, self.limits, self._new_builder)

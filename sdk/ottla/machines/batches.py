@@ -109,7 +109,7 @@ class ProducerBatch:
         return self.topic_id is None or self.topic_id == topic_id
 
     def part_with(self, number: int) -> tuple[ProducerBatch, int]:
-        """Return the batch that carries the record with this number, and the record's number in there."""
+        """Return the batch that carries the record with this number, and the record's number in that batch."""
         for part in self.parts:
             if number < part.count:
                 return part, number

@@ -11,10 +11,10 @@ Each fetch sends only what is new (broker.proto, FetchSession).
 * A broker without space for a session responds to each fetch on its own; partitions missing in the response are
   requested again.
 
-Over Kafka's protocol a session takes one fetch at a time (KIP-227), and a broker may hold that one for `fetch_max_wait`
-while nothing arrives. A partition that is wanted meanwhile does not wait for it: an *express* fetch, which belongs to
-no session, asks for it beside the session. A broker holds such a fetch only briefly. While it is open, nothing else
-begins at its target, so the session takes these partitions over when its own fetch has returned.
+Over Kafka's protocol a session takes one fetch at a time (KIP-227), and a broker may hold that fetch for
+`fetch_max_wait` while nothing arrives. A partition that is wanted meanwhile does not wait. It is requested beside the
+session, by an *express* fetch, which belongs to no session. A broker holds such a fetch only briefly. While it is open,
+nothing else begins at its target, so the session takes these partitions over when its own fetch has returned.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ottla_core.model import PartitionId
 _NOTHING: Final = PartitionData()
 _NO_SESSION: Final = 0
 _LONGEST_EXPRESS_S: Final = 0.02
-"""How long a broker may hold an express fetch: for so long the session's own next fetch may have to wait for it."""
+"""How long a broker may hold an express fetch. The session's own next fetch may have to wait for it that long."""
 
 
 class FetchSessions:
     """The fetch sessions of one consumer, one for each target that it fetches from."""
 
     def __init__(self, *, one_at_a_time: bool = False) -> None:
-        """`one_at_a_time`: a session takes one fetch at a time."""
+        """With `one_at_a_time`, a session takes one fetch at a time."""
         self.open: Final[dict[Fetch, None]] = {}
         self._one_at_a_time: Final = one_at_a_time
         self._by_target: Final[dict[Target, FetchSession]] = {}
@@ -62,7 +62,8 @@ class FetchSessions:
             session = self._by_target[target] = FetchSession(target, next(self._ids))
         if session.open and self._one_at_a_time:
             fetch = self._express[target] = self._begin(FetchSession(target, _NO_SESSION), partition_bytes, now)
-            # As long again as nothing has come, so that a partition without records costs few fetches.
+            # The broker holds it for as long as nothing has come so far, so a partition without records costs few
+            # fetches.
             quiet_s = now - self._express_since.setdefault(target, now)
             fetch.max_wait_s = min(quiet_s, _LONGEST_EXPRESS_S)
             return fetch

@@ -1,8 +1,8 @@
 """Detects a key with more than half of a producer's bytes, which overloads one partition and its broker.
 
-Single records cost nothing. The key of a batch's first record represents the bytes of the batch, and a batch that grows
-is represented by several keys, each for as many bytes. A decision is made after every SAMPLES keys. With this number, a
-key with 40 % of the bytes is mistaken for a hot key once in 500 decisions.
+Single records cost nothing. The key of a batch's first record represents the bytes of the batch. A batch that grows is
+represented by several keys, each for an equal share of its bytes. A decision is made after every SAMPLES keys. With
+this number, a key with 40 % of the bytes is mistaken for a hot key once in 500 decisions.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class PartitionQueue:
         self.put_back(part.batches)
 
     def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Put the parts of a batch that came back at its place."""
+        """Put the parts of a batch that came back in its place."""
         if self.sequences is not None:
             self.sequences.on_split(batch, parts)
         for part in parts:

@@ -2,8 +2,8 @@
 
 A batch is full at `batch_bytes`, and the next record begins a new one. Where a request may have only one batch of a
 partition, a new one would only wait behind the full one. So while earlier batches of the partition are queued or in
-flight, the full batch grows instead, up to `grown_bytes`. It takes no record that would have lost more than a tenth of
-its delivery timeout, because that is counted from the first record of the batch.
+flight, the full batch grows instead, up to `grown_bytes`. The delivery timeout counts from the first record of the
+batch. So the batch takes no record that would have lost more than a tenth of its timeout.
 
 Each batch counts with its limit while it is open and with its real size once it is closed. Requests in flight also
 count, because they hold a second copy of their batches.
@@ -26,7 +26,7 @@ from ottla_core.records.record import Header
 _GROWING_SHARE: Final = 0.1
 """The share of the delivery timeout in which a batch may grow."""
 _STEP_BYTES: Final = 64 * 1024
-"""A small batch doubles, up to this step: each step costs more than a record does."""
+"""A small batch doubles, by at most this step. Few steps are better, because a step costs more than a record does."""
 
 
 class RecordBuffer:

@@ -184,7 +184,7 @@ class Sequences:
             self.surprised = not self._doubt
 
     def on_split(self, batch: Stamped, parts: Sequence[Stamped]) -> None:
-        """Handle a batch whose parts leave in its place: they share its sequences."""
+        """Handle a batch whose parts leave in its place and share its sequences."""
         self.halted = True
         sequence = batch.stamp.sequence
         for part in parts:

@@ -1,11 +1,11 @@
 """How a batch that a broker finds too large is split into two parts of about the same size.
 
-A broker compares the compressed size with the topic's max.message.bytes, which the producer does not know. Halves find
-a size that it takes within a few attempts, and they compress about as well as the whole. A batch of one record can't be
-split, nor can a sealed one (`send_batch`), because its bytes are to be written as they are.
+A broker compares the compressed size with the topic's max.message.bytes, which the producer does not know. By halving,
+the producer finds a size that the broker takes within a few attempts, and halves compress about as well as the whole. A
+batch of one record can't be split, nor can a sealed one (`send_batch`), because its bytes must be written as they are.
 
-The records of 1 MiB are read and appended again in some ten milliseconds. `send` waits for that, a few times for each
-partition.
+Reading the records of 1 MiB and appending them again takes some ten milliseconds. `send` waits for that a few times for
+each partition.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def split(
     batch: ProducerBatch, limits: ProducerLimits, new_builder: Callable[[int], RecordBatchBuilder]
 ) -> list[ProducerBatch]:
     """Return the two parts of a closed batch, which take its place. They have no stamps."""
-    # The second one has no limit. It takes the rest, even if that has become larger: a batch has timestamps as
+    # The second part has no limit. It takes the rest, even if that has become larger, because a batch has timestamps as
     # differences to its first one.
     first, second = new_builder(half_of(batch.charged_bytes)), new_builder(NO_LIMIT)
     filling = first

@@ -138,7 +138,7 @@ class Transactions:
 
     `error` is why the transaction or the producer failed. `begun` means that the transaction has sent something, so the
     coordinator may know it. `version` is the version of the current transaction. If the last transaction has ended
-    without an epoch for the next one, `used_up` is its own, and `producer` is not set before `renew`.
+    without an epoch for the next one, `used_up` is the epoch of the last one, and `producer` has none until `renew`.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class Transactions:
 
     @property
     def current(self) -> Assigned:
-        """The producer's identity in the current transaction, and the version of that."""
+        """The producer's identity in the current transaction, and the transaction's version."""
         return Assigned(self.producer, self.version)
 
     @property
@@ -221,11 +221,12 @@ class Transactions:
     # ---- partitions, in version 1 ------------------------------------------------------------------------------------
 
     def may_send_to(self, partition: TopicPartition) -> bool:
-        """Return whether batches to the partition may leave: brokers add it, or it is part of the transaction."""
+        """Return whether batches to the partition may leave, because brokers add it or it is part of the
+        transaction."""
         return self.version >= TRANSACTIONS_V2 or partition in self._added
 
     def request(self, partition: TopicPartition) -> bool:
-        """Return whether the coordinator has to be asked to add the partition, which is so only once."""
+        """Return whether the coordinator still has to be asked to add the partition."""
         if partition in self._requested:
             return False
         self._requested.add(partition)

@@ -3,7 +3,7 @@ transaction.
 
 * Records are accepted only in an open transaction. When a transaction ends, no batch is open, so only a new batch has
   to check this.
-* In a transaction of version 1 a partition's batches wait until it is part of the transaction.
+* In a transaction of version 1 a partition's batches wait until the partition is part of the transaction.
 * A batch that finally fails, or is out of order, fails the transaction. All of its remaining batches fail immediately,
   wherever they are, because none of them can take effect any more, and a late batch has an old epoch.
 """

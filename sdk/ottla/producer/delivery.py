@@ -149,7 +149,7 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Sequ
 
 
 def _where_in_part(delivery: Delivery) -> RecordMetadata:
-    """Return where a record of a batch is that was split."""
+    """Return where a record of a split batch is."""
     batch, number = delivery._batch.part_with(delivery._index)
     offset = batch.base_offset + number if batch.base_offset >= 0 else -1
     timestamp = delivery._timestamp if batch.log_append_time_ms < 0 else batch.log_append_time_ms

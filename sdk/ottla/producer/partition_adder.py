@@ -20,8 +20,11 @@ Partitions = Sequence[TopicPartition]
 
 
 class PartitionAdder:
-    """`add` asks the coordinator. `on_added` gets the partitions that were added, `on_failed` those that were not, and
-    why. One call is under way at a time, for all partitions that are wanted by then."""
+    """Asks the coordinator to add partitions, in one call at a time for all partitions that are wanted by then.
+
+    `add` makes the call. `on_added` gets the partitions that were added. `on_failed` gets those that were not, and the
+    error.
+    """
 
     def __init__(
         self,

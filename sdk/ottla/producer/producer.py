@@ -62,7 +62,7 @@ _QUIET_S: Final = 1.0
 """How long a `with` block that raised waits before it logs what it waits for."""
 
 _GROWN_BYTES: Final = 1024 * 1024
-"""Topics take batches of this size unless their max.message.bytes was lowered."""
+"""The size up to which batches grow. Topics take it unless their max.message.bytes was lowered."""
 
 _client_numbers = itertools.count(1)
 
@@ -342,8 +342,8 @@ class Producer(Generic[K, V]):
     def begin_transaction(self) -> None:
         """Begin a transaction: all later sends belong to it.
 
-        Raises ConfigError if a transaction is already open, and FencedError. If the cluster is one of Kafka whose
-        transactions have version 1, this asks its coordinator for an epoch, and also raises ottla.TimeoutError.
+        Raises ConfigError if a transaction is already open, and FencedError. In a cluster of Kafka whose transactions
+        have version 1, this requests an epoch from the coordinator, and may also raise ottla.TimeoutError.
         """
         self._transactions().begin()
 
@@ -371,8 +371,8 @@ class Producer(Generic[K, V]):
 
         It is not ended by a timeout, by a newer producer with the same id, or by `close`. Pass the result to
         `admin.transactions.end` to commit or abort the transaction; None means that nothing was sent, so no decision is
-        needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`, and
-        UNSUPPORTED_VERSION with a cluster of Kafka, which leaves the transaction as it is.
+        needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`. In a
+        cluster of Kafka it raises UNSUPPORTED_VERSION, and the transaction stays as it is.
         """
         return self._transactions().prepare()
 

@@ -92,7 +92,7 @@ class SentRows:
         """Wait for the outcomes, and return them."""
         batches = dict.fromkeys(self._batches)
         for batch in batches:
-            Delivery(batch, 0, 0).exception()  # waits
+            Delivery(batch, 0, 0).exception()  # waits for the outcome
         columns = self._batches, self._indexes, self._timestamps
         if not self._rejected and all(batch.error is None for batch in batches):
             return BatchResult(columns, [])

@@ -76,7 +76,7 @@ class Sender:
             cluster, self._request_timeout, self._on_producer_id, self._on_no_producer_id
         )
         self.add_partitions: Callable[[Sequence[TopicPartition]], None] | None = None
-        """Called with the lock for the partitions that a transaction has to have before their batches leave."""
+        """Called with the lock held, for partitions that have to be in the transaction before their batches leave."""
         self._updater: MetadataUpdater | None = None
         self._closed = False
         self._end_at = float("inf")
@@ -137,8 +137,8 @@ class Sender:
         return True
 
     def wait_for_brokers(self, timeout: float) -> bool:
-        """Wait until no request is under way; return False after `timeout` seconds. A sender that has failed does not
-        know its requests any more."""
+        """Wait until no request is under way; return False after `timeout` seconds. A sender that has failed no longer
+        knows its requests."""
         deadline_at = self._clock.monotonic() + timeout
         with self.lock:
             while self.accumulator.requests_in_flight and self.failed is None:
@@ -314,7 +314,7 @@ class Sender:
             self._after(reported)
 
     def _on_ended_request(self) -> None:
-        """Wake the threads for which a request has ended. The lock is held."""
+        """Wake the threads that wait for a request to end. The lock is held."""
         self.wake()
         if not self.accumulator.requests_in_flight:
             self.room.notify_all()

@@ -77,7 +77,7 @@ class TransactionManager:
                 self.transactions.initialize(self.transactions.current)  # raises on a second call
 
     def begin(self) -> None:
-        """Begin the next transaction. In version 1 this requests a new epoch, if there has been another one before.
+        """Begin the next transaction. In version 1 this requests a new epoch, if another transaction has ended before.
 
         Raises the errors of `Transactions.begin`, and FencedError or ottla.TimeoutError.
         """
@@ -214,14 +214,14 @@ class TransactionManager:
         return self.transactions.current, needed
 
     def _settle(self, current: Assigned, until: float) -> None:
-        """Wait for what is under way, where the end does not raise the epoch: it might count for the next transaction,
-        or begin one that nobody ends."""
+        """Wait for requests that are under way, if the end does not raise the epoch. They might otherwise count for the
+        next transaction, or begin one that nobody ends."""
         if current.version >= TRANSACTIONS_V2:
             return
         if not self._adder.stop(self._left(until)) or not self._sender.wait_for_brokers(self._left(until)):
             raise error_from_code(
                 ErrorCode.REQUEST_TIMED_OUT,
-                "the transaction has not been ended yet: requests of it have had no response so far",
+                "the transaction has not been ended yet: some of its requests have had no response so far",
                 hint="try again; check that the brokers respond",
             )
 

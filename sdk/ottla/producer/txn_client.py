@@ -59,7 +59,7 @@ class TxnClient:
         return Assigned(_epoch(response.producer), current.version) if response.HasField("producer") else None
 
     def add_partitions(self, current: Assigned, partitions: Sequence[TopicPartition], *, timeout: float) -> None:
-        """Make partitions part of the transaction: of all or none. Raises the first partition's error."""
+        """Add partitions to the transaction, all or none. Raises the error of a partition that prevented it."""
         addition = txn_pb2.PartitionsToAdd(
             transactional_id=self._id,
             producer=_message(current.producer),
@@ -130,7 +130,7 @@ def _epoch(producer: TxnProducer) -> ProducerEpoch:
 def _raise_not_added(response: txn_pb2.AddPartitionsResponse, repeated: bool) -> None:
     (added,) = response.transactions
     errors = [error for error in (added.error, *added.partitions) if error.code != ErrorCode.NONE]
-    # Those that are in order are not added because of the others.
+    # Partitions without a fault are not attempted because of the others.
     errors.sort(key=lambda error: error.code == ErrorCode.OPERATION_NOT_ATTEMPTED)
     if errors:
         raise error_from_code(errors[0].code, errors[0].message)

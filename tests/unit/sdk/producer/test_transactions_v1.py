@@ -271,7 +271,7 @@ def test_an_abort_that_waits_in_vain_ends_in_time_and_may_be_called_again() -> N
         cluster.will(Broker.PRODUCE, Hold())
         producer.send(b"x")
         cluster.until(lambda: len(cluster.requests(broker_pb2.ProduceRequest)) == 2)
-        with pytest.raises(OttlaTimeoutError, match="requests of it have had no response"):
+        with pytest.raises(OttlaTimeoutError, match="some of its requests have had no response"):
             producer.abort_transaction()
         assert cluster.requests(pb.EndTxnRequest) == []
         cluster.release()
