@@ -1,4 +1,4 @@
-"""Admin of the SDK at Apache Kafka itself: over Kafka's protocol, a program manages either."""
+"""The SDK's Admin with Apache Kafka itself: over Kafka's protocol, a program can manage a cluster of either."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_topics(admin: ottla.Admin, name: str) -> None:
     ("wrong", "code"),
     [({"replicas": 9}, "INVALID_REPLICATION_FACTOR"), ({"partitions": 0}, "INVALID_PARTITIONS")],
 )
-def test_a_topic_that_can_not_be_says_why(admin: ottla.Admin, name: str, wrong: Any, code: str) -> None:
+def test_a_topic_that_can_not_be_created_fails_with_the_reason(admin: ottla.Admin, name: str, wrong: Any, code: str) -> None:
     with pytest.raises(OttlaError) as caught:
         admin.topics.create(name, **wrong)
     assert (caught.value.name, bool(caught.value.message)) == (code, True)
@@ -102,7 +102,7 @@ def test_configs(admin: ottla.Admin, name: str) -> None:
 @DIFFERS.cell
 @pytest.mark.parametrize("broker", [0, 1])
 def test_configs_of_each_broker(admin: ottla.Admin, broker: int) -> None:
-    """Kafka's brokers describe and change only their own."""
+    """Each of Kafka's brokers describes and changes only its own configs."""
     admin.configs.set({"log.cleaner.threads": 2}, broker=broker)
     wait_until(lambda: admin.configs.get(broker=broker)["log.cleaner.threads"].source == "DYNAMIC_BROKER_CONFIG")
     admin.configs.unset("log.cleaner.threads", broker=broker)

@@ -1,4 +1,4 @@
-"""Batches of the SDK that grow and are split, at Apache Kafka itself."""
+"""Batches of the SDK that grow and are split, with Apache Kafka itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of the SDK's consumers at Apache Kafka itself, over Kafka's protocol."""
+"""Groups of the SDK's consumers with Apache Kafka itself, over Kafka's protocol."""
 
 from __future__ import annotations
 

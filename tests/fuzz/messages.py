@@ -1,4 +1,5 @@
-"""Requests and responses as bytes, made from Kafka's own definitions, together with what one can lie about in them.
+"""Requests and responses as bytes, made from Kafka's own definitions, together with the parts of them that can be
+wrong.
 
 A field's value comes from a pool that a vocabulary has for its name or its kind, so that much of what is sent names
 topics that are there; the rest are boundaries. The definitions are those that ottla's codec is made from, so that the
@@ -30,8 +31,8 @@ _UNKNOWN_TAG: Final = b"\xe7\x07\0"  # number 999, of no bytes
 
 
 class Vocabulary(Protocol):
-    """The values of fields. `topic_ids` and `strange_texts` are pools. A request that could change something only asks
-    whether it may, in `validate_share` of the cases."""
+    """The values of fields. `topic_ids` and `strange_texts` are pools. In `validate_share` of the cases, a request that
+    could change something only asks whether it may."""
 
     topic_ids: list[bytes]
 
@@ -41,7 +42,7 @@ class Vocabulary(Protocol):
     def validate_share(self) -> float: ...
     @property
     def records(self) -> Callable[[random.Random], bytes]:
-        """Return what makes record batches."""
+        """Return the generator of record batches."""
         ...
 
     def texts(self, name: str, entity: str) -> Sequence[str]:
@@ -49,7 +50,7 @@ class Vocabulary(Protocol):
         ...
 
     def numbers(self, name: str, *, is_tame: bool) -> Sequence[int] | None:
-        """Return what a number of that name may be, None if it may be any."""
+        """Return the allowed values of a number of that name, or None if all are allowed."""
         ...
 
 

@@ -22,22 +22,23 @@ from ottla_core.clock import SystemClock
 from ottla_proto.contracts import Broker
 
 TIMEOUT_S: Final = 8.0
-"""Of a call that is not meant to wait for it."""
+"""The timeout of a call that should not have to wait for it."""
 SHORT_TIMEOUT_S: Final = 0.2
-"""Of a call that is."""
+"""The timeout of a call that should."""
 _GRACE_S: Final = 1.0
-"""A stream gives the response as much time beyond the timeout."""
+"""A stream gives the response this much time beyond the timeout."""
 _GOES_ON_SHARE: Final = 0.3
-"""Of the calls, so many are followed by others."""
+"""The share of calls that are followed by others."""
 _SLOW_SHARE: Final = 0.01
-"""The same, of those whose connection is given up only after ten seconds, because the broker owes its versions."""
+"""The share of calls followed by others, if their connection is given up only after ten seconds, because the broker
+owes its versions."""
 _GOES_ON_WITHIN_S: Final = 12.0
 _NEXT_TIMEOUT_S: Final = 1.0
 _PAUSE_S: Final = 0.02
 _GIVES_UP_AFTER_S: Final = 4.0
-"""How long after the deadline a stream is waited for, which is too late."""
+"""How long after the deadline the wait for a stream ends, by when an outcome is too late."""
 _SILENT_SHARE: Final = 0.1
-"""Of the streams that produce, so many want no response."""
+"""The share of producing streams that want no response."""
 _NOT_IN_VERSION: Final = "can't be encoded in version"
 
 
@@ -84,7 +85,7 @@ def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
 def _must_go_on(case: Case, ending: Ending) -> bool:
     """Return whether the next call has to be answered.
 
-    It need not be if something was believed that stands in its way, such as versions, or a time to be silent for.
+    It need not be if the client believed something that prevents it, such as versions or a pause.
     """
     misdeed = MISDEEDS[case.misdeed]
     return ending.how is not How.MISSING and not (misdeed.lasting or misdeed.kept or misdeed.speaks_well)
@@ -114,12 +115,12 @@ def _failed(case: Case, error: OttlaError, until: float) -> Ending:
 
 
 def _is_refused(error: OttlaError) -> bool:
-    """Return whether the request can't be said in Kafka's words, or not in those of this version."""
+    """Return whether Kafka's messages can't express the request, or not in this version."""
     return error.code == ErrorCode.UNSUPPORTED_VERSION or _NOT_IN_VERSION in error.message
 
 
 class _Told:
-    """What a stream has told about its calls."""
+    """What a stream has reported about its calls."""
 
     def __init__(self) -> None:
         self.changed: Final = Condition()

@@ -1,4 +1,4 @@
-"""A case: one client against one server that is honest but for one response."""
+"""A case: one client against one server that is honest except for one response."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CLIENT_PREFIX: Final = "case-"
 _WHOLE_SHARE: Final = 0.05
 _HANDSHAKE_SHARE: Final = 0.25
 _MOST_CALLS: Final = 3
-"""So many frames a stream sends at most."""
+"""The most frames that a stream sends."""
 _MOST_RESPONSES: Final = 7
-"""Among so many responses, the hostile one is chosen for a whole client."""
+"""For a whole client, the hostile response is one of this many."""
 _POOLS: Final = {
     where: [name for name, misdeed in MISDEEDS.items() for _ in range(misdeed.weight) if misdeed.where & where]
     for where in (Where.HANDSHAKE, Where.CALL)
@@ -71,7 +71,7 @@ class Case:
 
 
 def cases(methods: list[str], count: int, seed: int) -> list[Case]:
-    """Return so many cases, which are always the same for one seed."""
+    """Return this many cases, which are always the same for one seed."""
     chance = random.Random(seed)
     return [_case(methods, number, chance) for number in range(count)]
 

@@ -1,4 +1,4 @@
-"""Says whether a case has ended as it may."""
+"""Judges whether a case has ended in an allowed way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GARBAGE: Final = "garbage"
 
 
 class Fault(NamedTuple):
-    """`kind` is crash, hang, leak, skipped or fault. Of what `is_doubtful`, a busy machine may be the reason."""
+    """`kind` is crash, hang, leak, skipped or fault. If a finding `is_doubtful`, a busy machine may be the reason."""
 
     kind: str
     words: str
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
 
 
 def faults_of(case: Case, ending: Ending, address: str) -> list[Fault]:
-    """Return what is wrong with an ending, nothing if it is in order."""
+    """Return what is wrong with an ending, if anything is."""
     found = [Fault("leak" if "leak" in words else "fault", words) for words in ending.faults]
     if ending.how is How.CRASH:
         return [*found, Fault("crash", ending.words)]
@@ -68,7 +68,7 @@ def _faults_of_words(case: Case, words: str, address: str) -> list[str]:
 
 
 class Listener(logging.Handler):
-    """Hears what is logged, and what ends a thread. Both are found by the client id in the name of the thread."""
+    """Collects log records, and errors that end threads. The client id in the name of a thread tells whose they are."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -95,7 +95,7 @@ class Listener(logging.Handler):
         self._faults.append((name, Fault("crash", f"{name} has ended by {words}")))
 
     def take(self) -> list[tuple[str, Fault]]:
-        """Return what was heard since the last time, each with the name of its thread."""
+        """Return what was collected since the last call, each with the name of its thread."""
         heard = self._faults[:]
         del self._faults[: len(heard)]
         return heard

@@ -40,7 +40,7 @@ Act: TypeAlias = bytes | float | End
 
 
 class Moment(NamedTuple):
-    """The request that is to be answered, and the honest response to it."""
+    """The request to answer, and the honest response to it."""
 
     key: int
     version: int
@@ -67,9 +67,9 @@ class Where(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Misdeed:
-    """`words` is a pattern that the error has. `waits`: the caller may get nothing before its deadline. A misdeed that
-    `speaks_well` may be a response that can be decoded, so that its error may be the broker's own. A `lasting` one is
-    done again each time. What is `kept` is believed by the client as long as the connection goes on."""
+    """`words` is a pattern that the error matches. If it `waits`, the caller may get nothing before its deadline. A
+    misdeed that `speaks_well` may be a response that can be decoded, so its error may be the broker's own. A `lasting`
+    one is repeated each time. The client believes a `kept` one as long as the connection goes on."""
 
     acts: Callable[[Moment, random.Random], Sequence[Act]]
     expect: Expect
@@ -94,7 +94,7 @@ def _silent(moment: Moment, chance: random.Random) -> Sequence[Act]:
 
 
 def _pieces(moment: Moment, chance: random.Random) -> Sequence[Act]:
-    """Cut into single bytes, with a pause here and there so that they do not arrive together."""
+    """Cut the response into single bytes, with a pause here and there so that they do not arrive together."""
     acts: list[Act] = []
     for at in range(len(moment.honest)):
         acts.append(moment.honest[at : at + 1])
@@ -134,7 +134,7 @@ def _http2(moment: Moment, chance: random.Random) -> Sequence[Act]:
 
 
 def _noise(moment: Moment, chance: random.Random) -> Sequence[Act]:
-    """Send bytes of nothing that is known, of which the first eight are no head of a frame."""
+    """Send bytes of no known protocol. The first eight are not the head of a frame."""
     first = bytes([chance.randrange(0x20, 0x7F)])
     return [first + chance.randbytes(chance.choice((7, 8, 100, 5_000))), chance.choice((End.CLOSE, End.HOLD))]
 
@@ -143,7 +143,7 @@ def _noise(moment: Moment, chance: random.Random) -> Sequence[Act]:
 
 
 def _withheld(moment: Moment, chance: random.Random) -> Sequence[Act]:
-    """Announce a length, and send a part of it. Long ones must cost what has arrived."""
+    """Announce a length, and send a part of it. A long response must cost only the memory for what has arrived."""
     length = chance.choice((10, 1_000, 200_000, 15 * _MIB, 30 * _MIB, 100 * _MIB))
     arriving = chance.choice((0, 1, 100, _MOST_ARRIVING))
     return [_HEAD.pack(length, moment.correlation_id) + bytes(min(arriving, length - 5)), End.HOLD]
@@ -166,7 +166,7 @@ def _second(moment: Moment, chance: random.Random) -> Sequence[Act]:
 
 
 def _unsolicited(moment: Moment, chance: random.Random) -> Sequence[Act]:
-    """Send the response, and then what nobody has asked for."""
+    """Send the response, and then bytes that nobody has asked for."""
     return [moment.honest + _HEAD.pack(100, moment.correlation_id + 1) + chance.randbytes(chance.randrange(200))]
 
 
@@ -271,10 +271,10 @@ MISDEEDS: Final = MappingProxyType(
         "HTTP": Misdeed(_http, Expect.ERROR, "it is an HTTP server", where=Where.HANDSHAKE, weight=8),
         "TLS": Misdeed(_tls_alert, Expect.ERROR, "it expects TLS|in time", where=Where.HANDSHAKE, waits=True, weight=6),
         "HTTP/2": Misdeed(_http2, Expect.ERROR, "it speaks HTTP/2", where=Where.HANDSHAKE, weight=6),
-        "noise": Misdeed(_noise, Expect.ERROR, "no such response is that long"),
+        "noise": Misdeed(_noise, Expect.ERROR, "no response to this call has that length"),
         "withholds": Misdeed(_withheld, Expect.ERROR, waits=True, weight=6),
-        "no length": Misdeed(_no_length, Expect.ERROR, "no such response is that long"),
-        "wrong id": Misdeed(_wrong_id, Expect.ERROR, "was to be answered next", weight=8),
+        "no length": Misdeed(_no_length, Expect.ERROR, "no response to this call has that length"),
+        "wrong id": Misdeed(_wrong_id, Expect.ERROR, "was next in order", weight=8),
         "second response": Misdeed(_second, Expect.EITHER),
         "unsolicited": Misdeed(_unsolicited, Expect.EITHER, waits=True, weight=2),
         "half a head": Misdeed(_half_a_head, Expect.EITHER, waits=True, weight=2),

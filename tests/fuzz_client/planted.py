@@ -28,14 +28,14 @@ _LEAKED_BYTES: Final = 64 * 1024
 
 
 class Bug(NamedTuple):
-    """`kind` is that of the findings by which it shows."""
+    """A run finds the bug by findings of this `kind`."""
 
     plant: Callable[[], None]
     kind: str
 
 
 def _length_believed() -> None:
-    """Room is made for as many bytes as a response announces."""
+    """Allocate as many bytes as a response announces."""
     init = frames.FrameReader.__init__
 
     def initialize(self: Any, check: Callable[[int, int], None]) -> None:
@@ -49,7 +49,7 @@ def _length_believed() -> None:
 
 
 def _decode_error_escapes() -> None:
-    """What can't be decoded is the error of whoever decodes it."""
+    """Raise the decoder's own error if a response can't be decoded."""
     response_in = frames.response_in
 
     def decoded(*arguments: Any) -> Any:
@@ -66,7 +66,7 @@ def _deadline_not_kept() -> None:
 
 
 def _id_not_checked() -> None:
-    """Whatever comes answers the oldest call."""
+    """Take any response as the answer to the oldest call."""
     check = connection.KafkaConnection._check
 
     def check_length(self: Any, length: int, correlation_id: int) -> None:
@@ -81,7 +81,7 @@ def _stranger_not_named() -> None:
 
 
 def _socket_kept() -> None:
-    """A line that is over leaves its socket open."""
+    """Leave the socket of a line open when the line is over."""
     kept, end = [], line.Line._end
 
     def end_without(self: Any, error: OttlaError) -> None:
@@ -95,12 +95,12 @@ def _socket_kept() -> None:
 
 
 def _thread_kept() -> None:
-    """The network's thread goes on without lines."""
+    """Let the network's thread go on without lines."""
     _replace(network.Network, "_goes_on", lambda self: True)
 
 
 def _told_twice() -> None:
-    """A stream that breaks reports calls, too, that were answered."""
+    """Let a stream that breaks report also calls that were answered."""
     on_ended = peer.KafkaStream._on_ended
 
     def all_of_them(self: Any, error: OttlaError) -> None:
@@ -111,7 +111,7 @@ def _told_twice() -> None:
 
 
 def _only_topics_of_the_request() -> None:
-    """A response is expected to name no other topics than the request."""
+    """Expect a response to name no other topics than the request."""
 
     def response(self: Any, response: ListOffsetsResponse, terms: Any) -> pb.ListOffsetsResponse:
         parts = [(topic.name, part) for topic in response.topics for part in topic.partitions]
@@ -123,7 +123,7 @@ def _only_topics_of_the_request() -> None:
 
 
 def _connections_kept() -> None:
-    """A connection that has ended leaves some memory behind."""
+    """Keep some memory of a connection that has ended."""
     kept, end = [], connection.KafkaConnection._end
 
     def end_and_keep(self: Any, *arguments: Any) -> None:
@@ -150,7 +150,8 @@ PLANTED: Final = MappingProxyType(
 
 
 def _replace(owner: Any, name: str, new: Any) -> None:
-    """Raises AttributeError where the transport has no such thing any more: a bug that changes nothing is none."""
+    """Raises AttributeError if the transport no longer has the attribute, because a bug that changes nothing is not a
+    bug."""
     getattr(owner, name)
     setattr(owner, name, new)
 

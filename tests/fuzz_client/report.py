@@ -54,7 +54,7 @@ def print_summary(fields: dict[str, object]) -> None:
 
 
 def save_cases(outcome: Outcome, file: Path) -> int:
-    """Write the failing cases, one JSON object a line; how many there are."""
+    """Write the failing cases, one JSON object a line. Return how many there are."""
     failing = dict.fromkeys(finding.case for finding in outcome.findings if finding.case is not None)
     if failing:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ def methods() -> dict[str, Method[Any, Any]]:
 
 
 def plausible(method: Method[Any, Any], chance: random.Random) -> Any:
-    """Return a request. Many fields, that a request may lack, are there only sometimes."""
+    """Return a request. Many of its optional fields are there only sometimes."""
     request = method.request()
     _fill(request, chance, 0)
     return request

@@ -1,4 +1,5 @@
-"""One run: many players at a time, in rounds. Between two rounds nothing is open, so what is left over is a leak."""
+"""One run: many players at a time, in rounds. Between two rounds nothing is open, so anything that is left over is a
+leak."""
 
 from __future__ import annotations
 
@@ -22,26 +23,26 @@ from tests.fuzz_client.requests import methods
 from tests.fuzz_client.watchdog import Watchdog
 
 MOST_GROWTH_MB: Final = 24.0
-"""Between the ends of rounds, when nothing is open."""
+"""The limit of growth between the ends of rounds, when nothing is open."""
 MOST_PEAK_MB: Final = 128.0
-"""At any time, above the least: all players together have decoded a long response at once."""
+"""The limit at any time, above the lowest value. All players together may decode a long response at once."""
 _PLAYERS: Final = 20
 _ROUND: Final = 2_000
 _SMALL_ROUND: Final = 200
 _MOST_FINDINGS: Final = 50
 _PAGES_AT: Final = 1
 _TRIES: Final = 4
-"""Of a method, some requests may have a translation, and others none."""
+"""A method may have a translation for some of its requests, and none for others."""
 _PATIENCE: Final = 10.0
 _LOOKS_EACH_S: Final = 0.2
 _EVERY_VERSION_CASES: Final = 20_000
-"""As many cases have each version of each API."""
+"""The number of cases with each version of each API."""
 _MISSING_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found, and the case if one is known to be the reason."""
+    """A finding, and its case if one is known to be the reason."""
 
     kind: str
     words: str
@@ -50,7 +51,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Outcome:
-    """`retried` are the cases with doubtful faults, which had none when they were played alone."""
+    """`retried` are the cases with doubtful faults that had none when they were played alone."""
 
     cases: int = 0
     done: int = 0
@@ -66,7 +67,7 @@ class Outcome:
 
     @property
     def growth_mb(self) -> float:
-        """From the first third of the rounds to the end, since caches fill once."""
+        """The growth from the first third of the rounds to the end, since caches fill once."""
         warm = self.rss_mb[len(self.rss_mb) // 3 :]
         return warm[-1] - warm[0] if warm else 0.0
 
@@ -79,8 +80,7 @@ class Outcome:
 
 
 def run(cases: Callable[[list[str]], Sequence[Case]], *, stop_at: str = "", show: Callable[[str], None]) -> Outcome:
-    """Play the cases that are made for the methods which the transport has. The first finding of the kind `stop_at` is
-    enough."""
+    """Play cases for the methods that the transport has. The first finding of the kind `stop_at` ends the run."""
     with HostileServer() as server, Listener() as listener:
         return _Run(server, listener, show, stop_at).all(cases)
 
@@ -191,7 +191,7 @@ class _Run:
         return taken
 
     def _try_again(self, case: Case) -> None:
-        """Play a case alone whose faults are doubtful, since a busy machine may be the reason."""
+        """Play a case again alone if its faults are doubtful, since a busy machine may be the reason."""
         player = self._players[0]
         faults = faults_of(case, player.play(case, patience=_PATIENCE), player.address)
         self._outcome.retried += not faults
@@ -248,5 +248,5 @@ def _peak_mb() -> float:
 
 
 def _forget_peak() -> None:
-    """Have the kernel begin anew with the peak of resident memory."""
+    """Have the kernel reset the peak of resident memory."""
     Path("/proc/self/clear_refs").write_text("5")

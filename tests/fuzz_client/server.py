@@ -26,7 +26,7 @@ _MOST_REQUEST_BYTES: Final = 32 << 20
 _CLOSED_WITHIN_S: Final = 4.0
 """How long a client has to close its connections once its case is over."""
 _DIAGNOSIS: Final = b"GET "
-"""What a client sends that has met a server which makes no sense: it finds out who that is (client/diagnose.py)."""
+"""What a client sends to a server that makes no sense, to find out what it is (client/diagnose.py)."""
 _LINGER_NOTHING: Final = struct.pack("ii", 1, 0)
 
 
@@ -61,7 +61,7 @@ class Slot:
         return {}
 
     async def _seen_of_client(self) -> dict[str, object]:
-        """Return what was asked for, whether the misdeed was done, and how many connections were left open."""
+        """Return the requests that came, whether the misdeed was done, and how many connections were left open."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSED_WITHIN_S):
                 while self._open:
@@ -78,7 +78,7 @@ class Slot:
                 pass
         except (OSError, asyncio.IncompleteReadError):
             pass
-        except Exception:  # told to the player, for whom it is a finding
+        except Exception:  # reported to the player, for whom it is a finding
             self._fault = traceback.format_exc()
         finally:
             self._open.discard(writer)
@@ -159,7 +159,7 @@ async def _main() -> None:
     server = await asyncio.start_server(on_player, HOST, 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    os._exit(0)  # connections may be open, and nobody wants to know of them any more
+    os._exit(0)  # connections may be open, and nobody needs them any more
 
 
 if __name__ == "__main__":

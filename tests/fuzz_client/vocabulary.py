@@ -1,4 +1,4 @@
-"""What responses say: values of an honest broker, and values that no broker has."""
+"""The values in responses: those of an honest broker, and those that no broker has."""
 
 from __future__ import annotations
 

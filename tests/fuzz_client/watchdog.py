@@ -1,4 +1,4 @@
-"""Ends a run in which a case does not end at all: nobody else could."""
+"""Ends a run in which a case does not end at all, since nothing else could end it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _consume(case: Case, port: int, until: float) -> Ending:
         while len(values) < RECORDS and time.monotonic() < until - _POLL_S:
             values += [record.value for record in consumer.poll(_POLL_S)]
             if MISDEEDS[case.misdeed].speaks_well and time.monotonic() > until - LIMIT_S / 2:
-                break  # it has believed what made no sense, and looks again later
+                break  # it has believed values that make no sense, and looks again later
     misdeed, faults = MISDEEDS[case.misdeed], []
     becomes_honest = not (misdeed.speaks_well or misdeed.lasting)
     if becomes_honest and values != [b"value"] * RECORDS:

@@ -53,7 +53,7 @@ BROKERS = {n: BrokerView(n, f"b{n}:1") for n in range(2)}
 BATCH = values_batch(b"x")
 TERMS = Terms(version=17, timeout_ms=1000, names=TopicNames())
 Response = tuple[dict[PartitionId, PartitionData], bool]
-"""What was fetched, and whether the request belongs to a session."""
+"""The fetched partitions, and whether the request belongs to a session."""
 
 
 @dataclass(eq=False)
@@ -474,7 +474,7 @@ ACTS = {
 
 
 async def _live(random: Random, new_broker: type[Broker]) -> None:
-    # Who waits for long hears of everything by an event. Without room for a session, it hears by the end of the wait.
+    # A long wait ends with an event when anything comes. Without room for a session, it goes on to its end.
     room = random.choice([100, 100, 2])
     world = World(room, new_broker, is_patient=room > COUNT and random.random() < 0.7)
     for act in random.choices(list(ACTS), list(ACTS.values()), k=150):

@@ -14,7 +14,7 @@ from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import ApiVersionsResponse, RequestHeader, ResponseHeader
 
 APIS = {api.key: api for api in reversed(vars(apis).values()) if isinstance(api, Api)}
-"""By key; of an API that has a second entry with fewer versions, the first one."""
+"""The APIs by key. If an API has a second entry with fewer versions, this is the first."""
 SERVED = [(api.key, api.versions[0], api.versions[-1]) for api in APIS.values() if api is not OTTLA_CALL]
 
 
@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
 
 class AnsweringBroker:
-    """`requests` are those that have come and were not answered yet. `finalized` are the levels of features."""
+    """`requests` have come and were not answered yet. `finalized` has the levels of features."""
 
     def __init__(self, served: Iterable[tuple[int, int, int]] = SERVED, *, versions_of_versions: int = 5) -> None:
         self.served = [ApiVersionsResponse.ApiVersion(api_key=k, min_version=a, max_version=b) for k, a, b in served]

@@ -50,7 +50,7 @@ def topic(admin: ottla.Admin) -> str:
 
 @pytest.fixture(params=["grpc", "kafka"])
 def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
-    """Where the clients of a test find a cluster: the test runs once with each of their transports.
+    """Where the clients of a test find a cluster. The test runs once with each transport.
 
     With Kafka's protocol these are the addresses of any cluster for all clients that the test makes.
     """
@@ -62,8 +62,8 @@ def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture(params=["grpc", "kafka", OLDER_TRANSACTIONS])
 def transaction_addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
-    """Where clients find a cluster: the test runs once with each transport, and over Kafka's protocol also with brokers
-    that have finalized an older version of transactions."""
+    """Where clients find a cluster. The test runs once with each transport. Over Kafka's protocol it also runs with
+    brokers that have finalized an older version of transactions."""
     if request.param == "grpc":
         return lambda cluster: cluster.bootstrap
     monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")

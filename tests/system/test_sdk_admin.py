@@ -1,4 +1,4 @@
-"""Admin against real services, with each of its transports: over Kafka's protocol brokers forward what it asks for."""
+"""Admin against real services, with each of its transports: over Kafka's protocol brokers forward its calls."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_topic_with_assignments(admin: ottla.Admin, name: str) -> None:
         ({"assignments": {0: [77]}}, "INVALID_REPLICA_ASSIGNMENT"),
     ],
 )
-def test_a_topic_that_can_not_be_says_why(admin: ottla.Admin, name: str, arguments: Any, code: str) -> None:
+def test_a_topic_that_can_not_be_created_fails_with_the_reason(admin: ottla.Admin, name: str, arguments: Any, code: str) -> None:
     with pytest.raises(OttlaError) as caught:
         admin.topics.create(name, **arguments)
     assert code_of(caught) == code
@@ -259,7 +259,7 @@ def _coordinator(client: ClusterClient, cluster: Cluster, bootstrap: str) -> str
     return cluster.txn_coordinators[0].address if bootstrap == cluster.bootstrap else bootstrap.split(",")[0]
 
 
-def test_what_services_ask_of_each_other_is_not_for_clients(cluster: Cluster) -> None:
+def test_calls_between_services_are_not_for_clients(cluster: Cluster) -> None:
     client = ClusterClient(cluster.kafka_bootstrap.split(","), KafkaTransport("curious"))
     try:
         with pytest.raises(OttlaError) as caught:

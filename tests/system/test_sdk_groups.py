@@ -386,7 +386,7 @@ def test_a_coordinator_that_goes_costs_time_and_no_record(
 def test_a_broker_that_speaks_for_the_coordinator_goes_and_costs_time_and_no_record(
     cluster: Cluster, bootstrap: str
 ) -> None:
-    """Over Kafka's protocol a broker is the coordinator. Over gRPC this broker is any."""
+    """Over Kafka's protocol a broker is the coordinator. Over gRPC this is just any broker."""
     topic = next(_names)
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create(topic, partitions=PARTITIONS, replicas=3)
@@ -418,7 +418,7 @@ def committed_by(cluster: Cluster, group: str) -> dict[int, int]:
 
 
 def coordinator_of(cluster: Cluster, group: str) -> int:
-    """Which instance describes the group as its own: gRPC alone can say it."""
+    """Return the instance that describes the group as its own. Only gRPC can report it."""
     brokers = [broker.address for broker in cluster.brokers]
     with ottla.Admin(brokers, _transport=grpc_transport("coordinator-of")) as admin:
         return admin.groups.describe(group, timeout=WAIT).coordinator

@@ -1,4 +1,5 @@
-"""The SDK's transactions while services are killed, with each transport: each is read whole or not at all, once."""
+"""The SDK's transactions while services are killed, with each transport: each transaction is read whole and once, or
+not at all."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class Load:
     name: str
     first: int
     outcomes: dict[int, bool | None] = field(default_factory=dict)
-    """Of each number whether its transaction was committed; None if that is not known."""
+    """Whether the transaction of each number was committed, or None if that is not known."""
     stopping: bool = False
 
     def run(self) -> None:

@@ -169,7 +169,7 @@ def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(
         with ottla.Consumer[None, int](topic, bootstrap=transaction_addresses(cluster), start="earliest") as consumer:
             consumer.poll(0.1)
             wait_until(lambda: sum(end or 0 for end in consumer.offsets().values()) == 2)  # the marker
-        # Kafka's messages have no word for why, so its code is told.
+        # Kafka's messages can't say why, so the error has Kafka's code.
         why = (
             "timed-out"
             if transaction_addresses(cluster) != cluster.kafka_bootstrap

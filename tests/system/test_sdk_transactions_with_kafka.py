@@ -50,7 +50,7 @@ def producer_of(kafka: str, topic: str, **arguments: Any) -> ottla.Producer[None
 
 
 def values(kafka: str, topic: str, level: str = "read_committed") -> list[int]:
-    """What a reader finds who reads each partition to its end: of committed records, or of all."""
+    """The records that a reader finds in each partition up to its end: committed ones, or all."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": kafka,
@@ -106,7 +106,7 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(kafka: str, topic:
     assert values(kafka, topic, "read_uncommitted") == list(range(40))
 
 
-def test_what_is_on_its_way_when_a_transaction_is_aborted_is_in_none(kafka: str, topic: str) -> None:
+def test_records_under_way_when_a_transaction_is_aborted_are_in_no_transaction(kafka: str, topic: str) -> None:
     with producer_of(kafka, topic, linger=0) as producer:
         producer.init_transactions()
         for number in range(50):
@@ -117,7 +117,7 @@ def test_what_is_on_its_way_when_a_transaction_is_aborted_is_in_none(kafka: str,
     assert values(kafka, topic) == [100, 101, 102]
 
 
-def test_a_transaction_of_which_nothing_was_sent_is_none(kafka: str, topic: str) -> None:
+def test_a_transaction_that_has_sent_nothing_does_not_exist(kafka: str, topic: str) -> None:
     with producer_of(kafka, topic) as producer:
         for end in (producer.commit_transaction, producer.abort_transaction):
             with producer.transaction():

@@ -1,4 +1,5 @@
-"""The fuzzer of the SDK's Kafka transport: its responses are Kafka's, its cases come again, and its judge is just."""
+"""The fuzzer of the SDK's Kafka transport: its responses are Kafka's, its cases can be repeated, and its judge is
+fair."""
 
 from __future__ import annotations
 
@@ -33,12 +34,12 @@ from ottla_proto.contracts import Broker
 VERSIONS = [(api.key, version) for api in APIS.values() for version in api.versions]
 CASE = Case(7, Level.CALL, Broker.METADATA.path, "wrong id", in_handshake=False, at=0, seed=1)
 ADDRESS = "127.0.0.1:9"
-WORDS = f"Metadata at {ADDRESS}: it answered the request 2, and 1 was to be answered next"
+WORDS = f"Metadata at {ADDRESS}: it answered request 2, but request 1 was next in order"
 
 
 @pytest.mark.parametrize("vocabulary", [HonestVocabulary(9), OddVocabulary(9)], ids=["honest", "odd"])
-def test_every_response_that_is_meant_to_be_valid_is(vocabulary: HonestVocabulary) -> None:
-    """For kio, which knows nothing of how it was made, and for the transport."""
+def test_every_response_that_is_meant_to_be_valid_is_valid(vocabulary: HonestVocabulary) -> None:
+    """They are valid for kio, which does not know how they were made, and for the transport."""
     compose = Composer(vocabulary, random.Random(1))
     for key, version in VERSIONS * 3:
         response_in(APIS[key], version, compose.response(key, version, with_tags=True).frame(7))
@@ -49,12 +50,12 @@ def test_every_response_that_is_meant_to_be_valid_is(vocabulary: HonestVocabular
         try:
             _, size_bytes = entity_reader(response_schema(key, version))(frame, draft.body_at)
         except (UnexpectedNull, OutOfBoundValue, ValueError):
-            continue  # kio reads neither each null that Kafka allows, nor times of millions of years
+            continue  # kio does not read every null that Kafka allows, nor times of millions of years
         assert draft.body_at + size_bytes == len(frame), (key, version)
 
 
 def test_every_response_of_kafka_can_be_written() -> None:
-    """Also those of APIs that the clients do not call yet."""
+    """This includes responses of APIs that the clients do not call yet."""
     compose = Composer(OddVocabulary(9), random.Random(2))
     for key, schema in responses().items():
         for version in schema.versions:
@@ -107,7 +108,7 @@ def test_every_method_has_a_request_that_its_descriptor_allows() -> None:
     assert produced.partitions[0].records
 
 
-def test_an_ending_that_may_be_is_in_order() -> None:
+def test_an_allowed_ending_is_in_order() -> None:
     assert faults_of(CASE, Ending(How.ERROR, WORDS, was_done=True), ADDRESS) == []
     assert faults_of(replace(CASE, misdeed="none"), Ending(How.RESPONSE, was_done=True), ADDRESS) == []
 
@@ -126,7 +127,7 @@ def test_an_ending_that_may_be_is_in_order() -> None:
         ("wrong id", Ending(How.ERROR, WORDS), "skipped", "never came"),
     ],
 )
-def test_an_ending_that_must_not_be_is_found(misdeed: str, ending: Ending, kind: str, words: str) -> None:
+def test_a_forbidden_ending_is_found(misdeed: str, ending: Ending, kind: str, words: str) -> None:
     (fault,) = faults_of(replace(CASE, misdeed=misdeed), ending, ADDRESS)
     assert fault.kind == kind
     assert words in fault.words

@@ -166,7 +166,7 @@ def test_a_batch_that_no_producer_sends_is_not_written_once_more(fields: dict[st
     assert raised.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
-def test_batch_that_grows_is_the_one_that_a_larger_limit_gives(pure: bool) -> None:
+def test_batch_that_grows_equals_one_with_a_larger_limit(pure: bool) -> None:
     grown, at_once = new_builder(100, pure=pure), new_builder(80_000, pure=pure)
     limits = iter([120, 180, 300, 80_000])
     for _, timestamp_ms, key, value, headers in RECORDS:

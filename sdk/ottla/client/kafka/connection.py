@@ -252,10 +252,10 @@ class KafkaConnection(Generic[Waiter]):
         if oldest is None:
             raise _RefusedError("it sent bytes that nobody had asked for")
         if not _LEAST_BYTES <= length <= oldest.max_response_bytes:
-            raise _RefusedError(f"it announced a response of {length} bytes, and no such response is that long")
+            raise _RefusedError(f"it announced a response of {length} bytes, but no response to this call has that length")
         expected = self._calls.correlation_id(oldest.number)
         if correlation_id != expected:
-            raise _RefusedError(f"it answered the request {correlation_id}, and {expected} was to be answered next")
+            raise _RefusedError(f"it answered request {correlation_id}, but request {expected} was next in order")
 
     def _on_response(self, frame: bytes) -> None:
         call, version = self._calls.on_response()

@@ -1,4 +1,4 @@
-"""The private API: who is shown it and served by it, what it calls, and how it reports errors."""
+"""The private API: which clients are shown and served it, what it calls, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ottla_proto.contracts import Broker, Controller, Group, Method, Operation, 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is asked for again."""
+    """Let no call be repeated."""
     monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 0.0)
 
 
@@ -122,14 +122,14 @@ def test_a_client_that_calls_itself_ottla_is_shown_the_private_api_and_served(ve
 
 
 @pytest.mark.parametrize("name", ["librdkafka", "apache-kafka-java", "ottla-2", "Ottla"])
-def test_no_other_client_is_shown_it_or_served(name: str) -> None:
+def test_no_other_client_is_shown_the_private_api_or_served(name: str) -> None:
     caller = Caller("10.0.0.2", "10.0.0.1")
     assert shown_to(caller, name) == set(APIS)
     with pytest.raises(CloseConnectionError, match=f"API {PRIVATE.key} is not supported"):
         private_call(caller)
 
 
-def test_a_client_that_says_no_name_is_none_of_ottlas() -> None:
+def test_a_client_that_gives_no_name_is_not_one_of_ottlas() -> None:
     caller = Caller("10.0.0.2", "10.0.0.1")
     for version in (0, 2):
         assert shown_to(caller, "", version) == set(APIS)
@@ -137,7 +137,7 @@ def test_a_client_that_says_no_name_is_none_of_ottlas() -> None:
         private_call(caller)
 
 
-def test_an_announcement_that_is_refused_is_none() -> None:
+def test_an_announcement_that_is_refused_does_not_count() -> None:
     caller = Caller("10.0.0.2", "10.0.0.1")
     assert shown_to(caller, "ottla", software_version="not a version!") == set()
     with pytest.raises(CloseConnectionError):
@@ -150,7 +150,7 @@ def test_one_connections_announcement_is_not_anothers() -> None:
         private_call(Caller("10.0.0.2", "10.0.0.1"))
 
 
-def test_it_is_not_among_the_apis_of_the_table() -> None:
+def test_the_private_api_is_not_in_the_table_of_apis() -> None:
     assert PRIVATE.key not in APIS
 
 
@@ -158,7 +158,7 @@ def test_it_is_not_among_the_apis_of_the_table() -> None:
 
 
 def test_the_list_of_methods_is_short() -> None:
-    """An addition is a decision: whoever may connect may call it."""
+    """Adding a method is a decision, because any client that may connect may call it."""
     assert {each.method for each in PRIVATE_METHODS.values()} == {
         Broker.IMPORT_RECORDS,
         Controller.DECLARE_RESTORED,
@@ -197,7 +197,7 @@ async def test_any_other_method_is_unknown(path: str) -> None:
         (Controller.DECLARE_RESTORED, controller_pb2.DeclareRestoredRequest(), "controller"),
     ],
 )
-async def test_a_method_goes_to_whoever_serves_it(method: Method[Any, Any], request_: Any, where: str) -> None:
+async def test_a_method_goes_to_the_service_that_has_it(method: Method[Any, Any], request_: Any, where: str) -> None:
     backend = Services()
     response = await called(backend, method.path, request_.SerializeToString())
     ((asked, path, forwarded, timeout),) = backend.asked
@@ -213,7 +213,7 @@ async def test_a_calls_time_is_bounded_on_both_sides(timeout_ms: int, expected: 
     assert backend.asked[0][3] == expected
 
 
-async def test_what_is_responded_comes_back_whole() -> None:
+async def test_a_response_comes_back_whole() -> None:
     lag = group_pb2.LagResponse(partitions=[group_pb2.PartitionLag(topic="t", partition=3)])
     response = await called(Services(Lag=lag), Group.LAG.path, b"")
     assert group_pb2.LagResponse.FromString(response.body) == lag
@@ -258,7 +258,7 @@ async def test_garbage_and_what_is_too_large_is_refused() -> None:
     assert backend.asked == []
 
 
-async def test_a_commit_comes_here_only_if_kafkas_message_can_not_say_it() -> None:
+async def test_a_commit_is_taken_only_if_kafkas_message_can_not_express_it() -> None:
     backend = Services()
     transaction = group_pb2.OffsetsTransaction(transactional_id="t")
     for request in (
@@ -302,7 +302,8 @@ def _no_partition(partition_id: PartitionId) -> Any:
 
 
 def sharded() -> ClusterImage:
-    """Coordinator 5 has the shards 0 and 2 of groups; 1 was given to one that is gone, and there is one of ids."""
+    """Coordinator 5 has the shards 0 and 2 of groups. Shard 1 was given to a coordinator that is gone. There is one
+    shard of transactional ids."""
     shards = {(GROUP, 0): Shard(5, 70, 1), (GROUP, 1): Shard(6, 80, 1), (GROUP, 2): Shard(5, 70, 1), (TXN, 7): Shard()}
     coordinators = {(GROUP, 5): Coordinator(GROUP, 5, 70, "there:1")}
     return replace(image_of(1), shards=shards, coordinators=coordinators)
@@ -321,7 +322,7 @@ async def test_shards_are_those_of_all_coordinators_and_those_that_nobody_owns()
     assert [(address, path) for address, path, *_ in backend.asked] == [("there:1", Group.SHARDS.path)]
 
 
-async def test_a_coordinator_that_can_not_say_is_an_error() -> None:
+async def test_an_error_of_one_coordinator_is_the_error_of_all_shards() -> None:
     backend = Services(sharded(), Shards=ShardsResponse(error=Error(code=ErrorCode.NOT_COORDINATOR)))
     response = await called(backend, Group.SHARDS.path, b"")
     assert ShardsResponse.FromString(response.body).error.code == ErrorCode.NOT_COORDINATOR

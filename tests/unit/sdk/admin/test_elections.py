@@ -104,8 +104,8 @@ def test_a_partition_that_is_gone_meanwhile_is_not_waited_for() -> None:
     assert len(admin(cluster).partitions.elect_leaders()) == 2
 
 
-def test_who_was_elected_is_looked_up_if_the_response_does_not_say_it() -> None:
-    """Kafka's does not."""
+def test_the_elected_leader_is_looked_up_if_the_response_does_not_name_it() -> None:
+    """Kafka's response does not say it."""
     cluster = FakeCluster()
     cluster.response.partitions.add(topic="t", partition=0, leader=-1)
     error = Error(code=ErrorCode.ELECTION_NOT_NEEDED, message="why")

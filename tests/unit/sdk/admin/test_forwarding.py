@@ -1,4 +1,4 @@
-"""Whom Admin calls: over Kafka's protocol brokers forward what is for other services."""
+"""The addresses that Admin calls: over Kafka's protocol brokers forward calls to other services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla_proto.contracts import Controller, Group, Method
 
 
 class Brokers:
-    """Brokers 0 and 1. Broker 0 is named as the controller; `called` are other calls than for metadata."""
+    """Brokers 0 and 1. Broker 0 is named as the controller. `called` has the calls, except those for metadata."""
 
     def __init__(self, **answers: Any) -> None:
         self.called: list[tuple[str, Method[Any, Any], Any]] = []
@@ -34,7 +34,7 @@ class Brokers:
 
 
 class OverKafka:
-    """The same with Kafka's door."""
+    """A transport with Kafka's door to the same brokers."""
 
     door: Final[Door] = KAFKA
 
@@ -75,7 +75,7 @@ def brokers_of_configs() -> Brokers:
     ("place", "called"),
     [({"broker": 1}, "b1:1"), ({"broker": 7}, "b0:1"), ({"topic": "t"}, "b0:1"), ({}, "b0:1")],
 )
-def test_what_is_about_a_broker_goes_to_it_over_kafkas_protocol(
+def test_over_kafkas_protocol_a_call_about_a_broker_goes_to_that_broker(
     call: Callable[..., None], place: dict[str, Any], called: str
 ) -> None:
     """Kafka's brokers reject what is about another one. All else is for the controller, or who stands in for it."""

@@ -1,4 +1,4 @@
-"""What is at an address, in the words of the door that a transport needs."""
+"""How errors describe what is at an address, for the door that a transport needs."""
 
 from __future__ import annotations
 

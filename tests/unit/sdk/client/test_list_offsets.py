@@ -47,7 +47,7 @@ def looked_up(cluster: Cluster) -> OffsetAndTimestamp | None:
     return list_offsets(cast(Any, cluster), {PARTITION: -1}, timeout=5.0)[PARTITION]
 
 
-def test_partitions_that_nobody_has_asked_for_are_passed_by() -> None:
+def test_partitions_that_nobody_has_asked_for_are_ignored() -> None:
     cluster = Cluster([offset(partition=-1), offset(topic_id=b"u" * 16), offset(), offset(partition=1)])
     assert looked_up(cluster) == OffsetAndTimestamp(7, 9)
     assert (cluster.calls, cluster.clock.monotonic()) == (1, 0)

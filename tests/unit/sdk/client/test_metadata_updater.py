@@ -76,7 +76,7 @@ def test_a_wait_that_is_over_gets_the_reason_that_the_fetch_under_way_finds() ->
 
 
 def test_an_error_keeps_nothing_alive_of_the_thread_that_got_it() -> None:
-    """A producer was never collected whose first metadata had failed, even when it was closed."""
+    """A producer whose first metadata request had failed was never collected, even after it was closed."""
 
     class Refusing(Cluster):
         out_of_reach = False

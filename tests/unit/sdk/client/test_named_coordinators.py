@@ -26,7 +26,7 @@ B0, B1 = "b0:1", "b1:1"
 
 
 class Brokers:
-    """A transport to two brokers, who know the coordinator of each name; an int is an error."""
+    """A transport to two brokers, which know the coordinator of each name. An int is an error."""
 
     door: Final[Door] = KAFKA
 
@@ -117,7 +117,7 @@ def test_so_many_names_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatc
     assert [names for _, names in brokers.asked] == [["a"], ["b"], ["c"], ["b"]]
 
 
-def test_a_broker_that_is_too_old_for_that_is_asked_for_one_after_the_other() -> None:
+def test_a_broker_that_is_too_old_for_several_names_is_asked_for_one_at_a_time() -> None:
     brokers = Brokers(version=3)
     brokers.coordinators = {"a": B0, "b": B1}
     assert coordinators_of(brokers).of_all(["a", "b"], timeout=1.0) == {"a": B0, "b": B1}
@@ -126,7 +126,7 @@ def test_a_broker_that_is_too_old_for_that_is_asked_for_one_after_the_other() ->
 
 @pytest.mark.parametrize("version", [3, 6])
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
-def test_a_name_without_a_coordinator_is_told_and_not_remembered(version: int, code: int) -> None:
+def test_a_name_without_a_coordinator_is_reported_and_not_remembered(version: int, code: int) -> None:
     brokers = Brokers(version)
     brokers.coordinators = {"g": code}
     coordinators = coordinators_of(brokers)
@@ -139,7 +139,7 @@ def test_a_name_without_a_coordinator_is_told_and_not_remembered(version: int, c
 
 
 @pytest.mark.parametrize("version", [3, 6])
-def test_another_error_is_raised_as_the_broker_tells_it(version: int) -> None:
+def test_another_error_is_raised_as_the_broker_reports_it(version: int) -> None:
     brokers = Brokers(version)
     brokers.coordinators = {"a": B0, "g": ErrorCode.INVALID_GROUP_ID}
     with pytest.raises(OttlaError, match="no") as raised:

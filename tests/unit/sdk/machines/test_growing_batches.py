@@ -1,4 +1,4 @@
-"""Where a request has one batch of a partition, batches grow while earlier ones of their partition are under way."""
+"""If a request has one batch of a partition, batches grow while earlier ones of their partition are under way."""
 
 from itertools import pairwise
 
@@ -49,7 +49,7 @@ def test_a_full_batch_grows_while_another_one_is_in_flight_and_then_leaves_at_on
     assert batch.count == 6
     assert acc.drain(0.0, ROUTES).requests == []
     acc.on_response(first, answered(first), 0.0)
-    request = sent(acc)  # without its linger, because it is full
+    request = sent(acc)  # without waiting for its linger, because it is full
     assert request.parts[0].batches == [batch]
     assert values(request) == [b"%03d" % n * 33 for n in range(6)]
     assert request.size_bytes == len(batch.encode(acc.limits.codec)) < 1100

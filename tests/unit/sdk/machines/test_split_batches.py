@@ -28,7 +28,7 @@ def of(**limits: object) -> Accumulator:
 
 
 def filled(acc: Accumulator, numbers: range) -> ProducerBatch:
-    """Add these records, which are one batch, and ready."""
+    """Add these records, which make one batch that is ready."""
     batches = dict.fromkeys(add(acc, b"%02d" % n + b"x" * 98) for n in numbers)
     (batch,) = batches
     assert batch is not None
@@ -207,7 +207,8 @@ def test_records_stay_what_they_are(codec: Codec) -> None:
 
 
 def test_no_record_is_lost_if_the_second_part_becomes_larger_than_the_batch() -> None:
-    """Its first record is far from all others, and a batch has timestamps as differences to its first one."""
+    """The time of its first record is far from all others, and a batch has timestamps as differences to its first
+    one."""
     acc = of(batches_per_partition=1, batch_bytes=489)
     queue = acc.queue(PARTITIONS[0])
     batch = acc.append_to_new(queue, 1 << 62, None, None, (), 0.0)

@@ -132,7 +132,7 @@ def test_an_express_fetch_that_fails_costs_the_session_nothing() -> None:
     assert (again.session.id, asked([again])) == (1, {"b0:1": [(1, 0)]})
 
 
-def test_who_starts_over_does_not_wait_for_an_express_fetch() -> None:
+def test_starting_over_does_not_wait_for_an_express_fetch() -> None:
     sub, _, _ = parked(2)
     sub.plan(0.0, ONE_BROKER)
     sub.start_over()

@@ -1,4 +1,5 @@
-"""A topic takes smaller batches than the producer makes: every record has its own outcome, told once and in order."""
+"""A topic takes smaller batches than the producer makes: every record has its own outcome, reported once and in
+order."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from ottla_proto.contracts import Broker
 
 
 class OneBatch:
-    """Connections to scripted brokers, as if a request had one batch of a partition."""
+    """Connections to scripted brokers, as if a request could have only one batch of a partition."""
 
     door: Door = KAFKA
 
@@ -92,7 +93,7 @@ def test_an_outcome_that_is_read_late_is_not_counted_as_a_failure() -> None:
         last.on_awaited()
 
 
-def test_what_was_sent_at_once_is_told_row_by_row() -> None:
+def test_send_many_reports_outcomes_row_by_row() -> None:
     cluster = cluster_of(700)
     rows = ["x" * (1000 if number in (3, 8) else 100) for number in range(20)]
     with producer_of(cluster) as producer:
@@ -102,7 +103,7 @@ def test_what_was_sent_at_once_is_told_row_by_row() -> None:
     assert [metadata.offset for metadata in result.ok] == list(range(18))
 
 
-async def test_asyncio_has_it_too() -> None:
+async def test_records_of_asyncio_have_the_outcomes_of_their_parts() -> None:
     cluster = cluster_of(700)
     async with ottla.aio.Producer("b0:1", topic="t", linger=0.01, _transport=cluster.connect) as producer:
         sent = [producer.send("x" * (1000 if number == 5 else 100)) for number in range(12)]
@@ -121,7 +122,7 @@ def batches_of(cluster: ScriptedCluster) -> list[int]:
 
 
 def sent_behind_a_held_request(cluster: ScriptedCluster, **arguments: Any) -> list[Delivery]:
-    """Send a record, whose response is held until the others were sent."""
+    """Send a record whose response is held until the others were sent."""
     cluster.will(Broker.PRODUCE, Hold())
     with producer_of(cluster, batch_size=1000, linger=0, enable_idempotence=False, **arguments) as producer:
         sent = [producer.send(value_of(0), key="k", partition=0)]
@@ -132,7 +133,7 @@ def sent_behind_a_held_request(cluster: ScriptedCluster, **arguments: Any) -> li
 
 
 @pytest.mark.feature(20)
-def test_where_a_request_has_one_batch_of_a_partition_it_grows_while_it_waits() -> None:
+def test_where_a_request_has_one_batch_of_a_partition_the_batch_grows_while_it_waits() -> None:
     cluster = cluster_of(1 << 30)
     sent = sent_behind_a_held_request(cluster, _transport=OneBatch(cluster))
     assert batches_of(cluster) == [1, 100]
@@ -140,13 +141,13 @@ def test_where_a_request_has_one_batch_of_a_partition_it_grows_while_it_waits() 
 
 
 @pytest.mark.feature(19)
-def test_elsewhere_it_keeps_to_batch_size() -> None:
+def test_where_a_request_has_many_batches_they_keep_to_batch_size() -> None:
     cluster = cluster_of(1 << 30)
     sent_behind_a_held_request(cluster)
     assert max(batches_of(cluster)) < 10
 
 
-def test_it_grows_at_most_to_the_largest_request_and_to_what_topics_take_by_default() -> None:
+def test_a_batch_grows_at_most_to_the_largest_request_and_to_what_topics_take_by_default() -> None:
     cluster = cluster_of(1 << 30)
     for max_request_size, grown_bytes in (("100KiB", 100 * 1024), ("1MiB", 1024 * 1024), ("16MiB", 1024 * 1024)):
         with producer_of(cluster, _transport=OneBatch(cluster), max_request_size=max_request_size) as producer:

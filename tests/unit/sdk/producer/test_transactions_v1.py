@@ -42,7 +42,7 @@ def begun(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
 
 
 def added(cluster: ScriptedCluster) -> list[list[tuple[str, int]]]:
-    """The partitions of each request to add some."""
+    """Return the partitions in each request that adds some."""
     return [
         [(partition.topic, partition.partition) for partition in request.transactions[0].partitions]
         for request in cluster.requests(pb.AddPartitionsRequest)
@@ -73,8 +73,9 @@ def test_each_partition_is_added_once_in_each_transaction_before_anything_is_sen
     assert versions == {TRANSACTIONS_V1}
 
 
-def test_partitions_are_requested_in_one_step_with_what_finds_that_they_are_wanted() -> None:
-    """An abort between the two would end the transaction before they are added, and that would begin another one."""
+def test_partitions_are_requested_in_the_step_that_finds_that_they_are_wanted() -> None:
+    """Otherwise an abort could end the transaction between the two steps. The partitions would be added afterwards,
+    which would begin another transaction."""
     cluster = ScriptedCluster({"t": 1})
     with begun(cluster) as producer:
         request, is_owned, owned = producer._sender.add_partitions, whether_owned(producer._sender.lock), list[bool]()
@@ -139,7 +140,7 @@ def test_a_partition_that_may_not_be_added_fails_the_transaction_and_the_next_on
     assert cluster.values("t", 0)[0] == b"y"
 
 
-def test_the_error_that_counts_is_the_one_of_the_partition_that_has_it() -> None:
+def test_the_error_is_that_of_the_partition_at_fault() -> None:
     cluster = ScriptedCluster({"t": 3})
     cluster.will(Txn.ADD_PARTITIONS, Hold(), Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not for you"))
     with begun(cluster, linger=0) as producer:
@@ -153,7 +154,7 @@ def test_the_error_that_counts_is_the_one_of_the_partition_that_has_it() -> None
         producer.abort_transaction()
 
 
-def test_a_producer_that_may_not_use_its_id_is_at_its_end() -> None:
+def test_a_producer_that_may_not_use_its_id_is_unusable() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Txn.ADD_PARTITIONS, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not your id"))
     with begun(cluster) as producer:
@@ -296,7 +297,7 @@ def test_what_was_wanted_when_the_transaction_was_aborted_is_not_added_to_the_ne
     assert added(cluster) == [[("t", 0)], [("t", 2)]]
 
 
-def test_a_transaction_to_which_partitions_were_added_alone_has_to_be_ended() -> None:
+def test_a_transaction_to_which_partitions_were_only_added_has_to_be_ended() -> None:
     cluster = ScriptedCluster({"t": 1})
     with begun(cluster, delivery_timeout=0.3, request_timeout=0.2, linger=0) as producer:
         cluster.will(Broker.PRODUCE, *[Break()] * 50)

@@ -246,7 +246,7 @@ class Line:
     def fail(self) -> bool:
         """End the line after a bug."""
         with self._lock:
-            self._connection.close("a bug in the client, which is in its log")
+            self._connection.close("a bug in the client; see its log")
         return self.look_after(reads=False)
 
     def abandon(self) -> None:

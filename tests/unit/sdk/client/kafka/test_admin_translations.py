@@ -174,8 +174,8 @@ def of_topics(*codes: int) -> CreateTopicsResponse:
         ((), 0),
     ],
 )
-def test_no_answer_of_a_controller_is_an_error_of_the_request(codes: tuple[int, ...], expected: int) -> None:
-    """A call over gRPC fails as a whole then, and the next try knows that the first one may have been carried out."""
+def test_a_missing_answer_of_the_controller_is_an_error_of_the_request(codes: tuple[int, ...], expected: int) -> None:
+    """Over gRPC such a call fails as a whole, and the next try knows that the first one may have been carried out."""
     assert returned(Controller.CREATE_TOPICS, of_topics(*codes)).error.code == expected
 
 
@@ -207,7 +207,7 @@ def test_no_answer_of_a_controller_is_an_error_of_the_request(codes: tuple[int, 
     ],
     ids=lambda value: value.name if isinstance(value, Method) else "",
 )
-def test_a_request_that_met_no_controller_is_one_to_repeat(method: Method[Any, Any], response: Any) -> None:
+def test_a_request_that_found_no_controller_may_be_repeated(method: Method[Any, Any], response: Any) -> None:
     assert returned(method, response).error.code == NOT_CONTROLLER
 
 

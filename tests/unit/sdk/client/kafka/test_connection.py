@@ -57,7 +57,7 @@ def ready() -> tuple[KafkaConnection[Any], AnsweringBroker]:
 
 
 def told(connection: KafkaConnection[Any]) -> list[tuple[Any, ...]]:
-    """What was told since the last time: who, and how it ended."""
+    """The outcomes since the last call: which call, and how it ended."""
     return [shown(outcome) for outcome in connection.take_outcomes()]
 
 
@@ -257,7 +257,7 @@ def test_a_frame_that_waits_behind_a_full_socket_is_taken_back() -> None:
     assert told(connection) == [(2, "answered")]
 
 
-def test_what_was_given_up_in_the_midst_of_its_frame_is_written_to_its_end() -> None:
+def test_a_call_that_is_given_up_in_the_middle_of_its_frame_is_written_to_its_end() -> None:
     connection, broker = ready()
     for acks in (0, 1):
         call = a_produce("given up", b"x" * 500, acks=acks)
@@ -316,7 +316,7 @@ def test_a_call_that_nobody_waits_for_may_still_show_that_the_connection_is_stuc
     assert connection.ended is not None
 
 
-def test_a_broker_that_stops_reading_in_the_midst_of_a_frame_is_stuck_and_what_it_lacks_is_definite() -> None:
+def test_a_broker_that_stops_reading_in_the_middle_of_a_frame_is_stuck_and_the_call_fails_definitely() -> None:
     connection, _ = ready()
     connection.call(a_produce("half", b"x" * 1000, deadline=5.0))
     connection.call(a_call("behind"))
@@ -398,7 +398,7 @@ def test_a_broker_that_asks_for_a_pause_gets_nothing_before_it_is_over() -> None
     connection.call(a_call("sent"))
     broker.take(connection)
     connection.pause(3.0, 10.0)
-    connection.pause(1.0, 10.0)  # of a response that came later
+    connection.pause(1.0, 10.0)  # from a response that came later
     connection.call(a_call("held"))
     assert not connection.output()
     assert connection.next_deadline == 13.0
@@ -418,7 +418,7 @@ def test_no_pause_is_longer_than_a_minute() -> None:
     assert connection.next_deadline == 70.0
 
 
-def test_a_call_whose_time_is_over_in_a_pause_is_told_why() -> None:
+def test_a_call_whose_time_is_over_in_a_pause_fails_with_that_reason() -> None:
     connection, _ = ready()
     connection.pause(3.0, 10.0)
     connection.call(a_call("held", deadline=12.0))
@@ -441,7 +441,7 @@ def test_all_responses_can_ask_for_a_pause_but_two_that_brokers_send_each_other(
     assert can_not == {"WriteTxnMarkers", "DescribeQuorum"}
 
 
-# ---- the end, asked for ----------------------------------------------------------------------------------------------
+# ---- the requested end -----------------------------------------------------------------------------------------------
 
 
 def test_a_connection_that_is_to_finish_writes_what_it_has_and_takes_nothing_more() -> None:
@@ -479,7 +479,7 @@ def test_each_call_ends_once_and_a_definite_one_has_not_reached_the_broker() -> 
 def run_schedule(seed: int) -> Iterator[str]:
     """The broker here carries out each whole frame that it gets, and answers some of them."""
     chance = random.Random(seed)
-    # With a short response to ApiVersions, so that many schedules get beyond it.
+    # The response to ApiVersions is short, so that many schedules get beyond it.
     connection, broker = new_connection(), AnsweringBroker([(18, 0, 5), (0, 3, 13), (3, 10, 13), (22, 0, 5)])
     begun: list[Call[Any]] = []
     given_up: set[int] = set()

@@ -1,4 +1,4 @@
-"""What the clients call is served over Kafka's protocol: by a message of Kafka's, or by the private API."""
+"""Each method that clients call is served over Kafka's protocol: by a message of Kafka's, or by the private API."""
 
 from __future__ import annotations
 

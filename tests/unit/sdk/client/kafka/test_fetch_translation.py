@@ -1,5 +1,5 @@
-"""Fetches in Kafka's messages, and the session behind them (KIP-227). `tests/properties/test_consumer_sessions.py` has
-what both sides make of it."""
+"""Fetches in Kafka's messages, and the session behind them (KIP-227). `tests/properties/test_consumer_sessions.py`
+tests how both sides work together."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_broker_that_refuses_each_session_is_an_error() -> None:
     )
 
 
-def test_another_error_of_a_fetch_is_told() -> None:
+def test_another_error_of_a_fetch_is_reported() -> None:
     first = FetchSession()()
     sent(first, fetch((A, 0, 5), begins=True))
     assert received(first, error_code=int(ErrorCode.UNKNOWN_TOPIC_ID)).error.code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -224,7 +224,7 @@ def test_a_fetch_without_a_session_stands_alone_and_leaves_the_session_as_it_is(
     assert sent(session(), fetch((A, 0, 5), begins=True)).session_epoch == 0
 
 
-def test_a_session_that_has_begun_on_another_stream_is_none_here() -> None:
+def test_a_session_that_has_begun_on_another_stream_is_not_continued() -> None:
     message = sent(FetchSession()(), fetch((A, 0, 5), forgotten=[(B, 0)]))
     assert (message.session_id, message.session_epoch, forgotten(message)) == (0, -1, [])
 

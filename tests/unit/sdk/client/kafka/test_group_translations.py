@@ -309,7 +309,7 @@ def test_committed_offsets_come_with_epoch_metadata_and_errors(version: int) -> 
 
 
 @pytest.mark.parametrize("version", OFFSET_FETCH.versions)
-def test_an_error_of_the_group_is_told(version: int) -> None:
+def test_an_error_of_the_group_is_reported(version: int) -> None:
     if version >= 8:
         group = OffsetFetchResponse.OffsetFetchResponseGroup(group_id="g", error_code=16)
         response = OffsetFetchResponse(groups=[group])

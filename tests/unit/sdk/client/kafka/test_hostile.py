@@ -1,4 +1,4 @@
-"""A broker that sends what no broker sends: one clear error, once for each call, and no more memory than what came."""
+"""A broker that breaks the protocol: one clear error for each call, and no more memory than for the bytes that came."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_length_that_no_response_has_ends_the_connection(length: int) -> None:
     connection, broker = asked()
     connection.on_bytes(struct.pack(">ii", length, broker.requests[0].correlation_id))
     assert reason(connection).startswith(
-        f"it announced a response of {length} bytes, and no such response is that long"
+        f"it announced a response of {length} bytes, but no response to this call has that length"
     )
     assert_each_ended_once(connection)
 
@@ -103,14 +103,14 @@ def test_a_length_that_no_response_has_ends_the_connection(length: int) -> None:
 def test_the_response_to_api_versions_is_short() -> None:
     connection, broker = asked(answered=False)
     connection.on_bytes(struct.pack(">ii", 1024 * 1024, broker.requests[0].correlation_id))
-    assert "no such response is that long" in reason(connection)
+    assert "no response to this call has that length" in reason(connection)
 
 
 def test_a_response_to_another_request_ends_the_connection() -> None:
     connection, broker = asked()
     connection.on_bytes(responses(broker)[1])
     first, second = (request.correlation_id for request in broker.requests[:2])
-    assert reason(connection).startswith(f"it answered the request {second}, and {first} was to be answered next")
+    assert reason(connection).startswith(f"it answered request {second}, but request {first} was next in order")
     assert_each_ended_once(connection)
 
 
@@ -119,7 +119,7 @@ def test_a_second_response_to_a_request_ends_the_connection(calls: int) -> None:
     connection, broker = asked()
     answers = responses(broker)[:calls]
     connection.on_bytes(b"".join([*answers, answers[-1]]))
-    words = "nobody had asked for" if calls == CALLS else "was to be answered next"
+    words = "nobody had asked for" if calls == CALLS else "was next in order"
     assert words in reason(connection)
     assert_each_ended_once(connection)
 

@@ -1,4 +1,4 @@
-"""What Kafka's messages can't say: a method and its request as they are, in the private API."""
+"""Calls that Kafka's messages can't express: the method and its request go unchanged, in the private API."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_error_of_the_broker_is_one_of_the_method() -> None:
 
 
 def test_garbage_is_an_error_of_this_call() -> None:
-    """As from a broker of somebody else that has another API of this key."""
+    """Somebody else's broker, which has another API with this key, may send it."""
     error = response_to(OttlaCallResponse(body=b"\xff")).error
     assert (error.code, error.message) == (ErrorCode.NETWORK_EXCEPTION, "the broker answered Group.Lag with garbage")
 

@@ -1,4 +1,4 @@
-"""The adapter on real sockets: who writes, who waits, who is told, and how all of it ends."""
+"""The adapter on real sockets: which thread writes, which one waits, which one reports, and how all of it ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Answer = Callable[[Request], Message | None]
 
 
 class Server:
-    """Accepts connections, and answers each request by `answer`; None is no answer."""
+    """Accepts connections, and answers each request by `answer`. None means no answer."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -199,7 +199,7 @@ def test_no_call_waits_behind_a_join_that_waits_for_others() -> None:
         assert not waiting.is_alive()
 
 
-def test_calls_that_wait_use_one_line_after_the_other() -> None:
+def test_calls_that_wait_use_the_same_line_one_after_the_other() -> None:
     with serving(group_calls) as (server, peer):
         for n in range(3):
             assert join(peer, f"m{n}").member_id == f"m{n}"
@@ -207,7 +207,7 @@ def test_calls_that_wait_use_one_line_after_the_other() -> None:
         assert len(server.accepted) == 1
 
 
-def test_of_lines_for_calls_that_wait_only_one_is_kept() -> None:
+def test_only_one_line_for_calls_that_wait_is_kept() -> None:
     started, gate = threading.Barrier(3), threading.Event()
 
     def answer(request: Request) -> Message | None:
@@ -313,7 +313,7 @@ def test_a_producer_is_told_the_version_of_transactions_and_its_requests_keep_to
 
 
 def test_a_response_that_can_not_ask_for_a_pause_is_returned() -> None:
-    """Brokers send it each other, and administrators to a broker."""
+    """Brokers send such a request to each other, and administrators send it to brokers."""
     with serving(lambda _: WriteTxnMarkersResponse()) as (_, peer):
         response = peer.exchange(WRITE_TXN_MARKERS, lambda _: WriteTxnMarkersRequest(), timeout=LIMIT_S)
     assert isinstance(response, WriteTxnMarkersResponse)
@@ -646,7 +646,7 @@ def test_a_call_that_was_interrupted_before_it_was_written_is_taken_back() -> No
 
 
 class Garbage(Server):
-    """Its responses make no sense."""
+    """A broker whose responses make no sense."""
 
     def _answer(self, connection: socket.socket, broker: AnsweringBroker, request: Request) -> None:
         if request.api.name == "ApiVersions":
@@ -673,7 +673,7 @@ def test_a_forked_child_keeps_no_connection_open_and_leaves_the_parents_alone() 
         before = len(os.listdir("/proc/self/fd"))
         child = os.fork()
         if child == 0:
-            # The socket, the selector, and the one end of the pair by which the thread is woken that is kept here.
+            # The socket, the selector, and the end that is kept here of the pair by which the thread is woken.
             os._exit(before - len(os.listdir("/proc/self/fd")))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
         assert metadata(peer).cluster_id == "c"

@@ -126,7 +126,7 @@ def test_coordinators_errors_are_passed_on_and_an_old_epoch_means_another_produc
     assert (init.error.code, init.HasField("producer")) == (expected, False)
     assert (end.error.code, end.HasField("producer")) == (expected, False)
     assert AddOffsetsTranslation().response(AddOffsetsToTxnResponse(error_code=code), terms(4)).error.code == expected
-    # A group's coordinator knows epochs from the log alone, as a leader does, so it does not say who has raised one.
+    # A group's coordinator knows epochs only from the log, as a leader does. So it can't say who has raised one.
     partition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(error_code=code)
     topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(name="a", partitions=[partition])
     committed = TransactionOffsetsTranslation(group_pb2.CommitOffsetsRequest()).response(

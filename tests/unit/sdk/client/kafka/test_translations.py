@@ -64,7 +64,7 @@ def test_produce_has_each_topic_once_and_names_it_as_the_version_does(version: i
     ]
 
 
-def test_a_topic_whose_name_is_unknown_can_not_be_said_in_an_old_version() -> None:
+def test_a_topic_whose_name_is_unknown_can_not_be_expressed_in_an_old_version() -> None:
     request = pb.ProduceRequest(acks=1)
     request.partitions.add(topic_id=ID_A)
     with pytest.raises(OttlaError) as caught:
@@ -106,7 +106,7 @@ def test_a_response_to_produce_has_offsets_errors_and_new_leaders(version: int) 
     ) == expected
 
 
-def test_a_leader_without_an_address_is_none() -> None:
+def test_a_leader_without_an_address_is_left_out() -> None:
     partition = ProduceResponse.PartitionProduceResponse(error_code=6)
     partition.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=7, leader_epoch=3)
     response = ProduceResponse(

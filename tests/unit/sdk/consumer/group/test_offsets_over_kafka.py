@@ -22,8 +22,8 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 class Coordinator:
-    """It has an offset of one partition. Its first answers to FetchOffsets have these errors. As Kafka's, it may not be
-    able to commit only where nothing is."""
+    """A coordinator with a committed offset for one partition. Its first answers to FetchOffsets have these errors.
+    Like Kafka's, it may be unable to commit only where nothing is committed."""
 
     group = "g"
 
