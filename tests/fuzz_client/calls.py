@@ -22,9 +22,9 @@ from ottla_core.clock import SystemClock
 from ottla_proto.contracts import Broker
 
 TIMEOUT_S: Final = 8.0
-"""The timeout of a call that should not have to wait for it."""
+"""The timeout of a call that is not meant to wait for it."""
 SHORT_TIMEOUT_S: Final = 0.2
-"""The timeout of a call that should."""
+"""The timeout of a call that is meant to wait for it."""
 _GRACE_S: Final = 1.0
 """A stream gives the response this much time beyond the timeout."""
 _GOES_ON_SHARE: Final = 0.3
@@ -36,7 +36,7 @@ _GOES_ON_WITHIN_S: Final = 12.0
 _NEXT_TIMEOUT_S: Final = 1.0
 _PAUSE_S: Final = 0.02
 _GIVES_UP_AFTER_S: Final = 4.0
-"""How long after the deadline the wait for a stream ends, by when an outcome is too late."""
+"""How long after its deadline a stream may still report. An outcome that comes after the deadline is too late."""
 _SILENT_SHARE: Final = 0.1
 """The share of producing streams that want no response."""
 _NOT_IN_VERSION: Final = "can't be encoded in version"

@@ -16,7 +16,7 @@ _HANDSHAKE_SHARE: Final = 0.25
 _MOST_CALLS: Final = 3
 """The most frames that a stream sends."""
 _MOST_RESPONSES: Final = 7
-"""For a whole client, the hostile response is one of this many."""
+"""For a whole client, the hostile response is chosen among this many."""
 _POOLS: Final = {
     where: [name for name, misdeed in MISDEEDS.items() for _ in range(misdeed.weight) if misdeed.where & where]
     for where in (Where.HANDSHAKE, Where.CALL)

@@ -21,7 +21,7 @@ class TransactionSummary:
     """An entry in the list of transactional ids.
 
     `coordinator` is the id of the txn-coordinator that owns `shard`, the shard of the transactional id. Kafka's
-    clusters report neither, and both are then -1.
+    clusters report neither, so both are -1 there.
     """
 
     name: str

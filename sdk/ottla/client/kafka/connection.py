@@ -182,7 +182,7 @@ class KafkaConnection(Generic[Waiter]):
         self._outcomes.extend(Written(call) for call in self._calls.on_written(count))
 
     def on_bytes(self, data: bytes) -> None:
-        """Take in bytes that came."""
+        """Take in the bytes that came."""
         if self.ended is not None:
             return
         if self._first is not None and len(self._first) < FIRST_BYTES:

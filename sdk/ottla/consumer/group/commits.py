@@ -133,7 +133,7 @@ class Commits:
 
         The commit is tried once, with the current member identity. A failure is not raised: `fetch` shows what is
         committed. Kafka's coordinators can't compare and commit in one step. With them this method itself calls `fetch`
-        first, and raises its errors. Another member may then commit between the two steps.
+        before it commits, and raises its errors. Another member may commit between the two steps.
         """
         with self._lock:
             who = self._member.commits_as

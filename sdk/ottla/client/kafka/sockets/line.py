@@ -33,8 +33,8 @@ _log = logging.getLogger("ottla.network")
 
 _READ_BYTES: Final = 64 * 1024
 _MOST_READ_BYTES: Final = 1024 * 1024
-"""The bounds of one read. Each read releases the interpreter lock, and while another thread is busy, it gets the lock
-back up to 5 ms later. So a large response has to come in few reads."""
+"""The bounds of one read. Each read releases the interpreter lock, and while another thread is busy, it takes up to 5
+ms to get the lock back. So a large response has to come in few reads."""
 _PORTS: Final = range(1, 1 << 16)
 _END_LIMIT_S: Final = 5.0
 """How long a close waits for the network's thread."""
@@ -220,8 +220,8 @@ class Line:
             if data is not None:
                 self._connection.on_bytes(data) if data else self._connection.on_closed()
             if self.due_at <= now:
-                # The deadline is set only here, and not whenever a call ends. So the thread may wake at a deadline that
-                # is void by then, but a call with a later deadline need not wake it.
+                # The next deadline is computed only here, and not whenever a call ends. So the thread may wake at a
+                # deadline that is void by then, but a call with a later deadline need not wake it.
                 self._connection.on_time(now)
                 self.due_at = self._connection.next_deadline
             self._advance()
