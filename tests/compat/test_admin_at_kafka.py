@@ -64,7 +64,9 @@ def test_topics(admin: ottla.Admin, name: str) -> None:
     ("wrong", "code"),
     [({"replicas": 9}, "INVALID_REPLICATION_FACTOR"), ({"partitions": 0}, "INVALID_PARTITIONS")],
 )
-def test_a_topic_that_can_not_be_created_fails_with_the_reason(admin: ottla.Admin, name: str, wrong: Any, code: str) -> None:
+def test_a_topic_that_can_not_be_created_fails_with_the_reason(
+    admin: ottla.Admin, name: str, wrong: Any, code: str
+) -> None:
     with pytest.raises(OttlaError) as caught:
         admin.topics.create(name, **wrong)
     assert (caught.value.name, bool(caught.value.message)) == (code, True)

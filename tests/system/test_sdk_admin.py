@@ -94,7 +94,9 @@ def test_a_topic_with_assignments(admin: ottla.Admin, name: str) -> None:
         ({"assignments": {0: [77]}}, "INVALID_REPLICA_ASSIGNMENT"),
     ],
 )
-def test_a_topic_that_can_not_be_created_fails_with_the_reason(admin: ottla.Admin, name: str, arguments: Any, code: str) -> None:
+def test_a_topic_that_can_not_be_created_fails_with_the_reason(
+    admin: ottla.Admin, name: str, arguments: Any, code: str
+) -> None:
     with pytest.raises(OttlaError) as caught:
         admin.topics.create(name, **arguments)
     assert code_of(caught) == code

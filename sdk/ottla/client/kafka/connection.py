@@ -252,7 +252,9 @@ class KafkaConnection(Generic[Waiter]):
         if oldest is None:
             raise _RefusedError("it sent bytes that nobody had asked for")
         if not _LEAST_BYTES <= length <= oldest.max_response_bytes:
-            raise _RefusedError(f"it announced a response of {length} bytes, but no response to this call has that length")
+            raise _RefusedError(
+                f"it announced a response of {length} bytes, but no response to this call has that length"
+            )
         expected = self._calls.correlation_id(oldest.number)
         if correlation_id != expected:
             raise _RefusedError(f"it answered request {correlation_id}, but request {expected} was next in order")
