@@ -46,9 +46,9 @@ def private() -> str:
 ## The private API
 
 Kafka's messages can't express every call of ottla's clients. For the other calls there is one more API: {PRIVATE.name},
-with the key {PRIVATE.key}. Brokers show and serve it only to clients that call themselves "ottla" in ApiVersions. To all
-other clients it is an unknown API (`docs/adr/0028`). Its request names one of these methods, and the broker serves the
-method itself, or forwards the call to the service that has it:
+with the key {PRIVATE.key}. Brokers show and serve it only to clients that call themselves "ottla" in ApiVersions. To
+all other clients it is an unknown API (`docs/adr/0028`). Its request names one of these methods, and the broker serves
+the method itself, or forwards the call to the service that has it:
 
 | method | authorized as |
 |---|---|
