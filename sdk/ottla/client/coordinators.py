@@ -1,4 +1,4 @@
-"""Calls the coordinators of groups or transactional ids, and remembers their addresses. Any broker names them.
+"""Calls the coordinators of groups or transactional ids, and finds their addresses. Any broker names them.
 
 Coordinators come and go. After NOT_COORDINATOR, or without a response, they are looked up again.
 """

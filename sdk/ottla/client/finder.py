@@ -19,8 +19,8 @@ class Finder(Protocol):
     """
 
     def find(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
-        """Return the addresses of the coordinators of these names, from memory where they are known, and without names
-        that have none at the moment."""
+        """Return the addresses of the coordinators of these names, from memory if they are known. Names that have none
+        at the moment are left out."""
         ...
 
     def forget(self) -> None:

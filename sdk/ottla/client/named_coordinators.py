@@ -21,7 +21,7 @@ _KEY_TYPES: Final = {GROUP: 0, TXN: 1}
 _SEVERAL_FROM: Final = 4
 """From this version on a request has several names (KIP-699)."""
 _REMEMBERED: Final = 1_000
-"""Once so many names are known, all are forgotten."""
+"""Once this many names are known, all of them are forgotten."""
 _NONE_AT_THE_MOMENT: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 

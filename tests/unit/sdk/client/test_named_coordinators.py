@@ -107,7 +107,7 @@ def test_several_names_are_one_request() -> None:
     assert brokers.asked == [(0, ["a"]), (0, ["b", "c"])]
 
 
-def test_so_many_names_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_coordinators, "_REMEMBERED", 2)
     brokers = Brokers()
     brokers.coordinators = dict.fromkeys("abc", B0)
