@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-WORKERS ?= 3
+WORKERS ?= 4
 # For two cores: tests wait for half of their time. Those with processes of their own are run by files, each by one
 # worker, and those of one Spark by one (tests/conftest.py), in the order of names: what takes long comes before the last.
 # Unit tests share nothing in their file, and go to whoever has nothing left to do; most of what they wait for is short.
