@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from ottla.client.kafka.translations.grouping import grouped
 from ottla_core.kafka.messages import OffsetCommitResponse, TxnOffsetCommitResponse
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -16,15 +17,18 @@ def topics_of(
     request: pb.CommitOffsetsRequest, new_partition: Callable[..., Partition], *, by_id: bool
 ) -> Iterator[tuple[dict[str, Any], list[Partition]]]:
     """Yield the field that names each topic, and the topic's offsets."""
-    found: dict[str | bytes, list[Partition]] = {}
-    for offset in request.offsets:
-        partition = new_partition(
-            partition_index=offset.partition,
-            committed_offset=offset.offset,
-            committed_leader_epoch=offset.leader_epoch if offset.HasField("leader_epoch") else -1,
-            committed_metadata=offset.metadata,
+    found = grouped(
+        (
+            offset.topic_id if by_id else offset.topic,
+            new_partition(
+                partition_index=offset.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch if offset.HasField("leader_epoch") else -1,
+                committed_metadata=offset.metadata,
+            ),
         )
-        found.setdefault(offset.topic_id if by_id else offset.topic, []).append(partition)
+        for offset in request.offsets
+    )
     for key, partitions in found.items():
         yield {"topic_id" if by_id else "name": key}, partitions
 

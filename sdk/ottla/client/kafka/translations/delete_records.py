@@ -6,6 +6,7 @@ from typing import Final
 
 from ottla.client.kafka.apis import DELETE_RECORDS, Api
 from ottla.client.kafka.translations.errors import error_of
+from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from ottla_proto import broker_pb2 as pb
@@ -17,12 +18,11 @@ class DeleteRecordsTranslation:
     api: Final[Api] = DELETE_RECORDS
 
     def request(self, request: pb.DeleteRecordsRequest, terms: Terms) -> DeleteRecordsRequest:
-        topics: dict[bytes, list[DeleteRecordsRequest.DeleteRecordsPartition]] = {}
-        for part in request.partitions:
-            partition = DeleteRecordsRequest.DeleteRecordsPartition(
-                partition_index=part.partition, offset=part.before_offset
-            )
-            topics.setdefault(part.topic_id, []).append(partition)
+        new = DeleteRecordsRequest.DeleteRecordsPartition
+        topics = grouped(
+            (part.topic_id, new(partition_index=part.partition, offset=part.before_offset))
+            for part in request.partitions
+        )
         return DeleteRecordsRequest(
             topics=[
                 DeleteRecordsRequest.DeleteRecordsTopic(name=terms.names.name_of(topic_id), partitions=partitions)

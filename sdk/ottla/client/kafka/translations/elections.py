@@ -9,6 +9,7 @@ from typing import Final
 
 from ottla.client.kafka.apis import ELECT_LEADERS, Api
 from ottla.client.kafka.translations.errors import error_of
+from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ElectLeadersRequest, ElectLeadersResponse
 from ottla_core.model import NO_LEADER
@@ -21,9 +22,7 @@ class ElectLeadersTranslation:
     api: Final[Api] = ELECT_LEADERS
 
     def request(self, request: pb.ElectLeadersRequest, terms: Terms) -> ElectLeadersRequest:
-        numbers: dict[str, list[int]] = {}
-        for partition in request.partitions:
-            numbers.setdefault(partition.topic, []).append(partition.partition)
+        numbers = grouped((partition.topic, partition.partition) for partition in request.partitions)
         topics = [ElectLeadersRequest.TopicPartitions(topic=t, partitions=found) for t, found in numbers.items()]
         return ElectLeadersRequest(
             election_type=request.type,  # the contract's numbers are Kafka's

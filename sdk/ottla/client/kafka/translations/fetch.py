@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ottla.client.kafka.apis import FETCH, Api
+from ottla.client.kafka.translations.grouping import grouped
+from ottla.client.kafka.translations.leaders import endpoints_of, enter_leader
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import FetchRequest, FetchResponse
@@ -119,11 +121,14 @@ class FetchTranslation:
 
     def response(self, response: FetchResponse, terms: Terms) -> pb.FetchResponse:
         fetched = pb.FetchResponse()
-        endpoints = {node.node_id: f"{node.host}:{node.port}" for node in response.node_endpoints}
+        endpoints = endpoints_of(response.node_endpoints)
+        answered: list[PartitionId] = []
         for topic in response.responses:
             topic_id = topic.topic_id if terms.version >= _IDS_FROM else self._session.topic_ids.get(topic.topic, b"")
             for partition in topic.partitions:
                 _enter(fetched.partitions.add(), topic_id, partition, endpoints)
+                if _ends_request(partition):
+                    answered.append(PartitionId(TopicId(topic_id), partition.partition_index))
         session = self._session
         if not self._stands_alone and session.last is self:
             began, session.id = session.epoch == _BEGINS, response.session_id
@@ -133,8 +138,7 @@ class FetchTranslation:
                 session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
                 if session.id != _NO_SESSION:
                     fetched.session.id = session.own_id
-                    answered = (part for part in fetched.partitions if _ends_request(part))
-                    session.answered.update({PartitionId(TopicId(p.topic_id), p.partition): None for p in answered})
+                    session.answered.update(dict.fromkeys(answered))
         if response.error_code:
             fetched.error.code = response.error_code
         return fetched
@@ -143,10 +147,7 @@ class FetchTranslation:
         self, partitions: Iterable[PartitionId], terms: Terms
     ) -> Iterator[tuple[bytes, str, list[PartitionId]]]:
         """Yield each topic's id, its name if this version needs it, and its partitions in their order."""
-        topics: dict[bytes, list[PartitionId]] = {}
-        for partition in partitions:
-            topics.setdefault(partition.topic_id, []).append(partition)
-        for topic_id, of_topic in topics.items():
+        for topic_id, of_topic in grouped((partition.topic_id, partition) for partition in partitions).items():
             name = ""
             if terms.version < _IDS_FROM:
                 name = terms.names.name_of(topic_id)
@@ -169,12 +170,9 @@ def _enter(
         added.aborted.add(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
     if partition.preferred_read_replica != _NOBODY:
         added.preferred_read_replica = partition.preferred_read_replica
-    if (leader := partition.current_leader) is not None and leader.leader_id in endpoints:
-        added.current_leader.broker_id = leader.leader_id
-        added.current_leader.leader_epoch = leader.leader_epoch
-        added.current_leader.address = endpoints[leader.leader_id]
+    enter_leader(added, partition.current_leader, endpoints)
 
 
-def _ends_request(part: pb.PartitionFetched) -> bool:
+def _ends_request(part: FetchResponse.PartitionData) -> bool:
     """Return whether the client no longer counts the partition as requested (`PartitionData.ends_request`)."""
-    return bool(part.records or part.error.code) or part.HasField("preferred_read_replica")
+    return bool(part.records or part.error_code) or part.preferred_read_replica != _NOBODY

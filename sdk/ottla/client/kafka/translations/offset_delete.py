@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import OFFSET_DELETE, Api
+from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla_proto import group_pb2 as pb
@@ -17,10 +18,10 @@ class OffsetDeleteTranslation:
     api: Final[Api] = OFFSET_DELETE
 
     def request(self, request: pb.DeleteOffsetsRequest, terms: Terms) -> OffsetDeleteRequest:
-        topics: dict[str, list[OffsetDeleteRequest.OffsetDeleteRequestPartition]] = {}
-        for each in request.partitions:
-            partition = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=each.partition)
-            topics.setdefault(each.topic, []).append(partition)
+        topics = grouped(
+            (each.topic, OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=each.partition))
+            for each in request.partitions
+        )
         return OffsetDeleteRequest(
             group_id=request.group,
             topics=[

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ottla.client.kafka.apis import OFFSET_FETCH, OFFSET_FETCH_BY_NAME, Api
+from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import OffsetFetchRequest, OffsetFetchResponse
@@ -29,9 +30,7 @@ class OffsetFetchTranslation:
     """
 
     def __init__(self, request: pb.FetchOffsetsRequest, names: TopicNames) -> None:
-        numbers: dict[str, list[int]] = {}
-        for partition in request.partitions:
-            numbers.setdefault(partition.topic, []).append(partition.partition)
+        numbers = grouped((partition.topic, partition.partition) for partition in request.partitions)
         ids = {name: names.id_of(name) for name in numbers}
         self.api: Final[Api] = OFFSET_FETCH if not request.all and all(map(any, ids.values())) else OFFSET_FETCH_BY_NAME
         self._numbers: Final = numbers

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import PRODUCE, Api
+from ottla.client.kafka.translations.grouping import grouped
+from ottla.client.kafka.translations.leaders import endpoints_of, enter_leader
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ProduceRequest, ProduceResponse
 from ottla_proto import broker_pb2 as pb
@@ -23,10 +25,10 @@ class ProduceTranslation:
     api: Final[Api] = PRODUCE
 
     def request(self, request: pb.ProduceRequest, terms: Terms) -> ProduceRequest:
-        topics: dict[bytes, list[ProduceRequest.PartitionProduceData]] = {}
-        for part in request.partitions:
-            data = ProduceRequest.PartitionProduceData(index=part.partition, records=part.records)
-            topics.setdefault(part.topic_id, []).append(data)
+        topics = grouped(
+            (part.topic_id, ProduceRequest.PartitionProduceData(index=part.partition, records=part.records))
+            for part in request.partitions
+        )
         return ProduceRequest(
             transactional_id=request.transactional_id or None,
             acks=request.acks,
@@ -40,7 +42,7 @@ class ProduceTranslation:
         )
 
     def response(self, response: ProduceResponse, terms: Terms) -> pb.ProduceResponse:
-        endpoints = {node.node_id: f"{node.host}:{node.port}" for node in response.node_endpoints}
+        endpoints = endpoints_of(response.node_endpoints)
         appended = pb.ProduceResponse()
         for topic in response.responses:
             topic_id = topic.topic_id if terms.version >= _IDS_FROM else terms.names.id_of(topic.name)
@@ -54,8 +56,5 @@ class ProduceTranslation:
                 )
                 if partition.error_code:
                     added.error.code, added.error.message = partition.error_code, partition.error_message or ""
-                if (leader := partition.current_leader) is not None and leader.leader_id in endpoints:
-                    added.current_leader.broker_id = leader.leader_id
-                    added.current_leader.leader_epoch = leader.leader_epoch
-                    added.current_leader.address = endpoints[leader.leader_id]
+                enter_leader(added, partition.current_leader, endpoints)
         return appended

@@ -6,10 +6,10 @@ about producers lacks the high watermark and the last stable offset.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.client.kafka.apis import DESCRIBE_PRODUCERS, WRITE_TXN_MARKERS, Api
+from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import (
@@ -43,7 +43,7 @@ class DescribeProducersTranslation:
         return DescribeProducersRequest(
             topics=[
                 DescribeProducersRequest.TopicRequest(name=name, partition_indexes=numbers)
-                for name, numbers in _by_topic(self._partitions).items()
+                for name, numbers in grouped(self._partitions).items()
             ]
         )
 
@@ -99,7 +99,7 @@ class WriteTxnMarkersTranslation:
                     transaction_version=each.marker.transaction_version,
                     topics=[
                         WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=name, partition_indexes=numbers)
-                        for name, numbers in _by_topic(partitions).items()
+                        for name, numbers in grouped(partitions).items()
                     ],
                 )
                 for each, (_, partitions) in zip(request.markers, self._markers, strict=True)
@@ -123,10 +123,3 @@ class WriteTxnMarkersTranslation:
 
 def _named(partition: pb.PartitionOfLog, terms: Terms) -> _Named:
     return terms.names.name_of(partition.topic_id), partition.partition
-
-
-def _by_topic(partitions: Iterable[_Named]) -> Mapping[str, list[int]]:
-    by_topic: dict[str, list[int]] = {}
-    for name, number in partitions:
-        by_topic.setdefault(name, []).append(number)
-    return by_topic

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, Api
+from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.transaction_version import transaction_version
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode, OttlaError
@@ -75,16 +76,13 @@ class AddPartitionsTranslation:
     def request(self, request: pb.AddPartitionsRequest, terms: Terms) -> AddPartitionsToTxnRequest:
         (added,) = request.transactions
         self._partitions = [(partition.topic, partition.partition) for partition in added.partitions]
-        by_topic: dict[str, list[int]] = {}
-        for topic, number in self._partitions:
-            by_topic.setdefault(topic, []).append(number)
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=added.transactional_id,
             v3_and_below_producer_id=added.producer.id,
             v3_and_below_producer_epoch=added.producer.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=numbers)
-                for topic, numbers in by_topic.items()
+                for topic, numbers in grouped(self._partitions).items()
             ],
         )
 
