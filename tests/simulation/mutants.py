@@ -77,8 +77,8 @@ class UncommittedRead(Owner[Counters]):
 class RefusalBelieved(Owner[Counters]):
     """What the last sending did not do, the ones before it have not done either."""
 
-    def _retry(self, now: Moment, *, doubtful: bool) -> None:
-        super()._retry(now, doubtful=False)
+    def _retry(self, result: Result, now: Moment, *, doubtful: bool) -> None:
+        super()._retry(result, now, doubtful=False)
 
 
 class GapUnnoticed(Owner[Counters]):

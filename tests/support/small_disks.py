@@ -35,8 +35,10 @@ def on_small_disk(cluster: Cluster) -> Iterator[Cluster]:
     with ExitStack() as mounted:
         mounted.enter_context(small_disk(cluster.brokers[0].data_dir))
         with cluster:
-            yield cluster
-            mounted.close()
+            try:
+                yield cluster
+            finally:
+                mounted.close()
 
 
 def fill(directory: Path) -> Path:

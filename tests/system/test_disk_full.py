@@ -87,3 +87,23 @@ def test_a_full_disk_leads_nothing_that_others_can_serves_readers_and_comes_back
     wait_until(lambda: set(partition(cluster, "led").isr) == {0, 1, 2})
     assert [r.value for r in cluster.read("led", value="bytes")] == [b"before"] * 10 + [b"full"] * 10
     assert [r.value for r in cluster.read("alone", value="bytes")] == [b"before"] * 10 + [b"after"]
+
+
+def test_a_commit_into_a_full_disk_says_why_it_failed() -> None:
+    with on_small_disk(Cluster(brokers=1)) as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.topics.create("t")
+        cluster.produce("t", [b"before"], value="bytes")
+        with ottla.Consumer("t", bootstrap=cluster.bootstrap, group="g", auto_offset_reset="earliest") as consumer:
+            consumer.poll(LIMIT_S)
+            consumer.commit()
+            filler = fill(cluster.brokers[0].data_dir)
+            with pytest.raises(OttlaError):
+                cluster.produce("t", [bytes(MEGABYTE // 2)], value="bytes", delivery_timeout=1.5, request_timeout=1)
+            with pytest.raises(ottla.TimeoutError, match=r"not committed within 12 s; .*; free space on the disk"):
+                consumer.commit({("t", 0): 0}, timeout=12)
+            filler.unlink()
+            consumer.commit({("t", 0): 1})
+            committed = consumer.committed()["t", 0]
+            assert committed is not None
+            assert committed.offset == 1

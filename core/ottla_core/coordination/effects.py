@@ -94,12 +94,12 @@ def crowded() -> OttlaError:
     )
 
 
-def late() -> OttlaError:
-    return OttlaError(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        "the shard's log did not respond in time; the change may have been made",
-        hint="try again",
-    )
+def late(obstacle: str) -> OttlaError:
+    """Return the error for a request whose round the log has not confirmed in time. `obstacle` is the reason that the
+    log gave last, or ""."""
+    message = "the change may have been made, but the shard's log did not confirm it in time"
+    reason = f": {obstacle}" if obstacle else ""
+    return OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{message}{reason}", hint="try again")
 
 
 def superseded() -> OttlaError:

@@ -110,6 +110,7 @@ class Owner(Generic[S]):
         self._round: AppendRound[S] | None = None
         self._began_at = now.at  # the round
         self._late_at = NEVER
+        self._obstacle = ""  # why the round's last call failed
         self._leisure_until = NEVER  # when what waits at leisure begins a round
         # An earlier attempt to send the round's batch may have been carried out. A later rejection then proves nothing.
         self._doubtful = False
@@ -338,7 +339,7 @@ class Owner(Generic[S]):
                 else:
                     # The leader has appended the batch, and may be deposed before it is committed. The same bytes are
                     # sent again.
-                    self._retry(now, doubtful=True)
+                    self._retry(result, now, doubtful=True)
             case Confirmed():
                 self._on_proved(self._round, end, now)
             # An earlier sending of this very batch would have been taken for a repeat. So another batch is there.
@@ -355,7 +356,7 @@ class Owner(Generic[S]):
                 # confirm the batch, and a state that is ahead of its log is of no use.
                 self._leave(OwnerEvent.DIVERGED, _rejected_batch(error))
             case Rejected() | Unknown():
-                self._retry(now, doubtful=isinstance(result, Unknown))
+                self._retry(result, now, doubtful=isinstance(result, Unknown))
             case Batches():
                 raise AssertionError("an owner that serves its shard must not read batches")
 
@@ -366,7 +367,8 @@ class Owner(Generic[S]):
         """
         return high_watermark >= end
 
-    def _retry(self, now: Moment, *, doubtful: bool) -> None:
+    def _retry(self, result: Result, now: Moment, *, doubtful: bool) -> None:
+        self._obstacle = _reason(result)
         self._doubtful = self._doubtful or doubtful
         self._ask_later(now)
 
@@ -377,7 +379,7 @@ class Owner(Generic[S]):
         move.
         """
         self._round, self._call = None, None
-        self._failures, self._late_at = 0, NEVER
+        self._failures, self._late_at, self._obstacle = 0, NEVER, ""
         self.next_offset = end
         # From the sending on, not from the result: the leader may have compared the fence at any time in between.
         self._proved_until = self._sent_at + self.limits.unproved_s
@@ -392,10 +394,10 @@ class Owner(Generic[S]):
         What was decided for them may be in the log, and is written all the same.
         """
         while self._waiting and self._waiting[0].give_up_at <= now.at:
-            self._out.append(RespondError(self._waiting.popleft().token, late()))
+            self._out.append(RespondError(self._waiting.popleft().token, late(self._obstacle)))
         if self._round is not None and now.at >= self._late_at:
             self._late_at = NEVER
-            self._out += [RespondError(token, late()) for token in self._round.dismiss()]
+            self._out += [RespondError(token, late(self._obstacle)) for token in self._round.dismiss()]
 
     # ---- answers --------------------------------------------------------------------------------------------------
 

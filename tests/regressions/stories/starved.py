@@ -33,7 +33,7 @@ def _asked_soon(original, self, now):
 def _asked_for_ever(original, self, result, now):
     error, is_unknown = getattr(result, "error", None), type(result).__name__ == "Unknown"
     if error is not None and not error.retriable and (self._doubtful or is_unknown):
-        self._retry(now, doubtful=is_unknown)
+        self._retry(result, now, doubtful=is_unknown)
     else:
         original(self, result, now)
 

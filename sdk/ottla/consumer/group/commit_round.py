@@ -40,6 +40,8 @@ class Commit:
         self.callback: Final = callback
         self.done = False
         self.error: OttlaError | None = None
+        self.last_failure: OttlaError | None = None
+        """The error of the last attempt, after which the commit is tried again."""
 
     def absorb(self, later: Commit) -> bool:
         """Take over the offsets of a later commit, if no caller waits for either. That bounds the waiting commits."""
@@ -71,6 +73,7 @@ class CommitRound:
             if error is None or give_up(commit, error):
                 yield commit, error
             else:
+                commit.last_failure = error
                 self.pending.append(commit)
         # If a later commit has moved a partition on, its older offset is never sent again.
         pending_partitions = {partition for commit in self.pending for partition in commit.in_topics}

@@ -80,9 +80,7 @@ class Commits:
                     check()
                     left = deadline_at - self._cluster.clock.monotonic()
                     if left <= 0:
-                        raise error_from_code(
-                            ErrorCode.REQUEST_TIMED_OUT, f"the offsets were not committed within {timeout:g} s"
-                        )
+                        raise _timed_out(commit, timeout)
                     self._lock.wait(left)
         finally:
             commit.retries = False
@@ -263,3 +261,8 @@ class Commits:
         except OttlaError as error:
             failures |= dict.fromkeys(unsent, error)
         return failures
+
+
+def _timed_out(commit: Commit, timeout: float) -> OttlaError:
+    last = f"; the last attempt failed with: {commit.last_failure}" if commit.last_failure else ""
+    return error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"the offsets were not committed within {timeout:g} s{last}")

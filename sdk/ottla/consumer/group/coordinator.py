@@ -21,8 +21,12 @@ Response = TypeVar("Response", bound=Message)
 _LANE: Final = "group"
 """A coordinator has a connection of its own, as in Kafka's clients. The same broker may lead partitions, and the
 consumer keeps reading these when the group disconnects from it."""
-TRY_S: Final = 5.0
-"""How long to wait for a response that waits for no other member; after that another node may be the coordinator."""
+TRY_S: Final = 7.0
+"""How long to wait for a response that waits for no other member. After that another node may be the coordinator.
+
+A coordinator whose log is late says so, and why, after offsets.commit.timeout.ms (5 seconds). The client waits
+longer, so that it hears the reason.
+"""
 
 
 class CoordinatorClient:

@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from typing import Final
 
 from ottla.client.condition import Condition
-from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient, raise_if
+from ottla.consumer.group.coordinator import CoordinatorClient, raise_if
 from ottla.errors import OttlaError
 from ottla.machines.membership import NEVER, Meaning, MemberIdentity, Membership, MemberState
 from ottla_core.clock import Clock
@@ -21,6 +21,9 @@ from ottla_proto.contracts import Group
 logger = logging.getLogger("ottla.group")
 
 _LEAVE_S: Final = 2.0
+
+_TRY_S: Final = 5.0
+"""Shorter than other requests' time: a heartbeat to a coordinator that hangs uses up the member's session."""
 
 
 class Heartbeats:
@@ -98,7 +101,7 @@ class Heartbeats:
         request = pb.HeartbeatRequest(group=self._coordinator.group, member=spoken(who), generation=who.generation)
         try:
             self._coordinator.call(
-                Group.HEARTBEAT, request, timeout=min(TRY_S, self._member.settings.session_timeout_s)
+                Group.HEARTBEAT, request, timeout=min(_TRY_S, self._member.settings.session_timeout_s)
             )
         except OttlaError as error:
             self._on_heartbeat_failed(who, error)

@@ -183,6 +183,7 @@ def test_a_log_that_is_late_takes_no_shard_away(hand: Hand, said: Unknown | Reje
         assert hand.call == first
     assert (hand.left, hand.owner.phase) == (None, Phase.SERVING)
     assert code(hand, "put") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert said is None or said.error.message in str(hand.refusals["put"]), "the client hears what the log said last"
     hand.prove()
     assert hand.effects[-1] == Perform("news")
     hand.ask("read", get(b"a"))
