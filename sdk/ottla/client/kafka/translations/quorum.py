@@ -7,7 +7,6 @@ from typing import Final
 from ottla.client.kafka.apis import DESCRIBE_QUORUM, Api
 from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.translation import Terms
-from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla_proto import controller_pb2 as pb
 
@@ -27,11 +26,10 @@ class DescribeQuorumTranslation:
         )
 
     def response(self, response: DescribeQuorumResponse, terms: Terms) -> pb.DescribeQuorumResponse:
-        partitions = [partition for topic in response.topics for partition in topic.partitions]
-        if not partitions:
-            code = response.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return pb.DescribeQuorumResponse(error=error_of(code, response.error_message))
-        found = partitions[0]
+        if response.error_code:
+            return pb.DescribeQuorumResponse(error=error_of(response.error_code, response.error_message))
+        [topic] = response.topics
+        [found] = topic.partitions
         listeners = {node.node_id: node.listeners for node in response.nodes}.get(found.leader_id) or ()
         return pb.DescribeQuorumResponse(
             error=error_of(found.error_code, found.error_message),
