@@ -158,8 +158,8 @@ def _replace(owner: Any, name: str, new: Any) -> None:
 
 def main(arguments: list[str]) -> int:
     name, seed = arguments
-    PLANTED[name].plant()
-    outcome = run(partial(cases, count=CASES, seed=int(seed)), stop_at=PLANTED[name].kind, show=print)
+    bug = PLANTED[name]
+    outcome = run(partial(cases, count=CASES, seed=int(seed)), stop_at=bug.kind, plant=bug.plant, show=print)
     print_summary(summary(outcome, seed=int(seed), planted=0, planted_found=0))
     return 1 if outcome.count(PLANTED[name].kind) else 0
 

@@ -79,10 +79,19 @@ class Outcome:
         return sum(finding.kind in kinds for finding in self.findings)
 
 
-def run(cases: Callable[[list[str]], Sequence[Case]], *, stop_at: str = "", show: Callable[[str], None]) -> Outcome:
-    """Play cases for the methods that the transport has. The first finding of the kind `stop_at` ends the run."""
+def run(
+    cases: Callable[[list[str]], Sequence[Case]],
+    *,
+    stop_at: str = "",
+    plant: Callable[[], None] = lambda: None,
+    show: Callable[[str], None],
+) -> Outcome:
+    """Play cases for the methods that the transport has. The first finding of the kind `stop_at` ends the run.
+
+    `plant` is called once the methods are known, because a planted leak would make each of them wait for seconds.
+    """
     with HostileServer() as server, Listener() as listener:
-        return _Run(server, listener, show, stop_at).all(cases)
+        return _Run(server, listener, show, stop_at).all(cases, plant)
 
 
 def translated_methods(player: Player) -> list[str]:
@@ -108,9 +117,10 @@ class _Run:
         self._lock: Final = threading.Lock()
         self._suspects: Final[list[Case]] = []
 
-    def all(self, cases: Callable[[list[str]], Sequence[Case]]) -> Outcome:
+    def all(self, cases: Callable[[list[str]], Sequence[Case]], plant: Callable[[], None]) -> Outcome:
         begun, outcome = time.monotonic(), self._outcome
         paths = translated_methods(self._players[0])
+        plant()
         outcome.methods = len(paths)
         _forget_peak()
         self._watchdog.start()
