@@ -39,4 +39,4 @@ NEXT_ROLE: Final[Mapping[tuple[ReplicaRole, RoleEvent], ReplicaRole]] = {
     (ReplicaRole.LEADER, RoleEvent.OTHER_LEADS): ReplicaRole.FOLLOWER,
     (ReplicaRole.LEADER, RoleEvent.THIS_LEADS): ReplicaRole.STARTING_EPOCH,
 }
-"""A leader whose ISR changes within its epoch stays leader: that is not an event here."""
+"""A leader whose ISR changes within its epoch stays leader, so that is not an event here."""

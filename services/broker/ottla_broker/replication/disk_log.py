@@ -83,7 +83,7 @@ class DiskLog:
             return await self._threads.read(self.log.aborted.between, offset, end)
 
     async def read_back(self, offset: int, max_bytes: int) -> bytes:
-        """Read like `Log.read`, over all that was appended, committed or not."""
+        """Read like `Log.read`, over everything that was appended, committed or not."""
         return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
     async def look_inside(self, records: bytes) -> bool:
@@ -105,7 +105,7 @@ class DiskLog:
 
     @property
     def must_flush(self) -> bool:
-        """Whether flush.messages requires an fsync of what was appended before it is acknowledged."""
+        """It tells whether flush.messages requires an fsync of what was appended before it is acknowledged."""
         return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
 
     async def flushed(self) -> None:
@@ -149,9 +149,9 @@ class DiskLog:
         def on_truncated(done: asyncio.Future[object]) -> None:
             self._working = None
             if not done.cancelled():
-                done.exception()  # raised to the caller, if one waits still
-            # After a failure as well: the truncation may have removed a part, and offsets must never point behind the
-            # log's end.
+                done.exception()  # the caller gets the error, if it still waits
+            # It is called after a failure, too: the truncation may have removed a part, and offsets must never point
+            # behind the log's end.
             then()
 
         self._working = asyncio.ensure_future(self._threads.truncate(truncate, offset))
@@ -167,7 +167,7 @@ class DiskLog:
 
     @property
     def is_in_a_thread(self) -> bool:
-        """Whether a thread has the log in hand, so that nothing else may write to it."""
+        """It tells whether a thread has the log in hand, so that nothing else may write to it."""
         return self._working is not None
 
     @contextmanager
