@@ -1,6 +1,7 @@
 """The settings of a controller process: where it listens and where etcd is.
 
-Spelled OTTLA_CONTROLLER__<KEY> in the environment. Topic and cluster configs under Kafka's names live in the cluster.
+In the environment they are spelled OTTLA_CONTROLLER__<KEY>. Topic and cluster configs, under Kafka's names, are kept in
+the cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class ControllerConfig:
     log_level: str = "INFO"
 
     def cluster_configs(self) -> dict[str, str]:
-        """`first_configs` by name. Raises INVALID_CONFIG for one that is not name=value."""
+        """Return `first_configs` by name. Raises INVALID_CONFIG for one that is not name=value."""
         pairs = [text.partition("=") for text in self.first_configs]
         for name, separator, _ in pairs:
             if not (name and separator):
