@@ -1,6 +1,6 @@
 """The settings of a mirror process: where it listens, and the file that says what it copies.
 
-Spelled OTTLA_MIRROR__<KEY> in the environment. What is copied is in `file`: see `mirror_file`.
+In the environment they are spelled OTTLA_MIRROR__<KEY>. `file` says what is copied (see `mirror_file`).
 """
 
 from __future__ import annotations

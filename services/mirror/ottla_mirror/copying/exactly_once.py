@@ -75,7 +75,7 @@ class ExactlyOnceCopier(Copier):
                 try:
                     self._send(partition, fetched)
                 except ottla.TransactionAborted:
-                    _prepare(copied)  # raises the cause, which may be in another partition
+                    _prepare(copied)  # it raises the cause, which may be in another partition
                     raise
                 except ottla.OttlaError as error:
                     note_failure(partition, error)

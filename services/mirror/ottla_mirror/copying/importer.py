@@ -56,7 +56,7 @@ class Import:
         return self.block.runs
 
     def refusal(self) -> str:
-        """An import that is refused fails within seconds."""
+        """Return "", because an import that is refused fails within seconds."""
         return ""
 
 
@@ -79,7 +79,7 @@ class Imports:
         return self._wait(lambda: self.waiting_bytes == 0, timeout)
 
     def close(self) -> None:
-        """End the threads; what they import now is waited for."""
+        """End the threads, and wait for what they import now."""
         self.pool.shutdown(cancel_futures=True)
 
     def _wait(self, condition: Callable[[], bool], timeout: float) -> bool:
@@ -131,7 +131,7 @@ class Importer:
                 for each in taken:
                     each.end(error)
                 self._drop(taken)
-                if error is not None:  # what waits behind it is read again
+                if error is not None:  # imports that wait behind it are read again
                     self._drop(self._waiting)
                     self._waiting.clear()
 
