@@ -233,7 +233,7 @@ class ClusterImage:
         return owner if owner is not None and owned is not None and owner.epoch == owned.incarnation else None
 
     def shard_of(self, kind: str, key: str) -> int | None:
-        """Return the shard of a group or a transactional id; None while the kind has no topic."""
+        """Return the shard of a group or a transactional id, or None while the kind has no topic."""
         topic = self.topics.get(SHARD_TOPICS[kind])
         return None if topic is None else shard_of(key, topic.partition_count)
 

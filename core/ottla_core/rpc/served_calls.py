@@ -341,7 +341,7 @@ class _ServedCalls:
             reason = f"{self._name}: {self._peer} has not read a message within {WRITE_LIMIT_S:g} s"
             _log.warning("%s; closing its connection", reason)
             await asyncio.to_thread(shut_down_connection, self._peer)
-            await asyncio.sleep(_SHUT_DOWN_LIMIT_S)  # gRPC notices meanwhile, and cancels `serve`
+            await asyncio.sleep(_SHUT_DOWN_LIMIT_S)  # gRPC notices during this, and cancels `serve`
             raise EndStreamError(reason) from None
         except grpc.aio.BaseError:
             raise EndStreamError(f"{self._name}: {self._peer} has gone") from None

@@ -49,7 +49,7 @@ class ConsumerSessions:
         return session
 
     def find(self, session_id: int, stream: StreamScope) -> ConsumerSession | None:
-        """Return the session of a stream; None if there was no room for it. Raises FETCH_SESSION_ID_NOT_FOUND if the
+        """Return the session of a stream, or None if there was no room for it. Raises FETCH_SESSION_ID_NOT_FOUND if the
         stream has another session or none."""
         session = stream.session
         if not isinstance(session, ConsumerSession | _NoSession) or session.id != session_id:

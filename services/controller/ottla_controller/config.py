@@ -18,7 +18,7 @@ class ControllerConfig:
     host: str = "127.0.0.1"
     port: int = 9640  # 0 picks a free one
     admin_port: int = 9740
-    advertised_host: str = ""  # what clients get; empty: `host`
+    advertised_host: str = ""  # what clients get, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     etcd_quota_bytes: int = 2 << 30  # value of etcd's --quota-backend-bytes; both have the same default
     lease_ttl_s: int = 3

@@ -35,7 +35,7 @@ from ottla_core.cluster.store import Compare, Delete, KeyValue, LeaseLostError, 
 from ottla_core.errors import ErrorCode, OttlaError
 
 STORE_TIMEOUT_S: Final = 2.0
-# The term ends if an unknown result can't be settled for this long. Nothing is decided meanwhile, and another
+# The term ends if an unknown result can't be settled for this long. Nothing is decided in the meantime, and another
 # controller may reach a store that this one does not.
 UNKNOWN_LIMIT_S: Final = 3.0
 IMAGE_TIMEOUT_S: Final = 2.0

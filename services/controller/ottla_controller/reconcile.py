@@ -57,7 +57,7 @@ class Reconciler:
         self._within_grace = within_grace
         self._clock = clock
         self._changed = asyncio.Event()
-        self._due: set[PartitionId] | None = None  # to be looked at; None between terms
+        self._due: set[PartitionId] | None = None  # to be looked at, or None between terms
         self._seen_grace: frozenset[int] = frozenset()
         self._balanced_at = 0.0
         self._elections = metrics.counter("ottla_controller_leader_elections_total", "Leaders elected by this process.")

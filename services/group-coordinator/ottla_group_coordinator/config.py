@@ -28,7 +28,7 @@ class GroupCoordinatorConfig:
     host: str = "127.0.0.1"
     port: int = 9660  # 0 picks a free one
     admin_port: int = 9760
-    advertised_host: str = ""  # where clients connect; empty: `host`
+    advertised_host: str = ""  # where clients connect, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
     group_min_session_timeout_ms: int = 6_000

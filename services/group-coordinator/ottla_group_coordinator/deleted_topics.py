@@ -42,7 +42,8 @@ class DeletedTopics:
         self._shards: Final = shards
         self._metadata: Final = metadata
         self._gone: Final[dict[int, frozenset[str] | None]] = {}
-        """For each shard, the names of deleted topics that it has yet to handle; None if it has to check all topics."""
+        """For each shard, the names of deleted topics that it has yet to handle, or None if it has to check all
+        topics."""
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
 
     async def start(self) -> None:

@@ -120,7 +120,7 @@ def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
 def _all_moved(
     groups: Sequence[str], offsets: GroupOffsets, plan: Callable[[str], list[Move]], to: Admin | None, *, all_: bool
 ) -> list[GroupMoved]:
-    """Return what was done for these groups. With `all_`, the groups of which only checkpoints are left are included,
+    """Return what was done for these groups. With `all_`, groups that have only checkpoints left are included,
     as far as those lead to positions."""
     left = sorted({*offsets.checkpointed} - {*groups}) if all_ else []
     moved = [(group, _moved(group, plan, to)) for group in (*groups, *left)]

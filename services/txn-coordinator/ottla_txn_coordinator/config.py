@@ -20,7 +20,7 @@ class TxnCoordinatorConfig:
     host: str = "127.0.0.1"
     port: int = 9670  # 0 picks a free one
     admin_port: int = 9770
-    advertised_host: str = ""  # where clients connect; empty: `host`
+    advertised_host: str = ""  # where clients connect, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
     transaction_max_timeout_ms: int = 900_000

@@ -39,7 +39,7 @@ class KafkaSide:
         return self._addresses.own(self.listener.ports)
 
     def address(self) -> str:
-        """The address of the first listener, for callers that know only one."""
+        """Return the address of the first listener, for callers that know only one."""
         return next(iter(self.addresses().values()))
 
 

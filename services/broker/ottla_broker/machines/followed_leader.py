@@ -37,7 +37,8 @@ class FollowedLeader(Generic[R]):
         self.begins = True
         """It is true if the next request begins the session, so that it names all partitions."""
         self._followed: Final[dict[PartitionId, R]] = {}
-        # A dict, for its order: partitions are named in the order in which they changed, so none starves (rule 57).
+        # This is a dict, because of its order: partitions are named in the order in which they changed, so none starves
+        # (rule 57).
         self._changed: Final[dict[PartitionId, None]] = {}
         # These are what the leader believes now, as far as it was named in this session.
         self._named: Final[dict[PartitionId, Named]] = {}

@@ -43,7 +43,7 @@ class VerificationGuards:
         return intact
 
     def begin_addition(self, producer_id: int) -> object | None:
-        """Return the guard of an addition; None if a verification is under way, whose guard must stay."""
+        """Return the guard of an addition, or None if a verification is under way, whose guard must stay."""
         return None if producer_id in self._guards else self.begin(producer_id)
 
     def end_addition(self, added_by: AddedBy, guard: object, *, succeeded: bool) -> None:

@@ -1,6 +1,7 @@
-"""The roles of a replica and every way from one to the next: one table, and nothing else changes a replica's role.
+"""The roles of a replica and every way from one to the next are one table.
 
-The diagram in docs/design/replication.md is drawn from here (tools/state_diagrams.py).
+Nothing else changes a replica's role. The diagram in docs/design/replication.md is drawn from here
+(tools/state_diagrams.py).
 """
 
 from __future__ import annotations

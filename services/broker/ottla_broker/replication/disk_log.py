@@ -112,7 +112,7 @@ class DiskLog:
         """Return once everything that is appended now is fsynced. A call while a flush runs shares the next one."""
         end = self.log.log_end_offset
         # A flush that runs already may have begun before the last append, so one flush may not be enough. If a
-        # truncation lowers the end meanwhile, the recovery point never reaches the old end.
+        # truncation lowers the end in the meantime, the recovery point never reaches the old end.
         while self.log.recovery_point < min(end, self.log.log_end_offset):
             # The flush is shared, so a caller that is cancelled must not cancel it for the others.
             await asyncio.shield(self.start_flush())
@@ -142,7 +142,7 @@ class DiskLog:
     async def truncate(self, truncate: Callable[[int], object], offset: int, then: Callable[[], None]) -> None:
         """Truncate the log in a thread, and call `then` on the loop, even if the caller has given up waiting.
 
-        No other thread has the log in hand meanwhile.
+        No other thread has the log in hand until then.
         """
         assert self._working is None, f"{self}: another thread works on the log already"
 
@@ -172,7 +172,8 @@ class DiskLog:
 
     @contextmanager
     def watching_the_disk(self) -> Iterator[None]:
-        """Report a disk that has failed for good. A full disk, or a log that was closed meanwhile, ends nothing."""
+        """Report a disk that has failed for good. A full disk, or a log that was closed in the meantime, ends
+        nothing."""
         try:
             yield
         except OttlaError as error:

@@ -100,7 +100,9 @@ async def fetch_due(
     whole: bool,
     is_superseded: Callable[[], bool] = lambda: False,
 ) -> dict[K, FetchResult]:
-    """Return the results of the partitions that were looked at: those that were due, and those with an event meanwhile.
+    """Return the results of the partitions that were looked at.
+
+    These are those that were due, and those with an event in the meantime.
 
     `to_read` returns what is to be read for a request, or a result if there is nothing to read from. A partition stays
     due if it failed, if more of it can be read, or if the limits were reached before its turn. With `whole`, every
@@ -269,12 +271,12 @@ class Consumers:
 
 class Closest(Protocol):
     def __call__(self, replica: Replica, offset: int) -> int | None:
-        """Return an in-sync replica in the consumer's rack that has `offset`; None if this broker is as close."""
+        """Return an in-sync replica in the consumer's rack that has `offset`, or None if this broker is as close."""
         ...
 
 
 def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None:
-    """Return the function that picks the replica for consumers in a rack; None for consumers without a rack."""
+    """Return the function that picks the replica for consumers in a rack, or None for consumers without a rack."""
     if not rack:
         return None
 

@@ -143,7 +143,7 @@ class ParkedFollowerFetch(DelayedFetch):
         super().__init__()
         self.turns: Final = FetchTurns(self)
         self.watermarks_at = 0.0
-        """It is the time from which the next response may name partitions of which only the high watermark has moved
+        """It is the time from which the next response may name partitions whose high watermark alone has moved
         (loop time)."""
 
 

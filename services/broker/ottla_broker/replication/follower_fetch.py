@@ -27,7 +27,7 @@ from ottla_core.model import PartitionId
 from ottla_core.rpc.context import StreamScope
 
 _WATERMARKS_AT_ONCE: Final = 1_000
-"""How many partitions of which nothing else is new one response has."""
+"""The most partitions in one response whose high watermark alone is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class _Looks:
         self._confirm()
         for followed in self._request.named:
             await self._slice.rest()
-            # Another session has begun meanwhile, and what it names is newer.
+            # Another session has begun in the meantime, and what it names is newer.
             if self._session.is_ended:
                 raise _not_found(self._request)
             self._session.follow(followed)
@@ -196,7 +196,7 @@ class _Looks:
     # ---- what is new for it ------------------------------------------------------------------------------------------
 
     async def until_changes(self, is_superseded: Callable[[], bool]) -> list[FetchResult]:
-        """Return the results for the response; none if nothing happens in time."""
+        """Return the results for the response, or none if nothing happens in time."""
         parked, session = self._session.parked, self._session
         deadline = asyncio.get_running_loop().time() + self._request.max_wait_s
         while True:
@@ -264,7 +264,7 @@ class _Looks:
         return None
 
     def _moved_watermarks(self) -> list[FetchResult]:
-        """Return partitions of which only the high watermark has moved. This is done once in `max_wait_s`.
+        """Return partitions whose high watermark alone has moved. This is done once in `max_wait_s`.
 
         A partition with new records takes its high watermark along, and no consumer waits for that of the others.
         """

@@ -321,8 +321,8 @@ class Leading:
     async def committed(self, end_offset: int) -> None:
         """Return once the high watermark has reached `end_offset`, which was appended here, for acks=all.
 
-        Raises NOT_LEADER_OR_FOLLOWER if the leadership ended meanwhile, and NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR
-        became too small. In both cases the batch may survive (rules 9 and 10: these errors are indefinite).
+        Raises NOT_LEADER_OR_FOLLOWER if the leadership ended in the meantime, and NOT_ENOUGH_REPLICAS_AFTER_APPEND if
+        the ISR became too small. In both cases the batch may survive (rules 9 and 10: these errors are indefinite).
         """
         # The append and this call are two steps. After a leadership in between, the high watermark may have passed
         # `end_offset` with another leader's records.

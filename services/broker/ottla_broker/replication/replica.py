@@ -149,7 +149,7 @@ class Replica:
         return self.leading
 
     def followed_in(self, epoch: int) -> Following | None:
-        """Return `following`, for a response to a fetch in that leader epoch; None if that epoch is over on this
+        """Return `following`, for a response to a fetch in that leader epoch, or None if that epoch is over on this
         broker."""
         return self.following if epoch == self.leader_epoch else None
 

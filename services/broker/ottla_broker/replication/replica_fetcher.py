@@ -9,7 +9,7 @@ one partition takes this partition out of the fetches for a while, and the other
 A stream is a session (machines.followed_leader): its first fetch names all partitions, the others what has changed. The
 session must never say something that is over, because the leader counts on it. So a change of role is taken up at once,
 a fetch that is delayed at the leader is given up for one that names the change, and another incarnation of this broker
-begins another session (rule 11). After a failure another stream begins anew.
+begins another session (rule 11). After a failure another stream begins, and with it another session.
 """
 
 from __future__ import annotations
@@ -371,8 +371,8 @@ class ReplicaFetcher:
         """Keep the partition out of the fetches while `work` runs, beside the fetches of the others.
 
         A truncation waits for the disk, and a thousand may come with one response. The partition is named again
-        afterwards. The last truncation's end also ends a fetch that is delayed meanwhile, so that none of them waits
-        for its time to run out.
+        afterwards. The last truncation's end also ends a fetch that is delayed in the meantime, so that none of them
+        waits for its time to run out.
         """
         self._leader.rest(replica.id)
 

@@ -41,7 +41,8 @@ class ReplicaOffsets:
         self._log: Final = log
         self._consumers: Final = consumers
         self._first_unstable: int | None = None
-        """The first offset of a transaction that is not stable, as of the leader's last step; None if there is none."""
+        """It is the first offset of a transaction that is not stable, as of the leader's last step. It is None if
+        there is none."""
         self._forget_ended_transactions()
 
     @property

@@ -3,9 +3,9 @@
 Ten thousand partitions may change at once, as when a broker dies, and any of them may meet a slow disk or a damaged
 file. Three ideas keep that manageable.
 
-*Level, not edge.* One task brings the replicas to what the newest image says, however many changes came meanwhile, and
-looks only at the partitions that one of the changes was about. Nothing is remembered from event to event, so whatever
-failed is found again by the next look.
+*Level, not edge.* One task brings the replicas to what the newest image says, however many changes came in the
+meantime, and looks only at the partitions that one of the changes was about. Nothing is remembered from event to event,
+so whatever failed is found again by the next look.
 
 *One partition's trouble is its own.* A partition that fails, or has to wait for its disk, holds up no other. It is
 tried again by itself, at longer and longer intervals, and never while the earlier try still runs: two threads must not
@@ -116,7 +116,7 @@ class Replicas:
         self._failures: dict[PartitionId, _Failure] = {}
         self._applying: dict[PartitionId, asyncio.Task[None]] = {}
         self._due: set[PartitionId] | None = None
-        """The partitions to be looked at; None for all."""
+        """The partitions to be looked at, or None for all of them."""
         # These partitions take their role by themselves, while the look at the others has ended. The image may have
         # changed since.
         self._look_again: set[PartitionId] = set()
@@ -459,7 +459,7 @@ class Replicas:
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
         """Return whether this broker is to lead the partition now.
 
-        A log that may be short leads nothing before the controller has decided anew (rule 21: it may have lost
+        A log that may be short leads nothing before the controller has decided again (rule 21: it may have lost
         acknowledged records). It would give offsets again that followers have from it in the same epoch, and the two
         could not be distinguished.
         """

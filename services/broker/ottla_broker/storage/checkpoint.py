@@ -122,7 +122,10 @@ def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:
 
 
 def read_fields(path: Path) -> list[list[str]] | None:
-    """Return the fields of each entry; None if there is no file. Raises ValueError if its first two lines disagree."""
+    """Return the fields of each entry, or None if there is no file.
+
+    Raises ValueError if its first two lines disagree.
+    """
     try:
         # A line that was cut does not count, because it may hold only the first digits of a number.
         version, count, *lines, _ = path.read_text(encoding="utf-8").split("\n")

@@ -63,7 +63,7 @@ class Compaction:
         self.cleaned_before = min(self.cleaned_before, end_offset)
 
     def on_secured(self, recovery_point: RecoveryPoint, truncations: int) -> None:
-        """Note the recovery point that is in the checkpoint on disk, unless the log was truncated meanwhile."""
+        """Note the recovery point that is in the checkpoint on disk, unless the log was truncated in the meantime."""
         with self._lock:
             if truncations == self.truncations:
                 self.recovery_point = recovery_point

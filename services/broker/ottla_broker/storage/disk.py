@@ -1,8 +1,10 @@
-"""File operations that keep their promise or say in words that they did not; nothing here knows what a log is.
+"""File operations that keep their promise or say in words that they did not.
+
+Nothing here knows what a log is.
 
 - An append is all or nothing: what a full disk took of it is cut off again.
 - A small file is replaced whole: temporary file, fsync, rename, fsync of the directory (rules 60 and 61).
-- A full disk takes no append until there is room again; a reserve lets small files be replaced meanwhile.
+- A full disk takes no append until there is room again; a reserve lets small files be replaced in the meantime.
 - Where many files are new, or closed, one sync of the file system takes the place of one for each (`syncing_once`).
 - A failed fsync is final. The kernel may have marked the pages clean, so a second fsync would succeed and lie: the
   data directory goes offline and stays so until the process ends (rule 20).

@@ -93,9 +93,9 @@ class Log:
         )
         self._epochs_file: Final = epochs_file
         self.keeps_last_sealed = False
-        """Whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
+        """It tells whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
         self._written: Final = written
-        # The offset of a truncation whose checkpoints and epochs are not on disk yet; None if nothing is unfinished.
+        # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
         self._epoch_before = NO_EPOCH
         """The leader's epoch at the log's start, after a truncation that has left nothing."""

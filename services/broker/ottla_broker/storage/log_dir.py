@@ -438,7 +438,7 @@ class _WrittenOffsets:
 
 
 def partition_of(directory_name: str) -> PartitionId | None:
-    """Return the partition whose log lies in a directory of that name; None for any other directory."""
+    """Return the partition whose log lies in a directory of that name, or None for any other directory."""
     name = _PARTITION_NAME.fullmatch(directory_name)
     return PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2])) if name else None
 

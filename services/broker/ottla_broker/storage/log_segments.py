@@ -194,7 +194,7 @@ class LogSegments:
         return first if sealed[first : first + len(sources)] == tuple(sources) else None
 
     def end_of(self, sources: Sequence[Segment]) -> int | None:
-        """Return the offset after the last of `sources`; None if the log does not have them one after another."""
+        """Return the offset after the last of `sources`, or None if the log does not have them one after another."""
         first = self.index_of(sources)
         return None if first is None else self.segments[first + len(sources)].base_offset
 

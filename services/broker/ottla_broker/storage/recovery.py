@@ -7,7 +7,7 @@ segment is whole. A start must not serve such a log, and can't ask another proce
 The recovery point separates what is known from what is not. Everything below it was fsynced, with its epochs and its
 producers' snapshot, and is trusted. Every segment from the one that holds the recovery point on is read whole: the CRC
 of each batch must be right, and offsets must only grow. The first bad byte ends the log. The segment is truncated
-there, later segments go, since they would leave a hole, and the indexes are built anew (rule 59: index files are only
+there, later segments go, since they would leave a hole, and the indexes are built again (rule 59: index files are only
 hints).
 
 After an orderly stop all of it was fsynced. Then the indexes are trusted and only the last few kilobytes are read.

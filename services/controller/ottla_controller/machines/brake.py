@@ -72,7 +72,7 @@ class Brake:
                 self._away[n].until = math.inf  # until the broker was probed
 
     def to_probe(self) -> list[Broker]:
-        """Return the last registrations of the brokers of which it must be known whether they are alive."""
+        """Return the last registrations of the brokers about which it must be known whether they are alive."""
         return [away.last for away in self._away.values() if away.last is not None and away.until == math.inf]
 
     def on_probed(self, now: float, broker: Broker, *, alive: bool) -> None:

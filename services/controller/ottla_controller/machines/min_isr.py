@@ -45,7 +45,7 @@ def _concerned(image: ClusterImage, after: ClusterImage) -> Iterator[Topic]:
 
 
 def decide_remove_own_values(image: ClusterImage) -> Decision[None]:
-    """Remove the values that single brokers have of configs of which the cluster has only one. An older release
+    """Remove single brokers' values of configs that have one value for the whole cluster. An older release
     accepted them."""
     writes = []
     for kind, name in image.configs:

@@ -107,7 +107,7 @@ class Transition:
         self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
 
     def wait(self, timeout_ms: float | None) -> None:
-        """Wait for the rest of the members; None stops waiting."""
+        """Wait for the rest of the members. None stops the waiting."""
         at = None if timeout_ms is None else self.now.at + timeout_ms / 1000
         self._timers[RebalanceTimer(self.group.group_id)] = at
 

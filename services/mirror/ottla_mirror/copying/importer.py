@@ -32,7 +32,7 @@ _IMPORT_S: Final = 5.0
 
 class Import:
     """An import brings a block into a copy, and is its `Outcome`. `begins_at` is the log start offset that the copy
-    then gets; None if the copy has begun already."""
+    then gets, or None if the copy has begun already."""
 
     __slots__ = ("_error", "_is_done", "begins_at", "block", "memory_bytes")
 
@@ -98,7 +98,7 @@ class Importer:
         self._waiting: Final[deque[Import]] = deque()
         self._is_at_work = False
         self._end: int | None = None
-        """The copy ends at this offset; None if this mirror has not written to it."""
+        """The copy ends at this offset. It is None if this mirror has not written to it."""
 
     def add(self, waiting: Import) -> None:
         """Queue an import after those that wait already."""

@@ -91,7 +91,10 @@ class Budget:
         return True
 
     def free(self, account: Account) -> int:
-        """How much the account may take of the common part without exceeding its shares; 0 or less means nothing."""
+        """Return how much the account may take of the common part without exceeding its shares.
+
+        0 or less means that it may take nothing.
+        """
         free = self._for_anybody - self.held_bytes
         return min(
             (_CONNECTION_SHARE * free - account.held_bytes) // (_CONNECTION_SHARE + 1),

@@ -22,7 +22,7 @@ class Outbound:
         self.is_taken = True
         self._transport: Final = transport
         self._pace: Final = pace
-        self._gathered: Parts | None = None  # the small responses of a turn; None outside of a turn
+        self._gathered: Parts | None = None  # the small responses of a turn, or None outside of a turn
         self._written_bytes = 0
         self._taken_bytes = 0
 

@@ -9,7 +9,7 @@ the other indexes do, and are written when the segment is synced. A start that d
 index from the producers before it (module producer_history). A start that trusts it reads nothing of it, because
 entries are checked when they are read. Any thread may read beside those that write: everything lies in one tuple, and
 the file only changes behind the entries that the tuple counts. A thread that replaces the tuple holds a lock, even a
-reader that loads it, which might otherwise overwrite an entry that was added meanwhile.
+reader that loads it, which might otherwise overwrite an entry that was added in the meantime.
 
 Source: org.apache.kafka.storage.internals.log.{TransactionIndex,AbortedTxn}.
 """
