@@ -106,7 +106,7 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
             self.parked.wake()
 
     def confirm(self, partition_id: PartitionId) -> None:
-        """Note that nothing but the high watermark of a partition has moved."""
+        """Make a response due, because the request after it confirms the leadership of the partition."""
         self.unconfirmed.add(partition_id)
         self.parked.wake()
 
