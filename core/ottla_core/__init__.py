@@ -1,1 +1,1 @@
-"""What the services and the SDK share. Imports nothing of ours but the contracts."""
+"""The code that the services and the SDK share. Of ottla's own packages it imports only the contracts."""

@@ -1,4 +1,4 @@
-"""The two clocks: monotonic seconds for every wait, wall milliseconds for what is written down."""
+"""The two clocks: monotonic seconds for every wait, and wall milliseconds for what is written down."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 
 class Clock(Protocol):
     def monotonic(self) -> float:
-        """Seconds that only grow; timeouts and leases are measured by these."""
+        """Return seconds that only grow. Timeouts and leases are measured by these."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch; timestamps of records and retention are measured by these."""
+        """Return milliseconds since the epoch. Timestamps of records and retention are measured by these."""
         ...
 
 
@@ -25,7 +25,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that a test moves."""
+    """A clock that a test sets."""
 
     def __init__(self, *, monotonic: float = 0.0, wall_ms: int = 1_700_000_000_000) -> None:
         self._monotonic = monotonic

@@ -1,8 +1,8 @@
 """Kafka's error codes, and the one exception that carries them.
 
-A code is what a client may branch on, so it travels in band (docs/design/boundaries.md). Codes, names and the
-retriable flag are Kafka's (org.apache.kafka.common.protocol.Errors). A code that no service of ours sends yet is not
-listed, except that Kafka 4.4's newest, 128 to 136, all are. From 1,000 on they are our own: they go between our
+A code is what a client may branch on, so it travels in band (docs/design/boundaries.md). Codes, names and the retriable
+flag are Kafka's (org.apache.kafka.common.protocol.Errors). A code that no service of ottla sends yet is not listed,
+except for Kafka 4.4's newest, 128 to 136, which all are. From 1,000 on the codes are ottla's own. They go between its
 services and never to a Kafka client.
 """
 
@@ -122,7 +122,8 @@ class ErrorCode(IntEnum):
 COORDINATOR_MOVES: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-"""The shard is moving from one coordinator to another: a repeated request to its owner soon gets a response."""
+"""These mean that the shard is moving from one coordinator to another: a repeated request to its owner soon gets a
+response."""
 
 _RETRIABLE: Final = frozenset(
     {
@@ -187,7 +188,7 @@ class OttlaError(Exception):
 
     @property
     def name(self) -> str:
-        """Kafka's name for the code, or its number if this release does not know the code."""
+        """This is Kafka's name for the code, or its number if this release does not know the code."""
         return ErrorCode(self.code).name if self.code in ErrorCode._value2member_map_ else str(self.code)
 
     @property
@@ -197,8 +198,8 @@ class OttlaError(Exception):
     def again(self) -> Self:
         """Return a copy without a traceback, for another thread to raise.
 
-        A traceback keeps alive whatever the frames of the raising thread refer to. So an error that is kept must not be
-        raised itself.
+        A traceback keeps alive everything to which the frames of the raising thread refer. So an error that is kept
+        must not be raised itself.
         """
         copied = type(self).__new__(type(self), *self.args)
         copied.__dict__.update(self.__dict__)

@@ -1,4 +1,4 @@
-"""What happens in a child process that is forked. Windows has no forks."""
+"""Calls that run in a child process that is forked. Windows has no forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nouns that every part shares: topics, partitions, brokers. Values only, no behaviour with rules in it."""
+"""The nouns that every part shares: topics, partitions, brokers. They are only values, without rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple, NewType
 from ottla_core.errors import ErrorCode, OttlaError
 
 TopicId = NewType("TopicId", bytes)
-"""16 bytes, never reused: delete and create again gives another id (KIP-516)."""
+"""A topic id has 16 bytes and is never reused: deleting and creating a topic again gives another id (KIP-516)."""
 
 NO_LEADER = -1
 NO_OWNER = -1
@@ -37,7 +37,7 @@ class TopicPartition(NamedTuple):
 
 
 class PartitionId(NamedTuple):
-    """A partition as services name it: by topic id, which survives nothing but itself."""
+    """A partition as services name it: by topic id, which belongs to one topic for ever."""
 
     topic_id: TopicId
     partition: int

@@ -1,6 +1,6 @@
-"""Which shard a group or a transactional id belongs to: Kafka's own rule, for its tools look there too.
+"""Finds the shard of a group or a transactional id by Kafka's own rule, because Kafka's tools look there, too.
 
-That is Java's `String.hashCode` over UTF-16 code units, without its sign, modulo the number of shards.
+The rule is Java's `String.hashCode` over UTF-16 code units, without its sign, modulo the number of shards.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 
 def shard_of(key: str, shards: int) -> int:
-    """`shards` is fixed as long as a cluster exists: with another number every key would be lost."""
+    """Return the shard of a key. `shards` is fixed as long as a cluster exists: with another number every key would be
+    lost."""
     units = memoryview(key.encode("utf-16-be", "surrogatepass"))
     code = 0
     for at in range(0, len(units), 2):

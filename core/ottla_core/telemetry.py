@@ -1,7 +1,7 @@
-"""Metrics as plain numbers, and how a process logs.
+"""Metrics as plain numbers, and the logging of a process.
 
-A counter on a hot path is one integer addition; prometheus-client only sees them at a scrape
-(`admin_http`). Names are `ottla_…` with base units last (`_seconds`, `_bytes`, `_total`); labels stay few.
+A counter on a hot path is one integer addition, and prometheus-client sees it only at a scrape (`admin_http`). Names
+are `ottla_…` with base units last (`_seconds`, `_bytes`, `_total`). There are few labels.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ Sample = Counter | Histogram | Callable[[], float]
 
 
 class Table(NamedTuple):
-    """Series that come and go: `read` gives all of them, by the values of `labels`. Gauges, or what `counts` up."""
+    """Series that come and go. `read` returns all of them, by the values of `labels`. They are gauges, or counters if
+    `counts` is set."""
 
     help: str
     labels: tuple[str, ...]
@@ -52,7 +53,7 @@ class Table(NamedTuple):
 
 
 class Metrics:
-    """What one process counts. Asking twice for the same name and labels gives the same counter."""
+    """The metrics of one process. Asking twice for the same name and labels returns the same counter."""
 
     def __init__(self) -> None:
         self.help: Final[dict[str, str]] = {}
@@ -70,12 +71,12 @@ class Metrics:
         return sample
 
     def gauge(self, name: str, help_text: str, read: Callable[[], float], **labels: str) -> None:
-        """A number that is read at each scrape."""
+        """Add a number that is read at each scrape."""
         self.help[name] = help_text
         self.samples.setdefault(name, {})[tuple(sorted(labels.items()))] = read
 
     def table(self, name: str, table: Table) -> None:
-        """Many numbers of one name, read at each scrape, on its thread: so from memory."""
+        """Add many numbers of one name. They are read at each scrape, on its thread, so they must come from memory."""
         self.tables[name] = table
 
     def _sample(self, name: str, help_text: str, labels: dict[str, str], make: type[Counter | Histogram]) -> Sample:
@@ -88,7 +89,7 @@ class Metrics:
 
 
 def configure_logging(service: str, *, level: str = "INFO", json_lines: bool | None = None) -> None:
-    """Log to stderr: one JSON object a line in containers and files, plain lines on a terminal."""
+    """Log to stderr, with one JSON object a line in containers and files, and with plain lines on a terminal."""
     handler = logging.StreamHandler(sys.stderr)
     if json_lines is None:
         json_lines = not sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""What partitions and groups' shards have in common about transactions: their versions, and which markers they take.
+"""The rules of transactions that partitions and groups' shards share: their versions, and which markers they take.
 
     a marker                                            is
       of a lower coordinator epoch than one before      TRANSACTION_COORDINATOR_FENCED
@@ -23,7 +23,8 @@ TRANSACTIONS_V2: Final = 2
 
 
 class ProducerEpochs(NamedTuple):
-    """The epoch of a producer, and the highest epoch of the coordinators that sent its markers; -1 before the first."""
+    """The epoch of a producer, and the highest epoch of the coordinators that sent its markers. They are -1 before the
+    first."""
 
     producer: int
     coordinator: int = -1
@@ -32,9 +33,9 @@ class ProducerEpochs(NamedTuple):
 def is_repeated_marker(
     known: ProducerEpochs, marker: ProducerEpochs, producer_id: int, *, is_open: bool, raises_epochs: bool
 ) -> bool:
-    """Whether the marker is there already, by what is `known` of its producer; else it is to be written.
+    """Return whether the marker is there already, by what is `known` of its producer. If not, it has to be written.
 
-    `raises_epochs`: of transactions v2. Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH.
+    `raises_epochs` says that it is of transactions v2. Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH.
     """
     if marker.coordinator < known.coordinator:
         raise OttlaError(

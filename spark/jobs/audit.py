@@ -22,13 +22,13 @@ import ottla
 from pyspark_ottla.machines.offsets import from_json
 
 _FIRST_SOURCE: Final = 2
-"""The line of a checkpoint's offsets with those of the first source: a version and settings come before it."""
+"""The line of a checkpoint's offsets that has those of the first source. A version and settings come before it."""
 
 _SUMMED: Final = ("present", "missing", "repeated", "foreign", "lag")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The job's arguments."""
+    """Return the parser of the job's arguments."""
     found = job.parser(__doc__)
     found.add_argument("--topic", required=True, help="the topic to audit")
     found.add_argument("--lake", required=True, metavar="DIR", help="the directory that the job `lake` wrote from it")
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns sums, a row for each partition, and "exit" where a record is missing, repeated or foreign."""
+    """Return sums, a row for each partition, and "exit" if a record is missing, repeated or foreign."""
     with ottla.Admin(options.bootstrap) as admin:
         first = admin.topics.offsets(options.topic, "earliest")
         end = admin.topics.offsets(options.topic, "latest")
@@ -52,7 +52,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def retained_until(spark: SparkSession, checkpoint: str, topic: str) -> dict[int, int]:
-    """The offsets up to which the lake's last complete micro-batch has the partitions; none without a checkpoint."""
+    """Return the offsets up to which the lake's last complete micro-batch has the partitions, or none without a
+    checkpoint."""
     try:
         commits = spark.read.text(f"{checkpoint}/commits", wholetext=True).select("_metadata.file_name").collect()
     except AnalysisException as error:
@@ -68,7 +69,8 @@ def retained_until(spark: SparkSession, checkpoint: str, topic: str) -> dict[int
 
 
 def compared(topic: DataFrame, lake: DataFrame, claimed: dict[int, int]) -> DataFrame:
-    """One row a partition that is in either: what the topic has and the lake lacks, and the other way round."""
+    """Return one row for each partition that is in either: what the topic has and the lake lacks, and the other way
+    round."""
     spark = topic.sparkSession
     ends = spark.createDataFrame(list(claimed.items()), "partition INT, kept_until BIGINT")
     if not claimed:
@@ -92,7 +94,7 @@ def compared(topic: DataFrame, lake: DataFrame, claimed: dict[int, int]) -> Data
 
 def _partition(number: int, first: int, end: int, row: dict[str, Any]) -> dict[str, Any]:
     retained_until = row.get("kept_until", 0)
-    gone = max(0, first - retained_until) if retained_until else 0  # the topic deleted them first
+    gone = max(0, first - retained_until) if retained_until else 0  # the topic has deleted them first
     first_missing = retained_until if gone and row.get("first_missing") is None else row.get("first_missing")
     return {
         "partition": number,
@@ -113,7 +115,7 @@ def _topic(spark: SparkSession, options: argparse.Namespace, end: Mapping[int, i
 
 
 def _lake(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    """Rows of the files that the lake's list names; the rows of a file that is gone are missing."""
+    """Return the rows of the files that the lake's list names. The rows of a file that is gone are missing."""
     rows = spark.read.option("ignoreMissingFiles", "true").parquet(options.lake)
     return rows.where(f.col("topic") == options.topic).select("partition", "offset", "timestamp")
 

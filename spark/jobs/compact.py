@@ -33,14 +33,15 @@ import job
 
 _COMPACT: Final = ".compact"
 _JOURNAL: Final = "_compaction"
-"""In the lake: what each run has replaced, and what it is writing. Readers of Parquet skip such names."""
+"""The name of a directory in the lake that says what each run has replaced, and what it is writing. Readers of Parquet
+skip such names."""
 
 Entry = dict[str, Any]
 """A file of the list, as Spark writes it."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The job's arguments."""
+    """Return the parser of the job's arguments."""
     found = job.parser(__doc__)
     found.add_argument(
         "--lake", required=True, type=Path, metavar="DIR", help="the directory that the job `lake` writes"
@@ -59,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns how many files became how many, and how many of earlier runs were deleted. Raises ValueError."""
+    """Return how many files became how many, and how many of earlier runs were deleted. Raises ValueError."""
     with _alone(options.lake) as journal:
         deleted = finish(options.lake, journal, options.grace)
         newest = newest_list(options.lake)
@@ -71,7 +72,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
         run_id = uuid4().hex
         staging = journal / run_id
         made = {directory: directory / f"compacted-{run_id}.parquet" for directory in groups}
-        record = journal / f"{run_id}.json"  # before all else: what is left of a run is known by it
+        record = journal / f"{run_id}.json"  # written before all else, because the remains of a run are found by it
         _write(record, json.dumps({"replaced": replaced, "written": [str(path) for path in made.values()]}))
         for directory, entries in groups.items():
             rows = spark.read.option("mergeSchema", "true").parquet(*map(_path, entries))
@@ -82,19 +83,19 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
             os.replace(part, made[directory])
         shutil.rmtree(staging)
         if newest != newest_list(options.lake):
-            return report  # the list is older than another one by now: the next run deletes what was written
+            return report  # another list is newer by now: the next run deletes what was written
         record.touch()  # the grace begins
         replace(newest, set(replaced), made.values())
     return {**report, "replaced": len(replaced), "written": len(made)}
 
 
 def newest_list(lake: Path) -> Path | None:
-    """The newest list that names all files before it; None where there were no ten micro-batches yet."""
+    """Return the newest list that names all earlier files, or None if there were no ten micro-batches yet."""
     return max((lake / "_spark_metadata").glob(f"*{_COMPACT}"), key=_number, default=None)
 
 
 def small_files(listing: Path, small: int) -> dict[Path, list[Entry]]:
-    """The files of less than `small` bytes in a list, of directories with several of them."""
+    """Return the files of less than `small` bytes in a list, in directories with several of them."""
     groups: dict[Path, list[Entry]] = defaultdict(list)
     for entry in _entries(listing):
         if entry["size"] < small:
@@ -103,7 +104,8 @@ def small_files(listing: Path, small: int) -> dict[Path, list[Entry]]:
 
 
 def replace(listing: Path, replaced: set[str], written: Iterable[Path]) -> None:
-    """The list with `written` instead of what is `replaced`, in one step; its checksum goes before, and is optional."""
+    """Replace the list by one with `written` instead of what is `replaced`, in one step. Its checksum, which is
+    optional, goes before that."""
     version, *_ = listing.read_text().split("\n", 1)
     kept = [entry for entry in _entries(listing) if _path(entry) not in replaced]
     lines = [json.dumps(entry, separators=(",", ":")) for entry in [*kept, *map(_entry, written)]]
@@ -112,7 +114,8 @@ def replace(listing: Path, replaced: set[str], written: Iterable[Path]) -> None:
 
 
 def listed(lake: Path) -> set[str]:
-    """The files of the lake, as readers that begin now see them: those of its newest list, and of what came after."""
+    """Return the files of the lake as readers that begin now see them: those of its newest list, and of what came
+    after."""
     newest = newest_list(lake)
     lists = [path for path in (lake / "_spark_metadata").iterdir() if path.name.removesuffix(_COMPACT).isdigit()]
     current = [path for path in lists if newest is None or _number(path) >= _number(newest)]
@@ -120,7 +123,8 @@ def listed(lake: Path) -> set[str]:
 
 
 def finish(lake: Path, journal: Path, grace_s: float) -> int:
-    """Delete what runs before the last `grace_s` have replaced, or have written in vain; how many files that were."""
+    """Delete the files that runs before the last `grace_s` have replaced, or have written in vain. Return how many
+    files that were."""
     records = {path: json.loads(path.read_text()) for path in journal.glob("*.json")}
     over = {path: record for path, record in records.items() if path.stat().st_mtime + grace_s <= time.time()}
     used = listed(lake).union(*(record["replaced"] for path, record in records.items() if path not in over))
@@ -138,7 +142,7 @@ def finish(lake: Path, journal: Path, grace_s: float) -> int:
 
 @contextmanager
 def _alone(lake: Path) -> Iterator[Path]:
-    """The journal's directory, for one run at a time."""
+    """Yield the journal's directory to one run at a time."""
     if not (lake / "_spark_metadata").is_dir():
         raise ValueError(f"{lake} is not the output of a streaming query on this machine: it has no _spark_metadata")
     journal = lake / _JOURNAL
@@ -152,7 +156,7 @@ def _alone(lake: Path) -> Iterator[Path]:
 
 
 def _entries(listing: Path) -> list[Entry]:
-    """None where Spark has deleted it meanwhile: a newer one has all of them."""
+    """Return the entries of a list, or none if Spark has just deleted it, because a newer list has all of them."""
     try:
         return [json.loads(line) for line in listing.read_text().split("\n")[1:] if line]
     except FileNotFoundError:
@@ -181,7 +185,7 @@ def _number(listing: Path) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """As a whole, and on disk before it counts."""
+    """Write a file as a whole. It is on disk before it counts."""
     following = path.with_name(f".{path.name}.next")
     with following.open("w") as file:
         file.write(text)

@@ -25,7 +25,7 @@ _WEATHER: Final = "origin STRING, wind_speed DOUBLE, visib DOUBLE, precip DOUBLE
 
 
 def parser() -> argparse.ArgumentParser:
-    """The job's arguments."""
+    """Return the parser of the job's arguments."""
     found = job.parser(__doc__)
     found.add_argument("--flights", default="flights", metavar="TOPIC", help="the topic of flights (%(default)s)")
     found.add_argument("--weather", default="weather", metavar="TOPIC", help="the topic of observations (%(default)s)")
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the number of micro-batches that had windows to write, and of those windows."""
+    """Return the number of micro-batches that had windows to write, and of those windows."""
     written = {"batches": 0, "windows": 0}
 
     def write(windows: DataFrame, batch_id: int) -> None:
@@ -71,10 +71,10 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def delays(flights: DataFrame, weather: DataFrame, length: str) -> DataFrame:
-    """The windows: sums of minutes are integers, so they are exact; `mean_delay` is their quotient."""
+    """Return the windows. Sums of minutes are integers, so they are exact. `mean_delay` is their quotient."""
     observed = weather.withColumnRenamed("origin", "observed_origin")
-    # The hour is a key of the join, or else each flight would be held against all weather that its origin ever had;
-    # the bounds follow from it, and are what Spark needs to know when it may forget.
+    # The hour is a key of the join. Otherwise each flight would be compared with all weather that its origin ever had.
+    # The bounds follow from the hour, and Spark needs them to know when it may forget.
     of_its_hour = f.expr(
         "origin = observed_origin AND date_trunc('hour', departs_at) = date_trunc('hour', observed_at)"
     ) & f.expr("observed_at <= departs_at AND observed_at > departs_at - INTERVAL 1 HOUR")
@@ -93,14 +93,14 @@ def delays(flights: DataFrame, weather: DataFrame, length: str) -> DataFrame:
             f.min("visib").alias("visib"),
             f.max("precip").alias("precip"),
         )
-        .where("flights > 0")  # what only the clock was in
+        .where("flights > 0")  # otherwise only the clock was in it
         .withColumn("window", f.col("window.start"))
         .withColumnRenamed("window", "hour")
     )
 
 
 def as_records(windows: DataFrame) -> DataFrame:
-    """A row as a record: its key is origin and hour, so that a repeated row replaces itself where keys do."""
+    """Return a row as a record. Its key is origin and hour, so that a repeated row replaces itself where keys do."""
     hour = f.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'")
     value = f.to_json(f.struct("origin", hour.alias("hour"), *_numbers(windows)))
     return windows.select(f.concat_ws(" ", "origin", hour).alias("key"), value.alias("value"))
@@ -111,11 +111,13 @@ def _numbers(windows: DataFrame) -> list[Column]:
 
 
 def _source(spark: SparkSession, options: argparse.Namespace, topic: str, columns: str, time: str) -> DataFrame:
-    """A topic's JSON as columns under a watermark, the clock's records among them, without anything but their time."""
+    """Return a topic's JSON as columns under a watermark, including the clock's records, which have nothing but their
+    time."""
     topics = f"{topic},{options.clock}" if options.clock else topic
     value = f.from_json(f.col("value").cast("string"), columns).alias("value")
     rows = job.read_stream(spark, options, topics).select(f.col("timestamp").alias(time), value)
-    # Never null: Spark drops rows that can't be joined before it looks at their time, and the clock would stand still.
+    # The value is never null: Spark drops rows that can't be joined before it looks at their time, and the clock would
+    # stand still.
     return (
         rows.withWatermark(time, options.watermark)
         .select(time, "value.*")

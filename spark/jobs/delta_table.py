@@ -23,7 +23,7 @@ _MAX_RECORDS: Final = 200_000
 
 
 def parser() -> argparse.ArgumentParser:
-    """The job's arguments."""
+    """Return the parser of the job's arguments."""
     found = job.parser(__doc__)
     found.add_argument("--topic", required=True, help="the topics to keep, separated by commas")
     found.add_argument("--to", required=True, metavar="DIR", help="the directory of the table")
@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the table's version, and the offsets up to which it holds the topic."""
+    """Return the table's version, and the offsets up to which it holds the topic."""
     rows = job.read_stream(spark, options, options.topic).select(*_COLUMNS)
     query = job.run_stream(rows.writeStream.foreachBatch(partial(append, options.to)), options, options.to)
     progress = query.lastProgress
@@ -42,7 +42,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def append(path: str, rows: DataFrame, batch_id: int) -> None:
-    """Write a micro-batch, unless the table has it. Raises where another run of the query does at the same time."""
+    """Write a micro-batch, unless the table has it. Raises if another run of the query does so at the same time."""
     query = job.query_of(rows.sparkSession)
     table = DeltaTable(path) if DeltaTable.is_deltatable(path) else None
     last = None if table is None else table.transaction_version(query)

@@ -1,7 +1,7 @@
-"""What the jobs share: their arguments, a session, a stream's end, and what a failure looks like from outside.
+"""The code that the jobs share: their arguments, a session, a stream's end, and what a failure looks like from outside.
 
-A job is a script with `parser()` and `run(spark, options)`, which returns what is printed as the last line, as JSON.
-It runs by itself (`python spark/jobs/lake.py …`: Spark on this machine) and under `spark-submit --py-files
+A job is a script with `parser()` and `run(spark, options)`, which returns what is printed as the last line, as JSON. It
+runs by itself (`python spark/jobs/lake.py …`: Spark on this machine) and under `spark-submit --py-files
 spark/jobs/job.py`, which then says where, and with how much memory.
 
 | exit | |
@@ -54,16 +54,16 @@ _LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""For Spark on this machine alone; under spark-submit its own settings hold."""
+"""Settings for Spark on this machine alone. Under spark-submit its own settings hold."""
 
 _ALWAYS: Final = {
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # what other readers of Parquet expect
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # other readers of Parquet expect this
     "spark.sql.session.timeZone": "UTC",
 }
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
-    """The arguments that every job has; `about` is the job's docstring."""
+    """Return a parser of the arguments that every job has. `about` is the job's docstring."""
     found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument(
         "--bootstrap",
@@ -77,7 +77,7 @@ def parser(about: str | None) -> argparse.ArgumentParser:
 
 
 def add_stream(found: argparse.ArgumentParser) -> None:
-    """The arguments of a job that runs as a stream."""
+    """Add the arguments of a job that runs as a stream."""
     found.add_argument("--available-now", action="store_true", help="read the records that exist now, and exit")
     found.add_argument(
         "--every", default="1 second", metavar="DURATION", help="time between micro-batches (%(default)s)"
@@ -96,7 +96,7 @@ def add_stream(found: argparse.ArgumentParser) -> None:
 
 
 def main(about: argparse.ArgumentParser, run: Callable[[SparkSession, Any], Mapping[str, Any]]) -> int:
-    """Run a job as a command. What `run` returns is printed as JSON; its "exit", if there is one, is the exit code."""
+    """Run a job as a command. What `run` returns is printed as JSON. Its "exit", if there is one, is the exit code."""
     options = about.parse_args()
     for setting in options.conf:
         if "=" not in setting:
@@ -118,8 +118,8 @@ def main(about: argparse.ArgumentParser, run: Callable[[SparkSession, Any], Mapp
 
 
 def session(name: str, settings: Mapping[str, str]) -> SparkSession:
-    """Spark on this machine, or where spark-submit has put us."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or else the workers are whatever `python3` is on PATH
+    """Return a session of Spark on this machine, or where spark-submit has put this process."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise the workers are whatever `python3` is on PATH
     builder = SparkSession.builder.appName(name)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     for key, value in {**({} if submitted else _LOCAL), **_ALWAYS, **settings}.items():
@@ -128,13 +128,13 @@ def session(name: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def read_topics(spark: SparkSession, options: argparse.Namespace, topics: str, **more: str) -> DataFrame:
-    """Topics, by commas, as a table."""
+    """Return topics, separated by commas, as a table."""
     reader = spark.read.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
     return reader.option("subscribe", topics).options(**more).load()
 
 
 def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str, **more: str) -> DataFrame:
-    """Topics from their beginning, by commas, as a stream that a job with `add_stream` reads."""
+    """Return topics from their beginning, separated by commas, as a stream for a job with `add_stream`."""
     reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
     reader = reader.option("subscribe", topics).option("startingOffsets", "earliest").options(**more)
     if options.max_records:
@@ -151,19 +151,19 @@ def write_topic(rows: DataFrame, options: argparse.Namespace, topic: str, **more
 
 
 def once(spark: SparkSession, batch_id: int) -> dict[str, str]:
-    """The options with which `foreachBatch` writes each row once, however often a micro-batch is done."""
+    """Return the options with which `foreachBatch` writes each row once, however often a micro-batch is done."""
     return {"delivery": "exactly_once", "txnAppId": query_of(spark), "txnVersion": str(batch_id)}
 
 
 def query_of(spark: SparkSession) -> str:
-    """The id of the query whose micro-batch is under way: it stays with the checkpoint."""
+    """Return the id of the query whose micro-batch is under way. It stays with the checkpoint."""
     query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     assert query is not None, "called by foreachBatch"
     return query
 
 
 def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory: str) -> StreamingQuery:
-    """Run a query until it ends (--available-now) or SIGTERM or Ctrl-C ends it. Raises what made it fail.
+    """Run a query until it ends (--available-now) or SIGTERM or Ctrl-C ends it. Raises the error that made it fail.
 
     A query that ends because Spark could not start Python is started again from its checkpoint.
     """
@@ -215,7 +215,8 @@ def _await_end(query: StreamingQuery, stop: Event) -> StreamingQuery:
 
 
 def _stop(query: StreamingQuery) -> None:
-    """Between two micro-batches, where one ends in time: one that is cut short is done again at the next start."""
+    """Stop between two micro-batches, if one ends in time. A micro-batch that is cut short is done again at the next
+    start."""
     give_up_at = time.monotonic() + _PATIENCE_S
     while query.status["isTriggerActive"] and query.isActive and time.monotonic() < give_up_at:
         time.sleep(_POLL_S / 10)
@@ -223,12 +224,12 @@ def _stop(query: StreamingQuery) -> None:
 
 
 def checkpoint_of(directory: str) -> str:
-    """Where a job that writes to `directory` keeps its checkpoint: readers of Parquet there skip such names."""
+    """Return where a job that writes to `directory` keeps its checkpoint. Readers of Parquet there skip such names."""
     return f"{directory.rstrip('/')}/_checkpoint"
 
 
 def message_of(error: Exception) -> str:
-    """The one sentence of a failure that concerns the user: the innermost of those that Spark has wrapped."""
+    """Return the one sentence of a failure that concerns the user: the innermost of those that Spark has wrapped."""
     text = str(error)
     wrapped = re.findall(r"^[\w.]+(?:Error|Exception): (.+)$", text, re.MULTILINE)
     return str(wrapped[-1] if wrapped else text.strip().split("\n")[0])

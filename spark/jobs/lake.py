@@ -22,7 +22,7 @@ _UNITS: Final = {"month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH
 
 
 def parser() -> argparse.ArgumentParser:
-    """The job's arguments."""
+    """Return the parser of the job's arguments."""
     found = job.parser(__doc__)
     found.add_argument("--topic", required=True, help="the topics to keep, separated by commas")
     found.add_argument("--to", required=True, metavar="DIR", help="the directory of the lake")

@@ -22,7 +22,7 @@ _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The job's arguments."""
+    """Return the parser of the job's arguments."""
     found = job.parser(__doc__)
     found.add_argument("--topic", required=True, help="the topics to read, separated by commas")
     found.add_argument(
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the number of records replayed."""
+    """Return the number of records replayed."""
     count = Observation("replay")
     records = in_range(spark, options).observe(count, f.count(f.lit(1)).alias("records"))
     if options.to_topic:
@@ -63,7 +63,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def in_range(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    """The records of that time. Offsets are looked up by time; where times go up and down, the filter is exact."""
+    """Return the records of that time. Offsets are looked up by time. If times go up and down, the filter is exact."""
     bounds = {"startingTimestamp": str(options.start_ms), "startingOffsetsByTimestampStrategy": "latest"}
     in_time = f.unix_millis("timestamp") >= options.start_ms
     if options.end_ms is not None:
@@ -80,7 +80,7 @@ def _as_sent(records: DataFrame, options: argparse.Namespace) -> DataFrame:
 
 
 def instant_ms(text: str) -> int:
-    """Milliseconds since 1970. Raises ArgumentTypeError."""
+    """Return milliseconds since 1970. Raises ArgumentTypeError."""
     try:
         if text.isdigit():
             return int(text)

@@ -21,7 +21,7 @@ import job
 
 
 def parser() -> argparse.ArgumentParser:
-    """The job's arguments."""
+    """Return the parser of the job's arguments."""
     found = job.parser(__doc__)
     found.add_argument("--topic", required=True, help="the topic to read")
     found.add_argument("--to", required=True, type=Path, metavar="DIR", help="the directory of the table")
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the number of rows and the table's version. Raises ValueError where `--to` is something else."""
+    """Return the number of rows and the table's version. Raises ValueError if `--to` is something else."""
     version = next_version(options.to)
     table = newest(job.read_topics(spark, options, options.topic))
     if options.json:
@@ -43,7 +43,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def newest(records: DataFrame) -> DataFrame:
-    """One row a key. A partition's order is its offsets'; a key that moved to another partition is ordered by time."""
+    """Return one row per key. The order in a partition is that of offsets. A key that moved to another partition is
+    ordered by time."""
     row = f.struct("key", "value", "timestamp", "partition", "offset")
     of_partition = (
         records.where("key IS NOT NULL").groupBy("key", "partition").agg(f.max_by(row, "offset").alias("row"))
@@ -53,7 +54,7 @@ def newest(records: DataFrame) -> DataFrame:
 
 
 def next_version(table: Path) -> Path:
-    """The directory of the next version. Raises ValueError where `table` exists and was not made by this job."""
+    """Return the directory of the next version. Raises ValueError if `table` exists and this job did not create it."""
     if table.exists() and not table.is_symlink():
         raise ValueError(
             f"{table} already exists, and this job did not create it; give another --to, or move the existing directory"
@@ -63,7 +64,7 @@ def next_version(table: Path) -> Path:
 
 
 def turn(table: Path, version: Path) -> None:
-    """From now on `table` is `version`. Of the older ones, the one that was read until now stays."""
+    """Make `table` point to `version` from now on. Of the older versions, the one that was read until now stays."""
     link = table.with_name(f"{table.name}.next")
     link.unlink(missing_ok=True)
     link.symlink_to(Path(version.parent.name) / version.name)

@@ -3,7 +3,7 @@
     orders = spark.readStream.format("ottla").option("subscribe", "orders").load()
 
 Spark finds this package by its name and registers `DefaultSource` by itself. Columns, options, names and defaults are
-those of Spark's own Kafka source and sink; docs/use/spark.md has the table, and what is here besides.
+those of Spark's own Kafka source and sink. docs/use/spark.md has the table, and lists what ottla has besides.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ __all__ = ["DefaultSource", "LagListener"]
 
 
 def __getattr__(name: str) -> Any:
-    """The listener is for drivers; most processes that import this package are workers."""
+    """Return the listener, which is imported late: it is for drivers, and most processes that import this package are
+    workers."""
     if name == "LagListener":
         from pyspark_ottla.lag import LagListener
 

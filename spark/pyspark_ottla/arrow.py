@@ -1,4 +1,4 @@
-"""Records as Arrow: a column at a time, never a row at a time."""
+"""Turns records into Arrow, a column at a time and never a row at a time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _AT_A_TIME: Final = 1_000
 
 
 def to_batches(segments: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """One RecordBatch of `schema` (seven columns and perhaps the headers) for adjacent segments of one partition.
+    """Yield one RecordBatch of `schema` (seven columns and perhaps the headers) for adjacent segments of one partition.
 
     The batches of a log are small, and every RecordBatch costs Spark about as much as two thousand rows. They become
-    columns a chunk at a time, which costs as much as a hundred rows each time.
+    columns a chunk at a time, and each chunk costs as much as a hundred rows.
     """
     for (partition, kind), group in groupby(segments, lambda segment: (segment[0], segment[1].has_log_append_time)):
         parts = [_columns(chunk, schema) for chunk in _chunks(part for _, part in group)]
@@ -39,7 +39,7 @@ def to_batches(segments: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.Re
 
 
 def _chunks(parts: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
-    """Adjacent batches of at least `_AT_A_TIME` records together, but for the last."""
+    """Yield adjacent batches with at least `_AT_A_TIME` records together, except for the last."""
     chunk: list[RecordRange] = []
     count = 0
     for part in parts:
@@ -53,7 +53,8 @@ def _chunks(parts: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
 
 
 def _columns(parts: Sequence[RecordRange], schema: pa.Schema) -> list[pa.Array]:
-    """What differs from record to record: key, value, offset, timestamp and, where they are read, the headers."""
+    """Return the columns that differ from record to record: key, value, offset, timestamp and, if they are read, the
+    headers."""
     fields = _FIELDS if len(schema) > _PLAIN_COLUMNS else _FIELDS[:-1]
     pieces = zip(*(part.columns(*fields) for part in parts), strict=True)
     key, value, offset, timestamp, *headers = ([*chain.from_iterable(column)] for column in pieces)
@@ -61,7 +62,7 @@ def _columns(parts: Sequence[RecordRange], schema: pa.Schema) -> list[pa.Array]:
         pa.array(key, pa.binary()),
         pa.array(value, pa.binary()),
         pa.array(offset, pa.int64()),
-        # Microseconds, as Spark keeps them; none is -1 ms, as in Spark's own source.
+        # Spark keeps microseconds. A missing timestamp is -1 ms, as in Spark's own source.
         pa.array(timestamp, pa.timestamp("ms", tz="UTC")).cast(schema.field(5).type),
     ]
     for column in headers:

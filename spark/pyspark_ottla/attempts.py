@@ -1,8 +1,8 @@
-"""An attempt of a task that writes exactly once: which transactional id it has, and whether it came too late.
+"""An attempt of a task that writes exactly once: its transactional id, and whether it came too late.
 
 A task of a streaming query has the ids of its attempts for as long as the query runs: `spark-<query>-<run>-<task>-0` is
 that of its first attempt in each micro-batch. So partitions know as many producers as there are tasks, and not as there
-were attempts, and an attempt that still writes is fenced by the one that follows it.
+were attempts, and an attempt that still writes is fenced by the next one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A batch query: its ends are looked up once, when it is planned."""
+"""A batch query looks its ends up once, when it is planned."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def pushes_filters() -> bool:
-    """Whether this process plans a read whose filters Spark hands over.
+    """Return whether this process plans a read whose filters Spark hands over.
 
-    A reader that overrides `pushFilters` fails every read where spark.sql.python.filterPushdown.enabled is off, and a
-    process that plans can't see the session's settings: but Spark plans in another worker where the setting is on.
+    A reader that overrides `pushFilters` fails every read if spark.sql.python.filterPushdown.enabled is off, and a
+    process that plans can't see the session's settings. But Spark plans in another kind of worker if the setting is on.
     """
     main = getattr(sys.modules["__main__"], "__spec__", None)
     return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)
 
 
 class OttlaBatchReader(DataSourceReader):
-    """What `spark.read.format("ottla")` plans and reads."""
+    """The reader for `spark.read.format("ottla")`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options: Final = options
         self._reader: Final = RangeReader(options, schema)
 
     def partitions(self) -> list[InputPartition]:
-        """One range a task. Raises the brokers' errors, ConfigError, and OffsetOutOfRangeError for deleted records."""
+        """Return one range per task. Raises the brokers' errors, ConfigError, and OffsetOutOfRangeError for deleted
+        records."""
         partitions = SourcePartitions(self._options)
         try:
             ranges = self.select(self._ranges(partitions), partitions)
@@ -49,12 +50,12 @@ class OttlaBatchReader(DataSourceReader):
         return [RangeOfOffsets(task, partitions.ids[task.partition.topic]) for task in tasks]
 
     def select(self, ranges: list[Range], partitions: SourcePartitions) -> list[Range]:
-        """The ranges that have something to read; all of them, where nothing is filtered."""
+        """Return the ranges that have something to read, or all of them if nothing is filtered."""
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One task's records."""
-        if isinstance(partition, RangeOfOffsets):  # Spark makes one of its own where there is nothing to read
+        """Yield one task's records."""
+        if isinstance(partition, RangeOfOffsets):  # Spark makes a partition of its own if there is nothing to read
             yield from self._reader.read(partition)
 
     def _ranges(self, partitions: SourcePartitions) -> list[Range]:

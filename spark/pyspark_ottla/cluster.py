@@ -1,6 +1,6 @@
-"""What planning looks up: which partitions exist, where they begin and end, how large their records are.
+"""Lookups of planning: which partitions exist, where they begin and end, and how large their records are.
 
-Brokers may be away for a while: every lookup is tried again until `fetchOffset.numRetries` tries have failed.
+Brokers may be away for a while. Every lookup is tried again until `fetchOffset.numRetries` tries have failed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 _TRY_S: Final = 30.0
 _LOOK_S: Final = 1.0
-"""For what is only reported."""
+"""The time limit for lookups that are only reported."""
 
 _UNKNOWN_PAUSE_S: Final = 0.2
 
@@ -50,10 +50,11 @@ class SourcePartitions:
         )
 
     def existing(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
-        """All that exist, in order. Raises UnknownTopicError, ConfigError for an assigned partition that is missing.
+        """Return all existing partitions, in order. Raises UnknownTopicError, and ConfigError for an assigned partition
+        that is missing.
 
-        With `skip_missing` topics that do not exist have no partitions. Those of `known` did exist: where some
-        are missing, it asks for a while until that is sure, and raises nothing.
+        With `skip_missing`, topics that do not exist have no partitions. The partitions in `known` did exist. If some
+        of them are missing, it asks for a while until that is sure, and raises nothing.
         """
         known = frozenset(known)
         until = time.monotonic() + UNKNOWN_TOPIC_GRACE_S
@@ -84,14 +85,15 @@ class SourcePartitions:
         )
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where each log begins."""
+        """Return where each log begins."""
         return self._at(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition], read: Offsets | None = None) -> Offsets:
-        """Where each log ends for its readers, and no earlier than what was `read` of it, unless the log is shorter.
+        """Return where each log ends for its readers. That is no earlier than what was `read` of it, unless the log is
+        shorter.
 
-        What was read may lie behind an open transaction: at another isolation level, or where an option says so. A new
-        leader may be behind what was read for a moment: then it is looked up again.
+        What was read may lie behind an open transaction, because of another isolation level, or an option. A new leader
+        may be behind what was read for a moment. Then it is looked up again.
         """
         timestamps = dict.fromkeys(partitions, LATEST)
         for left in reversed(range(self._options.fetch_offset_retries + 1)):
@@ -105,7 +107,8 @@ class SourcePartitions:
         return found
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where each log ends with its open transactions; none where these are read, or where it can't be known now."""
+        """Return where each log ends with its open transactions. Return none if these are read, or if it can't be known
+        now."""
         if self._options.client.get("isolation.level") == "read_uncommitted":
             return {}
         try:
@@ -114,9 +117,9 @@ class SourcePartitions:
             return {}
 
     def at(self, bound: Bound, partitions: Iterable[TopicPartition], which: str) -> Offsets:
-        """The offset that `bound` means for each partition; `which` is the beginning of its options' names.
+        """Return the offset that `bound` means for each partition. `which` is the beginning of its options' names.
 
-        Raises ConfigError where it names more or fewer partitions than these, and for a time after the last record.
+        Raises ConfigError if it names more or fewer partitions than these, and for a time after the last record.
         """
         expected = sorted(partitions)
         if bound.named and bound.named != set(expected):
@@ -143,7 +146,7 @@ class SourcePartitions:
         return found
 
     def record_bytes(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, float]:
-        """The average size on disk of a record of each partition; partitions without records are left out."""
+        """Return the average size on disk of a record of each partition. Partitions without records are left out."""
         first, last = self.earliest(partitions), self.latest(partitions)
         sizes: dict[TopicPartition, int] = {}
         topics = {partition.topic for partition in last}
@@ -168,7 +171,7 @@ class SourcePartitions:
         if not timestamps:
             return {}
         read_committed = read_committed and self._options.client.get("isolation.level") != "read_uncommitted"
-        return self._tried(  # no further than its tasks read: they leave open transactions alone
+        return self._tried(  # no further than its tasks read, which leave open transactions alone
             lambda: list_offsets_or_end(self._cluster, timestamps, timeout=_TRY_S, read_committed=read_committed)
         )
 

@@ -1,7 +1,7 @@
-"""Which columns of a query are written, and of which types they may be.
+"""Checks which columns of a query are written, and which types they may have.
 
-As in Spark's own Kafka sink: value is needed; key, headers, topic and partition are known by their names; whatever else
-the query has is left out, a timestamp too.
+As in Spark's own Kafka sink, value is needed, and key, headers, topic and partition are known by their names. Other
+columns of the query, even a timestamp, are left out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ _COLUMNS: Final[dict[str, tuple[Callable[[DataType], bool], str]]] = {
 
 
 def check_columns(schema: StructType, topic: str) -> None:
-    """Raise ConfigError unless rows of `schema` can be written; `topic` is that of all rows, "" where a column says."""
+    """Raise ConfigError unless rows of `schema` can be written; `topic` is that of all rows, or "" if a column has
+    it."""
     names = [name for name in schema.names if name in _COLUMNS]
     for name in names:
         if names.count(name) > 1:

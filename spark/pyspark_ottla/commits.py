@@ -1,8 +1,8 @@
-"""What a query has processed, committed to a consumer group: so that `ottla group show` and lag tools know it.
+"""Commits what a query has processed to a consumer group, so that `ottla group show` and lag tools know it.
 
-Spark's own checkpoint decides where a query continues; these commits are not read back. So they never hold up a query:
-one thread sends them, only the newest waits, and one that fails is logged. Except the last ones of a query over the
-existing records (Trigger.AvailableNow): Spark kills the process as soon as such a query ends.
+Spark's own checkpoint decides where a query continues, and these commits are not read back. So they never hold up a
+query: one thread sends them, only the newest waits, and one that fails is logged. An exception are the last ones of a
+query over the existing records (Trigger.AvailableNow), because Spark kills the process as soon as the query ends.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class OffsetCommits:
         self._thread.start()
 
     def commit(self, processed: Offsets) -> None:
-        """Commit soon, in place of what waits: what the query has processed of all that it reads."""
+        """Commit soon what the query has processed of all that it reads. It replaces a commit that waits."""
         with self._changed:
             self._newest = dict(processed)
             self._changed.notify_all()
 
     def settle(self) -> None:
-        """Until what waits has been sent once, well or not, and no longer than one commit may take."""
+        """Wait until the waiting commit has been sent once, well or not, and no longer than one commit may take."""
         with self._changed:
             self._changed.wait_for(lambda: self._tried == self._newest, _TIMEOUT_S)
 
     def close(self) -> None:
-        """Send what waits, and end; waits for the brokers as long as one commit may take."""
+        """Send the waiting commit, and end. It waits for the brokers as long as one commit may take."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -77,7 +77,7 @@ class OffsetCommits:
                     self._done = newest
 
     def _send(self, newest: Offsets) -> bool:
-        """Whether it failed."""
+        """Send a commit. Return whether it failed."""
         try:
             self._admin.groups.commit(self._group, newest)
         except OttlaError as error:
@@ -87,7 +87,7 @@ class OffsetCommits:
         return False
 
     def _warn(self, error: OttlaError) -> None:
-        """Once for each reason: it is tried again every few seconds."""
+        """Warn once for each reason, because the commit is tried again every few seconds."""
         if error.message != self._warned:
             self._warned = error.message
             logger.warning("processed offsets were not committed to group %s: %s", self._group, error)

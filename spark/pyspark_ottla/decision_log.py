@@ -1,8 +1,8 @@
-"""The decisions of queries: a compacted topic of one partition, found wherever a query goes on.
+"""The decisions of queries are in a compacted topic of one partition, which is found wherever a query goes on.
 
-A decision is one record with the query for its key; what does not fit into it lies in records of `<query>/1`,
-`<query>/2`, and so on, which the same transaction wrote before it. A query that is over has a null. Each driver begins
-with a record that only says which batch of which run it is about to decide.
+A decision is one record whose key is the query. What does not fit into it lies in records of `<query>/1`, `<query>/2`,
+and so on, which the same transaction wrote before it. A query that is over has a null. Each driver begins with a record
+that only says which batch of which run it is about to decide.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": "1MiB", "min.cle
 
 _PARTITION: Final = TopicPartition(TOPIC, 0)
 _LATELY: Final = 1_000
-"""Offsets: the last decision of a query that runs is among these."""
+"""The last decision of a query that runs is among this many offsets."""
 
 _READ_S: Final = 120.0
 _TASK_WAITS_S: Final = 5.0
@@ -40,21 +40,21 @@ _IDLE_READERS: Final[IdleClients[ottla.Consumer[str, str]]] = IdleClients(lambda
 
 
 class DecisionLog:
-    """A query's decisions in an open transaction of its driver: what was decided before, and what is decided with the
-    end of the transaction."""
+    """A query's decisions in an open transaction of its driver: the earlier decisions, and the one that is made with
+    the end of the transaction."""
 
     def __init__(self, batch: Batch, transaction: ottla.Transaction, options: WriteOptions) -> None:
         self._batch: Final = batch
         self._transaction: Final = transaction
         self._options: Final = options
-        self._records = 0  # of the last decision
+        self._records = 0  # those of the last decision
 
     def last(self) -> Decision | None:
         """Return the query's last decision. Raises ConfigError for what a newer release has written.
 
-        It begins with a record of the transaction: that one is acknowledged by the leader that has all before it, and
-        every earlier driver is fenced, so that nothing can be decided unseen. Where a transaction of another query is
-        open before it, it waits for the end of that, for two minutes at most.
+        It begins with a record of the transaction. The leader that acknowledges this record has all earlier ones, and
+        every earlier driver is fenced, so that nothing can be decided unseen. If a transaction of another query is open
+        before it, it waits for that one's end, for two minutes at most.
         """
         end = self._send(beginning(self._batch), self._batch.query).result().offset
         texts = _last_before(end, self._batch.query, self._options)
@@ -62,7 +62,7 @@ class DecisionLog:
         return decision_from(texts) if texts else None
 
     def write(self, decision: Decision | None) -> ottla.Delivery:
-        """Decide, once the transaction is committed; None: the query is over."""
+        """Write a decision, which is made when the transaction is committed. None means that the query is over."""
         first, *others = [None] * max(1, self._records) if decision is None else decision.to_texts()
         for number, text in enumerate(others, 1):
             self._send(text, f"{self._batch.query}/{number}")
@@ -73,10 +73,10 @@ class DecisionLog:
 
 
 def is_decided_by_now(admin: ottla.Admin, batch: Batch, options: WriteOptions) -> bool:
-    """Whether a batch, or a newer one of its query, is decided; for its tasks.
+    """Return whether a batch, or a newer one of its query, is decided. It is for the batch's tasks.
 
-    Where its driver is about to decide it, this waits for that, for some seconds at most: False then, though it may be.
-    Raises ConfigError for what a newer release has written.
+    If the driver is about to decide it, this waits for that, for some seconds at most. After that it returns False,
+    though it may be decided. Raises ConfigError for what a newer release has written.
     """
     try:
         end = admin.topics.offsets(TOPIC)[_PARTITION.partition] or 0
@@ -93,9 +93,9 @@ def is_decided_by_now(admin: ottla.Admin, batch: Batch, options: WriteOptions) -
 
 
 def create_topic(admin: ottla.Admin) -> None:
-    """Create the topic of decisions, unless it is there.
+    """Create the topic of decisions, unless it exists.
 
-    While a broker restarts there may be too few of them for the topic's replicas: that is waited for.
+    While a broker restarts there may be too few of them for the topic's replicas. It waits for that broker.
     """
     over_at = time.monotonic() + _READ_S
     while not admin.topics.exists(TOPIC):
@@ -110,7 +110,8 @@ def create_topic(admin: ottla.Admin) -> None:
 def _last_before(
     end: int, query: str, options: WriteOptions, *, committed: bool = True, patience_s: float = _READ_S
 ) -> list[str] | None:
-    """Return the values of the last decision's records, [] where the query is over, None where it has no decision."""
+    """Return the values of the last decision's records. Return [] if the query is over, and None if it has no
+    decision."""
     for start in dict.fromkeys((max(0, end - _LATELY), 0)):
         texts = _texts(start, end, query, options, committed, patience_s)
         if query not in texts:

@@ -1,4 +1,5 @@
-"""Errors for records that a query was to read and that are deleted, and whether the query fails of it."""
+"""Errors for records that a query was to read and that are deleted, and the rule whether the query fails because of
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _NAMED: Final = 20
 
 
 class PartitionsGoneError(UnknownTopicError):
-    """Partitions that a query has read do not exist any more."""
+    """Partitions that a query has read no longer exist."""
 
 
 def raise_or_warn(error: OttlaError, options: ReadOptions) -> None:
@@ -29,7 +30,7 @@ def raise_or_warn(error: OttlaError, options: ReadOptions) -> None:
 
 
 def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
-    """The error for ranges that can't be read any more: raised, or logged where the user allows it."""
+    """Return the error for ranges that can't be read any more. It is raised, or logged if the user allows it."""
     total = sum(lost.size for lost in gone)
     named = "; ".join(map(str, gone[:_NAMED])) + ("; …" if len(gone) > _NAMED else "")
     return OffsetOutOfRangeError(
@@ -41,7 +42,7 @@ def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
 
 
 def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
-    """The error for offsets that the logs have not reached: each range begins where its log ends."""
+    """Return the error for offsets that the logs have not reached. Each range begins where its log ends."""
     named = "; ".join(f"{p} ends at {end}, and the query is at {at}" for p, end, at in missing[:_NAMED])
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -52,7 +53,7 @@ def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
 
 
 def foreign_checkpoint(held: str, read: str) -> ConfigError:
-    """The error for a checkpoint that holds other partitions than the query reads, or no offsets at all."""
+    """Return the error for a checkpoint that holds other partitions than the query reads, or no offsets at all."""
     return ConfigError(
         ErrorCode.INVALID_CONFIG,
         f"the checkpoint belongs to another query: it holds {held}, but this query reads {read}",
@@ -62,7 +63,7 @@ def foreign_checkpoint(held: str, read: str) -> ConfigError:
 
 
 def topics_recreated(names: Collection[str]) -> UnknownTopicError:
-    """The error for topics whose names other topics have now: raised, or logged."""
+    """Return the error for topics whose names other topics have now. It is raised, or logged."""
     named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     return UnknownTopicError(
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -72,7 +73,7 @@ def topics_recreated(names: Collection[str]) -> UnknownTopicError:
 
 
 def partitions_gone(missing: Sequence[TopicPartition]) -> PartitionsGoneError:
-    """The error for partitions that a query has read and that are no more: raised, or logged."""
+    """Return the error for partitions that a query has read and that no longer exist. It is raised, or logged."""
     named = ", ".join(map(str, missing[:_NAMED])) + (", …" if len(missing) > _NAMED else "")
     return PartitionsGoneError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

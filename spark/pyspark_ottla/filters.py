@@ -1,8 +1,8 @@
 """Filters of a batch query on topic, partition, offset and timestamp, used before anything is read.
 
-Spark hands filters over only where the session allows it (spark.sql.python.filterPushdown.enabled), and evaluates each
-of them again on what comes: here they only spare reading. A filter on a timestamp moves the beginning of a range to the
-first record that is as young; records need not be in the order of their timestamps, so nothing is cut at the end.
+Spark hands filters over only if the session allows it (spark.sql.python.filterPushdown.enabled), and evaluates each of
+them again on the rows. Here they only save reading. A filter on a timestamp moves the beginning of a range to the first
+record that is as young. Records need not be in the order of their timestamps, so nothing is cut at the end.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from pyspark_ottla.machines.ranges import Range
 
 
 class FilteringBatchReader(OttlaBatchReader):
-    """A batch reader that uses filters; only where Spark hands them over, see `pushes_filters`."""
+    """A batch reader that uses filters. It is used only if Spark hands them over, see `pushes_filters`."""
 
     _pushed: tuple[Filter, ...] = ()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Note them, and give all of them back: Spark filters too, so nothing depends on it."""
+        """Note the filters, and return all of them: Spark filters, too, so nothing depends on it."""
         self._pushed = tuple(filters)
         return filters
 
     def select(self, ranges: list[Range], partitions: SourcePartitions) -> list[Range]:
-        """The parts of `ranges` that can have rows that pass."""
+        """Return the parts of `ranges` that may have rows that pass."""
         for pushed in self._pushed:
             ranges = [part for range_ in ranges if (part := narrowed(range_, pushed)) is not None and part.size > 0]
         since_ms = max((ms for pushed in self._pushed if (ms := _since_ms(pushed)) is not None), default=None)
@@ -53,10 +53,11 @@ class FilteringBatchReader(OttlaBatchReader):
 
 
 def narrowed(range_: Range, pushed: Filter) -> Range | None:
-    """The part of a range that can pass one filter on topic, partition or offset; None if none can, all if unsure."""
+    """Return the part of a range that may pass one filter on topic, partition or offset. Return None if none may, and
+    all if that is unsure."""
     column = getattr(pushed, "attribute", ())
     if getattr(pushed, "value", None) is None:
-        return range_  # a comparison with null, or none at all
+        return range_  # it compares with null, or compares nothing
     if column == ("topic",):
         return range_ if _passes(range_.partition.topic, pushed) else None
     if column == ("partition",):
@@ -104,7 +105,7 @@ def _between(range_: Range, pushed: Filter) -> Range:
 
 
 def _since_ms(pushed: Filter) -> int | None:
-    """The earliest timestamp that can pass, in ms, where the filter is on the timestamp and says one."""
+    """Return the earliest timestamp that can pass, in ms, if the filter is on the timestamp and has one."""
     if getattr(pushed, "attribute", ()) != ("timestamp",):
         return None
     match pushed:

@@ -1,7 +1,7 @@
-"""Clients of this process, kept from one task to the next: Spark's Python workers live for many of them.
+"""Clients of this process are kept from one task to the next, because Spark's Python workers run many tasks.
 
-A task has its client for itself. After one that failed its client goes, with all that it still held; after one that did
-not it waits for the next task for a while.
+A task has its client for itself. After a task that failed, its client goes, with all that it still held. Otherwise the
+client waits for the next task for a while.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from typing import Final, Generic, TypeVar
 Client = TypeVar("Client")
 
 IDLE_S: Final = 60.0
-"""As long as Spark keeps a worker that has nothing to do."""
+"""Spark keeps a worker without work for as long."""
 
 MOST: Final = 16
-"""Each has a connection and threads. Spark's own source keeps 64 consumers, for all workers of an executor together."""
+"""The most idle clients. Each has a connection and threads. Spark's own source keeps 64 consumers, for all workers of
+an executor together."""
 
 
 class IdleClients(Generic[Client]):
     """Lends clients of one kind, one to a task. Thread-safe.
 
-    Those that have been idle for `idle_s` seconds, or up to twice that, are ended; and the oldest of them where there
+    Clients that have been idle for `idle_s` seconds, or up to twice that, are ended. So are the oldest of them if there
     would be more than `most`.
     """
 
@@ -34,7 +35,7 @@ class IdleClients(Generic[Client]):
         self._idle_s: Final = idle_s
         self._most: Final = most
         self._lock: Final = Lock()
-        self._idle: dict[Hashable, tuple[Client, float]] = {}  # each with when it came, the oldest first
+        self._idle: dict[Hashable, tuple[Client, float]] = {}  # each with its time of return, the oldest first
         self._sweep: Timer | None = None
         atexit.register(self.close)
 
@@ -42,8 +43,8 @@ class IdleClients(Generic[Client]):
     def lent(
         self, key: Hashable, make: Callable[[], Client], prepare: Callable[[Client], None] = lambda _: None
     ) -> Iterator[Client]:
-        """A client until the block ends: in order, or with what made the task fail. One that was kept for `key`, or
-        else a new one, prepared for the task."""
+        """Lend a client until the block ends. It is the one that was kept for `key`, or else a new one, prepared for
+        the task. If the block raises, the client is ended."""
         client = self._take(key)
         client = make() if client is None else client
         try:
@@ -55,7 +56,7 @@ class IdleClients(Generic[Client]):
         self._put_back(key, client)
 
     def close(self) -> None:
-        """End those that are idle."""
+        """End the clients that are idle."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for client, _ in idle.values():
@@ -78,7 +79,8 @@ class IdleClients(Generic[Client]):
             self._end(each)
 
     def _sweep_later(self) -> None:
-        """One thread waits for all of them: to start one for each takes longer than a task of few rows."""
+        """Start one thread that waits for all clients. A thread for each would take longer to start than a task of few
+        rows takes."""
         if self._sweep is None and self._idle:
             self._sweep = Timer(self._idle_s, self._sweep_now)
             self._sweep.daemon = True

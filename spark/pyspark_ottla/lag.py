@@ -1,10 +1,10 @@
-"""How far streaming queries are behind, after each micro-batch: to the log, and to Prometheus.
+"""Reports how far streaming queries are behind, after each micro-batch: to the log, and to Prometheus.
 
     spark.streams.addListener(LagListener(prometheus_port=9464))
 
-It runs in the driver. Records are counted here: those that are committed and not read, and those behind the last stable
-offset, which are open or behind an open one. How old the oldest unread one is, `ottla group show` says, for a query
-that commits its offsets (commitOffsets).
+It runs in the driver. It counts records: those that are committed and not read, and those behind the last stable
+offset, which are open or behind an open one. `ottla group show` says how old the oldest unread record is, if the query
+commits its offsets (commitOffsets).
 """
 
 from __future__ import annotations
@@ -49,16 +49,18 @@ class LagListener(StreamingQueryListener):
 
     def __init__(self, prometheus_port: int | None = None, registry: CollectorRegistry | None = None) -> None:
         self.lags: Final[dict[str, Mapping[TopicPartition, int]]] = {}
-        """By the name of a query (its id where it has none): for each partition, the records that it has not read."""
+        """By the name of a query (or its id if it has none), it has for each partition the number of records that were
+        not read."""
         self.open: Final[dict[str, Mapping[TopicPartition, int]]] = {}
-        """The records that it can't read yet, likewise; none at the isolation level read_uncommitted."""
+        """It has the number of records that can't be read yet, likewise. There are none at the isolation level
+        read_uncommitted."""
         self._gauges = None if prometheus_port is None and registry is None else _gauges(prometheus_port, registry)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is known yet."""
+        """Do nothing, because nothing is known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """After a micro-batch, and now and then while there is nothing to read."""
+        """Report the lag after a micro-batch, and now and then while there is nothing to read."""
         progress = event.progress
         query = progress.name or str(progress.id)
         lags: dict[TopicPartition, int] = {}
@@ -79,16 +81,16 @@ class LagListener(StreamingQueryListener):
                 gauge.labels(query, topic, str(number)).set(records)
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing new: the lag is what it was."""
+        """Do nothing, because the lag has not changed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """A query that has ended keeps its last lag: it is behind until it is started again."""
+        """Do nothing: a query that has ended keeps its last lag, because it is behind until it is started again."""
 
 
 def lag_of(end: str | None, latest: str | None) -> dict[TopicPartition, int]:
-    """For each partition, the records after `end` up to `latest`, both as a source's progress has them.
+    """Return for each partition the number of records after `end` up to `latest`, both as a source's progress has them.
 
-    None where they are not offsets of partitions: the source is another one.
+    Return none if they are not offsets of partitions, because the source is another one.
     """
     try:
         ended, latest_json = json.loads(end or "null"), json.loads(latest or "null")

@@ -1,7 +1,7 @@
 """The options of a read or a write: those of Spark's own Kafka source and sink, with their names and defaults.
 
-Spark hands them over with their names in lower case. One table a direction says what there is; a name that is in none
-is rejected with the nearest that is, and so are options that can't be combined. Nothing is ignored silently.
+Spark hands them over with their names in lower case. One table for each direction has all of them. A name that is in no
+table is rejected with the nearest one, and so are options that can't be combined. Nothing is ignored silently.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ READ_OPTIONS: Final = (
     "fetchOffset.retryIntervalMs",
     "commitOffsets",
 )
-"""All of a source but `kafka.*`; `maxBytesPerTrigger` and `commitOffsets` are ours."""
+"""All options of a source except for `kafka.*`. `maxBytesPerTrigger` and `commitOffsets` are ottla's own."""
 
 WRITE_OPTIONS: Final = (
     "kafka.bootstrap.servers",
@@ -58,7 +58,8 @@ WRITE_OPTIONS: Final = (
     "txnAppId",
     "txnVersion",
 )
-"""All of a sink but `kafka.*`. `delivery` and `compareRepeats` are ours; the last two have their names in Delta Lake.
+"""All options of a sink except for `kafka.*`. `delivery` and `compareRepeats` are ottla's own, and the last two have
+their names in Delta Lake.
 
 `includeHeaders` is accepted and changes nothing, as in Spark's own sink: a column of headers is written.
 """
@@ -88,7 +89,7 @@ class ConsumerStrategy:
         )
 
     def covers(self, partition: TopicPartition) -> bool:
-        """Whether that partition would be read if it existed."""
+        """Return whether that partition would be read if it existed."""
         if self.pattern:
             return re.search(self.pattern, partition.topic) is not None
         return partition.topic in self.topics or partition in self.partitions
@@ -96,7 +97,7 @@ class ConsumerStrategy:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A source's options, checked. Times in seconds, `client` under Kafka's names."""
+    """A source's options, checked. Times are in seconds, and `client` is under Kafka's names."""
 
     bootstrap: str
     strategy: ConsumerStrategy
@@ -117,9 +118,9 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """A sink's options, checked; `topic` is "" where the rows say it. `client` under Kafka's names.
+    """A sink's options, checked. `topic` is "" if the rows have it. `client` is under Kafka's names.
 
-    `compare_repeats`: whether a batch that was written already has to have the same rows. `app_id` is "" where a batch
+    `compare_repeats` says whether a batch that was written already has to have the same rows. `app_id` is "" if a batch
     write has none.
     """
 
@@ -133,7 +134,7 @@ class WriteOptions:
 
 
 def read_options(spark_options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """The options of a source. Raises ConfigError for what can't be, with the remedy."""
+    """Return the options of a source. Raises ConfigError for invalid ones, with the remedy."""
     options = SparkOptions(spark_options, READ_OPTIONS, CONSUMER_NAMES)
     options.reject(_BATCH_ONLY if streaming else _STREAMING_ONLY, "batch" if streaming else "streaming")
     strategy = _strategy(options)
@@ -159,9 +160,9 @@ def read_options(spark_options: Mapping[str, str], *, streaming: bool) -> ReadOp
 
 
 def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
-    """The options of a sink. Raises ConfigError for what can't be, with the remedy."""
+    """Return the options of a sink. Raises ConfigError for invalid ones, with the remedy."""
     options = SparkOptions(spark_options, WRITE_OPTIONS, PRODUCER_NAMES)
-    if streaming:  # its checkpoint has both
+    if streaming:  # the checkpoint has both
         options.reject(_TRANSACTION_OF_BATCH, "batch")
     exactly_once = options.choice("delivery", ("at_least_once", "exactly_once"), "at_least_once") == "exactly_once"
     _check_timeout(options.client, exactly_once=exactly_once)
@@ -186,7 +187,7 @@ def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) 
 
 
 def _app(options: SparkOptions, *, exactly_once: bool) -> tuple[str, int]:
-    """txnAppId and txnVersion: what is written once, however often it is run."""
+    """Return txnAppId and txnVersion. They name what is written once, however often it is run."""
     app_id, version = options.text("txnAppId", ""), options.number("txnVersion", least=0)
     if not app_id and version is None:
         return "", 0
@@ -204,7 +205,8 @@ def _app(options: SparkOptions, *, exactly_once: bool) -> tuple[str, int]:
 
 
 def _check_timeout(client: dict[str, str], *, exactly_once: bool) -> None:
-    """A task may take as long as its transaction, which begins with its first row: so it is the longest by default."""
+    """Check and set the transaction timeout. A task may take as long as its transaction, which begins with its first
+    row, so the default is the longest."""
     name = "transaction.timeout.ms"
     if not exactly_once:
         if name in client:
@@ -222,7 +224,7 @@ def _check_timeout(client: dict[str, str], *, exactly_once: bool) -> None:
 
 
 def wants_headers(spark_options: Mapping[str, str]) -> bool:
-    """Whether a source's columns include the headers. Raises ConfigError."""
+    """Return whether a source's columns include the headers. Raises ConfigError."""
     return SparkOptions(spark_options, (*READ_OPTIONS, *WRITE_OPTIONS), CONSUMER_NAMES | PRODUCER_NAMES).flag(
         "includeHeaders", False
     )
@@ -294,7 +296,8 @@ def _ending(options: SparkOptions, strategy: ConsumerStrategy) -> Bound:
 
 
 def _bound(options: SparkOptions, which: str, strategy: ConsumerStrategy, *, or_latest: bool) -> Bound | None:
-    """`startingTimestamp` beats `startingOffsetsByTimestamp`, and that `startingOffsets`."""
+    """Return the bound that the options set. `startingTimestamp` beats `startingOffsetsByTimestamp`, and that beats
+    `startingOffsets`."""
     if options.has(f"{which}Timestamp"):
         at_ms = options.number(f"{which}Timestamp", least=0)
         return Bound(timestamp_ms=at_ms, or_latest=or_latest)

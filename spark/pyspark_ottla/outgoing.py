@@ -17,31 +17,31 @@ from ottla_core.records.record import Header
 from pyspark_ottla.producers import BytesProducer
 
 _PART_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of an Arrow batch that become Python objects at a time: Spark bounds batches by rows, not by bytes."""
+"""How many bytes of an Arrow batch become Python objects at a time. Spark bounds batches by rows, not by bytes."""
 
 
 class RowSlice(NamedTuple):
-    """Some of a task's rows, of which the first is its number `first`, from 0."""
+    """Some of a task's rows. `first` is the number of the first of them, from 0."""
 
     rows: pa.RecordBatch
     first: int
 
     def column(self, name: str) -> Any:
-        """The Arrow array, None where there is none or it is null in every row."""
+        """Return the Arrow array, or None if there is none or it is null in every row."""
         if name not in self.rows.schema.names:
             return None
         values = self.rows.column(name)
         return None if values.null_count == len(values) else values
 
     def named(self, number: int) -> str:
-        """One of these rows, described for an error."""
+        """Describe one of these rows for an error."""
         keys = self.column("key")
         key = None if keys is None else keys[number].as_py()
         return f"row {self.first + number} of the task" + ("" if key is None else f", with the key {key!r:.60},")
 
 
 class TopicRows(NamedTuple):
-    """TopicRows for one topic, and what number each of them has in its part."""
+    """Rows for one topic, and the number that each of them has in its part."""
 
     topic: str
     columns: ByteColumns
@@ -49,7 +49,7 @@ class TopicRows(NamedTuple):
 
 
 def row_slices(batches: Iterable[pa.RecordBatch]) -> Iterator[RowSlice]:
-    """A task's rows, some megabytes at a time."""
+    """Yield a task's rows, some megabytes at a time."""
     first = 0
     for batch in batches:
         count = max(1, batch.num_rows * _PART_BYTES // max(1, batch.nbytes))
@@ -59,9 +59,10 @@ def row_slices(batches: Iterable[pa.RecordBatch]) -> Iterator[RowSlice]:
 
 
 def rows_by_topic(part: RowSlice, topic: str) -> Iterator[TopicRows]:
-    """The rows, in their order for each topic, all for `topic` unless it is "".
+    """Yield the rows, in their order for each topic. All are for `topic` unless it is "".
 
-    Raises ConfigError for a row without a topic, before any, and SerializationError for a header without a key.
+    Raises ConfigError for a row without a topic, before any is yielded, and SerializationError for a header without a
+    key.
     """
     _check_header_keys(part)
     if topic:
@@ -109,15 +110,16 @@ def check_partitions(producer: BytesProducer, rows: TopicRows, part: RowSlice) -
 
 
 def checksum(rows: TopicRows) -> int:
-    """Return the sum of the rows' checksums: equal rows have an equal one, whatever their order and their slices.
+    """Return the sum of the rows' checksums. Equal rows have an equal sum, whatever their order and their slices.
 
-    Each row counts with its topic, partition, headers, key and value, null or not; a CRC-32 each, made by loops in C.
+    Each row counts with its topic, partition, headers, key and value, null or not. Each has a CRC-32, made by loops in
+    C.
     """
     columns = rows.columns
     partitions, headers, keys = columns.partitions, columns.headers, columns.keys
     sums = _joined(crc32, None if partitions is None else _texts(partitions), b"None", crc32(rows.topic.encode()))
     sums = _joined(crc32, None if headers is None else _texts(headers), b"[]", sums)
-    # another function than for the value: "a" with "bc" is not "ab" with "c"
+    # The function differs from the value's, so that "a" with "bc" is not "ab" with "c".
     sums = _joined(adler32, None if keys is None else _without_nulls(keys), _NULL, sums)
     return sum(map(crc32, _without_nulls(columns.values), repeat(sums) if isinstance(sums, int) else sums))
 
@@ -130,7 +132,7 @@ def _joined(
 ) -> int | Iterable[int]:
     """Return the checksums of all rows with one more column: one for all of them while they don't differ.
 
-    A column that is `absent`, for it is null in every row of the slice, counts as one of nulls.
+    A column that is `absent`, because it is null in every row of the slice, counts as one of nulls.
     """
     if isinstance(sums, int):
         return function(absent, sums) if texts is None else map(function, texts, repeat(sums))

@@ -24,7 +24,7 @@ def check_settings(options: WriteOptions) -> None:
 
 
 def new_producer(options: WriteOptions, transactional_id: str | None = None) -> BytesProducer:
-    """One with these settings."""
+    """Return a producer with these settings."""
     config = _config(options)
     return ottla.Producer(
         options.bootstrap, key="bytes", value="bytes", transactional_id=transactional_id, config=config
@@ -32,18 +32,19 @@ def new_producer(options: WriteOptions, transactional_id: str | None = None) -> 
 
 
 def driver_producer(options: WriteOptions, transactional_id: str) -> ottla.Producer[str, str]:
-    """The producer of a query's driver."""
+    """Return the producer of a query's driver."""
     config = {"max.block.ms": _config(options)["max.block.ms"], "linger.ms": "0", "client.id": transactional_id}
     return ottla.Producer(options.bootstrap, key="str", value="str", transactional_id=transactional_id, config=config)
 
 
 def _config(options: WriteOptions) -> Mapping[str, str]:
-    """Idempotent; it waits for room as long as for an outcome, so that brokers may be away for that long."""
+    """Return the settings. The producer is idempotent, and waits for room as long as for an outcome, so that brokers
+    may be away for that long."""
     return {"enable.idempotence": "true", "max.block.ms": f"{1000 * patience_s(options):g}", **options.client}
 
 
 def patience_s(options: WriteOptions) -> float:
-    """How long a task or its driver waits for brokers and coordinators that are away, in seconds."""
+    """Return how long a task or its driver waits for brokers and coordinators that are away, in seconds."""
     return float(options.client.get("delivery.timeout.ms", "120000")) / 1000
 
 
@@ -52,7 +53,8 @@ _ENDED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER
 
 
 def end_transaction(admin: ottla.Admin, transaction: TaskTransaction, *, committed: bool) -> None:
-    """End it as it was decided, unless that is done: its id has another transaction by now, or was forgotten."""
+    """End a transaction as it was decided, unless that is done: its id has another transaction by now, or was
+    forgotten."""
     try:
         admin.transactions.end(PreparedTransaction(*transaction), committed=committed)
     except OttlaError as error:
@@ -66,10 +68,10 @@ def _end(producer: BytesProducer) -> None:
 
 
 IDLE_PRODUCERS: Final[IdleClients[BytesProducer]] = IdleClients(_end)
-"""This process's."""
+"""The idle producers of this process."""
 
 
 def lent_producer(options: WriteOptions) -> AbstractContextManager[BytesProducer]:
-    """A producer with these settings for a task: what its flush tells is of the task's own rows."""
+    """Lend a producer with these settings to a task. What its flush reports is about the task's own rows."""
     settings = options.bootstrap, frozenset(options.client.items())
     return IDLE_PRODUCERS.lent(settings, partial(new_producer, options))

@@ -1,7 +1,7 @@
-"""The driver of an exactly-once write: it decides what its tasks have prepared, carries that out, and forgets it.
+"""The driver of an exactly-once write decides what its tasks have prepared, carries that out, and forgets it.
 
-Spark makes one for each micro-batch, in a process of its own, and starts the query again after any failure. So all
-that is known is in the cluster: the last decision, and the transactions that carry the query's id.
+Spark makes one for each micro-batch, in a process of its own, and starts the query again after any failure. So
+everything that is known is in the cluster: the last decision, and the transactions that carry the query's id.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ logger = logging.getLogger("ottla.spark")
 
 _CALLS_AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 120.0
-"""For each call: as long as a task waits for brokers that are away."""
+"""The time limit for each call. A task waits as long for brokers that are away."""
 
 
 class QueryTransactions:
@@ -56,9 +56,9 @@ class QueryTransactions:
         self._name: Final = f"spark-{batch.query}"
 
     def commit(self, tasks: Sequence[TaskTransaction], content: Content) -> bool:
-        """Let these transactions count, and no others of the batch; False where it was written before.
+        """Let these transactions count, and no others of the batch. Return False if it was written before.
 
-        Raises TransactionAborted where one of them has ended otherwise, and ConfigError as `is_decided` does.
+        Raises TransactionAborted if one of them has ended otherwise, and ConfigError as `is_decided` does.
         """
 
         def decide(last: Decision | None, known: Mapping[str, Known]) -> Decision | None:
@@ -71,11 +71,11 @@ class QueryTransactions:
         return last is None or last.batch.number < self._batch.number
 
     def abort(self, tasks: Sequence[TaskTransaction]) -> None:
-        """Let these count no more, unless they are decided, nor anything else that this run has open."""
+        """Let these no longer count, unless they are decided, nor anything else that this run has open."""
         self._decide(lambda last, known: letting_go(self._batch, set(tasks), last, known), tasks)
 
     def abort_all(self) -> Mapping[TaskTransaction, Action]:
-        """Let nothing of the query count but what is decided: no other driver decides. Return what was done."""
+        """Let nothing of the query count except what is decided. No other driver decides. Return what was done."""
 
         def decide(last: Decision | None, known: Mapping[str, Known]) -> Decision | None:
             return letting_go(self._batch, set(open_ones(known)), last, known)
@@ -84,7 +84,7 @@ class QueryTransactions:
         return done
 
     def retire(self) -> None:
-        """Take all that is kept of the query out of the cluster: it writes no more.
+        """Remove all that the cluster keeps of the query, because it writes no more.
 
         What is still open then never counts. An attempt that is prepared later finds that the query is over.
         """
@@ -98,7 +98,7 @@ class QueryTransactions:
             self.forget(admin, [*known, self._name])
 
     def are_left(self) -> bool:
-        """Whether transactions of the query are open: it runs, or has left them."""
+        """Return whether transactions of the query are open, because it runs, or has left them."""
         with self._admin() as admin:
             return bool(open_ones(self.known(admin)))
 
@@ -113,7 +113,7 @@ class QueryTransactions:
     ) -> tuple[Decision | None, Mapping[TaskTransaction, Action]]:
         """Carry out the last decision, then the one that follows it, if any. Return the former, and what was done.
 
-        `alone`: no other driver decides anything of the query any more, so all its ids are forgotten.
+        `alone` says that no other driver decides anything of the query any more, so all its ids are forgotten.
         """
         with self._admin() as admin, self._driver(admin) as producer:
             with self._fencing(), producer.transaction() as transaction:
@@ -135,7 +135,7 @@ class QueryTransactions:
     ) -> Mapping[str, Known]:
         """Return what is known of the query's transactions, by transactional id.
 
-        The coordinators of what is decided or to be decided are asked by id: what does not exist any more counts as
+        The coordinators of what is decided or has to be decided are asked by id: what no longer exists counts as
         committed and forgotten, and that must never follow from a listing.
         """
         listed = admin.transactions.list(prefix=f"{self._name}-", pattern=attempts_of(self._batch.query))
@@ -147,7 +147,8 @@ class QueryTransactions:
     def settle(
         self, admin: ottla.Admin, decision: Decision | None, known: Mapping[str, Known]
     ) -> dict[TaskTransaction, Action]:
-        """End what a decision names, as it says. However late that is: another driver may have gone on by now."""
+        """End the transactions that a decision names, as it says. It may do so however late, because another driver may
+        have gone on by now."""
         to_do = dict(actions(decision, known))
         check_kept(to_do, self._batch)
         commits = [each for each, action in to_do.items() if action is Action.COMMIT]

@@ -61,7 +61,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class RangeReader:
-    """Reads ranges; pickled to the executors, and stateless."""
+    """Reads ranges. It is pickled to the executors, and stateless."""
 
     options: ReadOptions
     schema: StructType
@@ -77,7 +77,8 @@ class RangeReader:
             try:
                 for batch, following in self._read(range_._replace(start=at), topic_id):
                     yield batch
-                    # After the batch was handed over: a failure behind it goes on from here, and no row comes twice.
+                    # This comes after the batch was handed over: a failure behind it goes on from here, and no row
+                    # comes twice.
                     at, heard_at = following, time.monotonic()
             except OffsetOutOfRangeError:
                 at = self._after_loss(range_._replace(start=at))
@@ -119,8 +120,7 @@ class RangeReader:
                     )
 
     def _lent(self, range_: Range, topic_id: str) -> AbstractContextManager[BytesConsumer]:
-        """Lend the consumer that was kept for the partition, which goes on at the range's start: in most micro-batches
-        it is there.
+        """Lend the consumer that was kept for the partition. In most micro-batches it goes on at the range's start.
 
         The consumer of a former topic of the same name is not lent, since all that it would find is that its topic is
         gone. A topic that was recreated since the batch was planned has none of the batch's rows.

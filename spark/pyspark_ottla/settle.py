@@ -18,7 +18,7 @@ from pyspark_ottla.query_transactions import QueryTransactions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where each query is settled, 1 where one is not: the reason is on standard error."""
+    """Return 0 if each query is settled, and 1 if one is not. The reason is on standard error."""
     parser = argparse.ArgumentParser(
         prog="python -m pyspark_ottla.settle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def settled(query: str, bootstrap: str | None) -> str:
-    """Settle one query; what was done. Raises TransactionAborted where decided rows were aborted, and are lost."""
+    """Settle one query, and return what was done. Raises TransactionAborted if decided rows were aborted, and are
+    lost."""
     options = write_options({"kafka.bootstrap.servers": bootstrap} if bootstrap else {})
     transactions = QueryTransactions(options, Batch(query, SINGLE, is_micro_batch=False))
     if not transactions.are_left():

@@ -1,7 +1,7 @@
-"""The sink says what Spark's tasks do with their rows, and what the driver makes of it.
+"""The sink says what Spark's tasks do with their rows, and what the driver then does.
 
-Spark repeats whatever fails: a task, from its first row, and a micro-batch, from its first task. So the sink has to
-make repeats harmless or say that they are not.
+Spark repeats each failure: a task from its first row, and a micro-batch from its first task. So the sink has to make
+repeats harmless or say that they are not.
 
 *At least once*, the default. A task ends well only when the brokers have acknowledged each of its rows (I24), so none
 is left out. Rows of a repeated task come twice, nothing has to be undone, and `commit` and `abort` only count.
@@ -61,7 +61,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class RowWriter:
-    """Writes a task's rows; pickled to the executors, and stateless."""
+    """Writes a task's rows. It is pickled to the executors, and stateless."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         """Check columns and settings. Raises ConfigError for those that are invalid, before anything runs."""
@@ -77,7 +77,7 @@ class RowWriter:
         """
         with lent_producer(self.options) as producer:
             written = self.send(producer, batches)
-            # Spark takes the task for done when this returns, and never repeats it then.
+            # Spark takes the task for done when this returns, and then never repeats it.
             producer.flush()
         on_task_end()
         return written
@@ -102,9 +102,9 @@ class RowWriter:
                 prepared = producer.prepare_transaction()
             assert prepared is not None  # there was a row
             transaction = TaskTransaction(*prepared)
-            # Looked up after the transaction is prepared. Its batch may have been decided meanwhile, with another
-            # attempt of this task. Then nothing would ever end this one, and it would block readers of committed
-            # records.
+            # It is looked up after the transaction is prepared. Its batch may have been decided before that, with
+            # another attempt of this task. Then nothing would ever end this one, and it would block readers of
+            # committed records.
             late = came_too_late(admin, batch, transaction, self.options)
         on_task_end()
         written.batch, written.transaction = batch, None if late else transaction
@@ -112,7 +112,7 @@ class RowWriter:
 
     def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
         """Hand the rows to the producer, and count them. They are not acknowledged yet."""
-        # Imported here, because Spark also loads this module where it only plans and counts.
+        # It is imported here, because Spark also loads this module where it only plans and counts.
         from pyspark_ottla.outgoing import check_partitions, checksum, row_slices, rows_by_topic
 
         written = Written()
@@ -126,7 +126,7 @@ class RowWriter:
 
     def transactions(self, batch: Batch) -> QueryTransactions:
         """Return the driver's view of that batch's transactions."""
-        from pyspark_ottla.query_transactions import QueryTransactions  # in drivers alone
+        from pyspark_ottla.query_transactions import QueryTransactions  # only drivers need it
 
         return QueryTransactions(self.options, batch)
 
@@ -178,7 +178,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
     def _retire(self, transactions: QueryTransactions) -> None:
         """Forget a write without txnAppId, because it is never repeated.
 
-        Of other writes the decision stays, by which a repeat is recognized.
+        The decisions of other writes stay, so that a repeat is recognized.
         """
         if not self._writer.options.app_id:
             transactions.retire()
@@ -237,12 +237,12 @@ def _context() -> TaskContext:
 
 
 def batch_of(messages: Messages) -> Batch | None:
-    """Return the batch of a transactional write; None if there is none, or if all tasks have failed."""
+    """Return the batch of a transactional write, or None if there is none, or if all tasks have failed."""
     return next((message.batch for message in messages if isinstance(message, Written)), None)
 
 
 def transactions_of(messages: Messages) -> list[TaskTransaction]:
-    """Return the transactions that the tasks have prepared; none if there were no rows."""
+    """Return the transactions that the tasks have prepared, or none if there were no rows."""
     return [m.transaction for m in messages if isinstance(m, Written) and m.transaction is not None]
 
 

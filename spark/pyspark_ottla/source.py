@@ -1,7 +1,7 @@
-"""The data source: Spark gets a schema, a reader or a writer from it.
+"""The data source gives Spark a schema, a reader or a writer.
 
-Spark asks in a process of its own each time, several of them a micro-batch, so a process imports what it needs and not
-the rest: a tenth of a second each.
+Spark asks in a process of its own each time, several times per micro-batch. So a process imports only what it needs,
+which saves a tenth of a second each time.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class OttlaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name that is passed to `format`."""
+        """Return the name that is passed to `format`."""
         return "ottla"
 
     def schema(self) -> StructType:
-        """The columns of Spark's own Kafka source, in its order, with the headers if includeHeaders is set."""
+        """Return the columns of Spark's own Kafka source, in its order, with the headers if includeHeaders is set."""
         return COLUMNS_WITH_HEADERS if wants_headers(self.options) else COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`. Raises ConfigError."""
+        """Return the reader for `spark.read`. Raises ConfigError."""
         from pyspark_ottla.batch_reader import OttlaBatchReader, pushes_filters
         from pyspark_ottla.filters import FilteringBatchReader
 
@@ -68,14 +68,14 @@ class OttlaDataSource(DataSource):
         return make(read_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> OttlaStreamReader:
-        """For `spark.readStream`. Raises ConfigError."""
+        """Return the reader for `spark.readStream`. Raises ConfigError."""
         from pyspark_ottla.stream_reader import OttlaStreamReader
 
         self._check(schema)
         return OttlaStreamReader(read_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaBatchWriter:
-        """For `df.write`. Raises ConfigError."""
+        """Return the writer for `df.write`. Raises ConfigError."""
         from pyspark_ottla.sink import OttlaBatchWriter, RowWriter
 
         if overwrite:
@@ -86,7 +86,7 @@ class OttlaDataSource(DataSource):
         return OttlaBatchWriter(RowWriter(write_options(self.options), schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:
-        """For `df.writeStream`; the rows of every output mode are appended. Raises ConfigError."""
+        """Return the writer for `df.writeStream`. The rows of every output mode are appended. Raises ConfigError."""
         from pyspark_ottla.sink import OttlaStreamWriter, RowWriter
 
         return OttlaStreamWriter(RowWriter(write_options(self.options, streaming=True), schema))

@@ -1,4 +1,4 @@
-"""Options as Spark hands them over, their names in lower case, and what each of them may be."""
+"""Options as Spark hands them over, with names in lower case, and what each of them may be."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class SparkOptions:
         return number / 1000
 
     def delay(self, name: str, default: str) -> float:
-        """Seconds of a time as Spark writes it: a number alone is milliseconds, "min" are minutes."""
+        """Return the seconds of a time as Spark writes it: a number alone is milliseconds, and "min" are minutes."""
         text = self.text(name, default).lower()
         return parse_duration(f"{text}ms" if text.isdigit() else re.sub(r"min$", "m", text), name)
 
@@ -124,7 +124,7 @@ def _whole(least: int) -> Callable[[str], int]:
 
 
 def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]]) -> None:
-    """Raise ConfigError for a client's setting that can't be, here and not in a task."""
+    """Raise ConfigError for an invalid setting of a client, here and not in a task."""
     if name in _NOT_FOR_USERS:
         raise config_error(f"kafka.{name} can't be set for Spark", hint=_NOT_FOR_USERS[name])
     allowed = {known: entry for known, entry in names.items() if known not in _NOT_FOR_USERS}

@@ -51,13 +51,13 @@ T = TypeVar("T")
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What `spark.readStream.format("ottla")` plans and reads."""
+    """The reader for `spark.readStream.format("ottla")`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options: Final = options
         self._reader: Final = RangeReader(options, schema)
         self._admission: Final = Admission(options.limits)
-        # Made at the first use, and never pickled, because it has connections.
+        # It is made at the first use, and never pickled, because it has connections.
         self._partitions: SourcePartitions | None = None
         self._commits: OffsetCommits | None = None
         self._available_now = False
@@ -65,7 +65,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
         # The number of records behind the end of each of these partitions, in transactions that are still open.
         self._open: Offsets = {}
-        self._ids: TopicIds = {}  # of the topics in `_latest`
+        self._ids: TopicIds = {}  # those of the topics in `_latest`
         # Names and ids of topics whose recreation was reported, so that it is reported once and not in each batch.
         self._reported_recreated: set[tuple[str, str]] = set()
 
@@ -79,8 +79,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = partitions.earliest(existing), partitions.latest(existing, start)
         self._report_lost([Range(p, at, first[p]) for p, at in start.items() if at < first[p]])
         self._report_beyond([Range(p, last[p], at) for p, at in start.items() if at > last[p]])
-        # Bounded by the log: the checkpoint keeps this, and an offset outside the log would be reported as lost at
-        # every start.
+        # The offsets are bounded by the log: the checkpoint keeps them, and an offset outside the log would be reported
+        # as lost at every start.
         return to_json({p: min(max(at, first[p]), last[p]) for p, at in start.items()}, partitions.ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -98,7 +98,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Json:
-        """Return where the next micro-batch ends; `start` means "nothing yet". What lies before `start` has been
+        """Return where the next micro-batch ends. `start` means "nothing yet". Everything before `start` has been
         processed."""
         read, ids = self._offsets(start), ids_in(start)
         # With Trigger.AvailableNow the end is looked up once. On a topic that is written to all the time, the query
@@ -132,7 +132,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return one range for each task. Raises OffsetOutOfRangeError for offsets that are gone, unless failOnDataLoss
         is false."""
         options, begins, ids = self._options, self._offsets(start), ids_in(end)
-        recreated = differing(ids_in(start), ids)  # reported when the batch was planned
+        recreated = differing(ids_in(start), ids)  # it was reported when the batch was planned
         # Offsets of the former topic mean nothing in the new one, which is read from its beginning (I29).
         begins = {p: at for p, at in begins.items() if p.topic not in recreated}
         ranges, first, last = _twice(lambda: self._ranges(begins, self._offsets(end), ids))
@@ -152,7 +152,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from self._reader.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Note that a batch was processed. It comes one batch late: `latestOffset` learns the same earlier."""
+        """Note that a batch was processed. It comes one batch late, and `latestOffset` learns it earlier."""
         gone = differing(ids_in(end), self._ids)
         processed = {p: at for p, at in self._offsets(end).items() if p in self._latest and p.topic not in gone}
         self._commit(processed)
@@ -203,7 +203,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest
 
     def _unchanged(self, read: Offsets, ids: TopicIds) -> dict[TopicPartition, int]:
-        """Return `read` without the topics that were recreated: they are read from their beginning."""
+        """Return `read` without the topics that were recreated, which are read from their beginning."""
         recreated = differing(ids, self._ids)
         if unreported := {name for name in recreated if (name, self._ids[name]) not in self._reported_recreated}:
             raise_or_warn(topics_recreated(unreported), self._options)

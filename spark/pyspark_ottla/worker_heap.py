@@ -1,8 +1,8 @@
-"""What a Spark Python worker keeps in memory, and why Spark's garbage collections need not go through it.
+"""Keeps the memory of a Spark Python worker out of Spark's garbage collections.
 
-After each task Spark has its worker look for garbage (`gc.collect`), through everything that the process has imported:
-pyarrow, gRPC, PySpark itself, 20 to 80 ms during which the next task waits. What is there when the first of our tasks
-ends stays there, so it is not looked through again; what later tasks leave is.
+After each task Spark has its worker look for garbage (`gc.collect`) in everything that the process has imported:
+pyarrow, gRPC and PySpark itself. That takes 20 to 80 ms, during which the next task waits. Objects that exist when the
+first task of ottla's ends stay there, so they are not looked through again. Objects that later tasks leave are.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pyspark import TaskContext
 
 
 def on_task_end() -> None:
-    """A task of ours ends in this process: the first one freezes what there is."""
-    if TaskContext.get() is not None:  # a worker's, not a driver's that reads a range itself
+    """Note that a task of ottla's ends in this process. The first one freezes the existing objects."""
+    if TaskContext.get() is not None:  # a driver that reads a range itself has none
         _freeze()
 
 

@@ -1,4 +1,4 @@
-"""One supervised process: started, restarted when it dies, stopped by SIGTERM and in the end by SIGKILL."""
+"""One supervised process: it is started, restarted when it dies, and stopped by SIGTERM and in the end by SIGKILL."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ottla_stack.state import ProcessIdentity
 _log = logging.getLogger(__name__)
 
 KILL_LIMIT_S: Final = 2.0
-"""What the kernel may take to end a process that was killed."""
+"""The time that the kernel may take to end a process that was killed."""
 
 _STABLE_AFTER_S: Final = 2.0
 
 
 class Child:
-    """`on_change` is called whenever the process was started or has ended."""
+    """One supervised process. `on_change` is called whenever it was started or has ended."""
 
     def __init__(self, name: str, command: Sequence[str], log: ChildLog, on_change: Callable[[], None]) -> None:
         self.name: Final = name
@@ -40,7 +40,8 @@ class Child:
         self._running = asyncio.create_task(self._keep_running(), name=f"child-{self.name}")
 
     async def stop(self, *, limit_s: float) -> None:
-        """SIGTERM, and SIGKILL for what still runs after `limit_s`; returns at most KILL_LIMIT_S later."""
+        """Send SIGTERM, and SIGKILL if the process still runs after `limit_s`. It returns at most KILL_LIMIT_S
+        later."""
         self.stopping = True
         self._send(signal.SIGTERM)
         if self._running is None or await _ends(self._running, limit_s):
@@ -75,7 +76,7 @@ class Child:
             await asyncio.sleep(backoff.next())
 
     def _is_over(self) -> bool:
-        """A method, so that it is read again after every wait."""
+        """Return whether it is stopping. It is a method, so that it is read again after every wait."""
         return self.stopping
 
     async def _run_once(self) -> None:
@@ -95,6 +96,6 @@ class Child:
 
 
 async def _ends(running: asyncio.Task[None], limit_s: float) -> bool:
-    """Whether it is over within the limit."""
+    """Return whether it is over within the limit."""
     done, _ = await asyncio.wait({running}, timeout=limit_s)
     return bool(done)

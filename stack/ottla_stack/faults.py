@@ -1,14 +1,14 @@
-"""The fault plan of a test: which calls are to fail, how, and how often.
+"""The fault plan of a test: which calls should fail, how, and how often.
 
     cluster.faults.error("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER).times(3)
     cluster.faults.delay("Fetch", 0.2).once()
     cluster.faults.drop("Produce", broker=1).once()
 
 A fault meets calls in the order of their arrival, before the service does. So a call that fails was not carried out,
-except with `lose_response`: there it was, and the client can't know. Each fault counts the calls that it has met.
+except with `lose_response`. There it was, and the client can't know. Each fault counts the calls that it has met.
 
-Requests of Kafka's protocol are calls too, by the names of their APIs. Every fault but `error` meets them; `error` does
-not, because each API and version encodes errors in its own way.
+Requests of Kafka's protocol are calls, too, by the names of their APIs. Every fault but `error` meets them. `error`
+does not, because each API and version encodes errors in its own way.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KAFKA_APIS = {api.name for api in APIS.values()}
 
 @dataclass(eq=False)
 class Fault:
-    """Meets every call until a number is set; `met` counts them."""
+    """Meets every call until a number is set. `met` counts the calls."""
 
     method: str
     instance: str | None
@@ -54,7 +54,7 @@ class Fault:
     met: int = field(default=0, init=False)
 
     def of(self, client_id: str) -> Self:
-        """Only calls of that client; brokers call each other as `replica-<id>`."""
+        """Meet only calls of that client. Brokers call each other as `replica-<id>`."""
         self.client_id = client_id
         return self
 
@@ -66,7 +66,7 @@ class Fault:
         return self.times(1)
 
     async def meet(self, called: Method[Any, Any] | None, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
-        """Apply it to one call; `called` is None for a request of Kafka's protocol."""
+        """Apply the fault to one call. `called` is None for a request of Kafka's protocol."""
         self.met += 1
         if self.left is not None:
             self.left -= 1
@@ -81,12 +81,12 @@ class _Gate:
     """The gate of an instance. While it is shut, calls wait; then they continue in order, before later ones."""
 
     def __init__(self) -> None:
-        self._queue: Final = asyncio.Lock()  # it is fair; held while the gate is shut
+        self._queue: Final = asyncio.Lock()  # it is fair, and held while the gate is shut
         self._entered = 0
 
     @property
     def is_clear(self) -> bool:
-        """Whether a call that comes now overtakes no other."""
+        """It tells whether a call that comes now overtakes no other."""
         return not (self._queue.locked() or self._entered)
 
     async def shut(self) -> None:
@@ -98,7 +98,7 @@ class _Gate:
             self._queue.release()
 
     def enter(self) -> None:
-        """Register a call, which later ones wait behind. Await its `turn` then."""
+        """Register a call, behind which later ones wait. Await its `turn` then."""
         self._entered += 1
 
     async def turn(self) -> None:
@@ -110,7 +110,7 @@ class _Gate:
 
 
 class Faults:
-    """The plan. Add and clear from any thread; the newest fault that matches a call meets it."""
+    """The plan of faults. Any thread may add and clear faults. The newest fault that matches a call meets it."""
 
     def __init__(self) -> None:
         self._plan: list[Fault] = []
@@ -134,7 +134,7 @@ class Faults:
         return self._add(method, broker, act)
 
     def drop(self, method: str, *, broker: int | None = None) -> Fault:
-        """Cut the call instead of carrying it out; a stream goes down with all of its open frames."""
+        """Cut the call instead of carrying it out. A stream goes down with all of its open frames."""
 
         async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             raise EndStreamError("an injected fault: the connection is dropped")
@@ -142,7 +142,7 @@ class Faults:
         return self._add(method, broker, act)
 
     def lose_response(self, method: str, *, broker: int | None = None) -> Fault:
-        """Carry the call out, then cut it: the client sees an indefinite failure."""
+        """Carry the call out, then cut it, so that the client sees an indefinite failure."""
 
         async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             await handle()
@@ -163,7 +163,7 @@ class Faults:
         self._gates[instance].open()
 
     def around(self, instance: str) -> Around:
-        """Return what `RpcServer` puts around the methods of this instance, such as "broker-0"."""
+        """Return the function that wraps the methods of this instance, such as "broker-0", in `RpcServer`."""
 
         gate = self._gates[instance]
 
@@ -182,7 +182,7 @@ class Faults:
         return around
 
     def around_kafka(self, instance: str) -> AroundApi:
-        """Return the same for the APIs of its Kafka listener."""
+        """Return the function that wraps the APIs of its Kafka listener."""
 
         gate = self._gates[instance]
 
@@ -215,7 +215,7 @@ class Faults:
             raise CloseConnectionError(str(error)) from None
 
     def _find(self, method: str, instance: str, client_id: str, *, kafka: bool = False) -> Fault | None:
-        """Return the newest fault that meets such a call."""
+        """Return the newest fault that meets this call."""
         return next(
             (
                 f
@@ -235,7 +235,7 @@ class Faults:
 
 
 def _failed(method: Method[Any, Any], request: Any, error: OttlaError) -> Message:
-    """Return the method's response with the error where a broker puts it: at each partition, else at the request."""
+    """Return the method's response with the error where a broker puts it: at each partition, or else at the request."""
     response: Any = method.response()
     if "partitions" not in method.request.DESCRIPTOR.fields_by_name:
         response.error.CopyFrom(error_message(error))

@@ -8,7 +8,7 @@ from ottla_core.clock import SystemClock
 
 
 class MovableClock:
-    """A `Clock` for services. Both of its times move together; monotonic time never goes back."""
+    """A `Clock` for services. Both of its times move together. Monotonic time never goes back."""
 
     def __init__(self) -> None:
         self._system = SystemClock()
@@ -35,7 +35,7 @@ class MovableClock:
             self._frozen = None
 
     def move(self, by: timedelta | float) -> None:
-        """Go forward by seconds or a timedelta; frozen or not."""
+        """Go forward by seconds or a timedelta, frozen or not."""
         seconds = by.total_seconds() if isinstance(by, timedelta) else by
         if seconds < 0:
             raise ValueError("a cluster's clock can only move forward")

@@ -1,4 +1,4 @@
-"""Which processes make a stack, with which ports and arguments: the table of docs/design/architecture.md as data."""
+"""The processes of a stack, with their ports and arguments: the table of docs/design/architecture.md as data."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ DEFAULT_PORT_BASE: Final = 9600
 _ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _GROUP_COORDINATOR = 0, 1, 40, 50, 60
 _TXN_COORDINATOR, _MIRROR, _ADMIN = 70, 80, 100
 _KAFKA: Final = 9092 - DEFAULT_PORT_BASE
-"""Kafka clients find the first broker at their default port."""
+"""With this, Kafka clients find the first broker at their default port."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """One process: its name, its command line, its gRPC and its admin port; a broker's Kafka port, else 0."""
+    """One process: its name, its command line, its gRPC and its admin port, and a broker's Kafka port, or else 0."""
 
     name: str
     command: tuple[str, ...]
@@ -35,7 +35,7 @@ class StackPlan:
     group_coordinators: int = 2
     txn_coordinators: int = 2
     mirror: Path | None = None
-    """The file of a mirror's flows; without it no mirror runs."""
+    """It is the file of a mirror's flows. Without it no mirror runs."""
 
     @property
     def etcd_port(self) -> int:
@@ -51,12 +51,13 @@ class StackPlan:
 
     @property
     def kafka_bootstrap(self) -> str:
-        """The brokers' addresses for clients of Kafka's protocol."""
+        """These are the brokers' addresses for clients of Kafka's protocol."""
         return ",".join(f"127.0.0.1:{s.kafka_port}" for s in self.services() if s.kafka_port)
 
     @property
     def first_configs(self) -> dict[str, int]:
-        """The configs of a new cluster: 3 replicas or as many as brokers; min.insync.replicas is one less, or 1."""
+        """These are the configs of a new cluster: 3 replicas, or as many as there are brokers. min.insync.replicas is
+        one less, or 1."""
         replicas = min(3, self.brokers)
         return {"default.replication.factor": replicas, "min.insync.replicas": max(1, replicas - 1)}
 
@@ -65,7 +66,7 @@ class StackPlan:
         return [self.etcd_port, self.etcd_peer_port, *of_services]
 
     def services(self) -> list[ServicePlan]:
-        """Controllers, brokers, coordinators, the mirror: the order in which they are started."""
+        """Return controllers, brokers, coordinators and the mirror, in the order in which they are started."""
         return [
             *(self._service("controller", n, _CONTROLLER + n) for n in range(self.controllers)),
             *(self._service("broker", n, _BROKER + n) for n in range(self.brokers)),

@@ -8,11 +8,11 @@ import socket
 from collections import deque
 from typing import Final
 
-_SPAN: Final = 200  # all ports of a stack lie within it, but for those of the Kafka protocol
+_SPAN: Final = 200  # all ports of a stack lie within it, except for those of the Kafka protocol
 _KAFKA: Final = range(-508, -468)  # from the base: in a gap of another span, where no other stack has a port
-_LOWEST, _HIGHEST = 20_000, 30_000  # below the kernel's ephemeral range, so that no client takes one meanwhile
+_LOWEST, _HIGHEST = 20_000, 30_000  # below the kernel's ephemeral range, so that no client takes one in between
 _CLAIM: Final = _SPAN - 1  # from the base: no stack uses that port, and binding it claims the span
-_CLAIMS_KEPT: Final = 8  # by one process: the stack of an older claim has long bound its ports, or is over
+_CLAIMS_KEPT: Final = 8  # in one process: the stack of an older claim has long bound its ports, or is over
 
 _claims: Final[deque[int]] = deque()
 
@@ -30,7 +30,7 @@ def free_port_base() -> int:
 def _claim(base: int) -> bool:
     claim = socket.socket()
     try:
-        # Without SO_REUSEADDR: two sockets that both have it may share a port while neither listens.
+        # It is bound without SO_REUSEADDR: two sockets that both have it may share a port while neither listens.
         claim.bind(("127.0.0.1", base + _CLAIM))
         others = (*range(base, base + _CLAIM), *(base + offset for offset in _KAFKA))
         if not all(is_free(port) for port in others):
@@ -46,8 +46,8 @@ def _claim(base: int) -> bool:
 
 
 def hold(port: int) -> socket.socket:
-    """Keep a port of loopback for a server that is down, until the result is closed: else the kernel may give it to
-    the local end of any connection. Connections to it are refused, and the server may bind it. Raises OSError."""
+    """Keep a port of loopback for a server that is down, until the result is closed. Otherwise the kernel may give it
+    to the local end of any connection. Connections to it are refused, and the server may bind it. Raises OSError."""
     held = socket.socket()
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -59,7 +59,7 @@ def hold(port: int) -> socket.socket:
 
 
 def is_free(port: int) -> bool:
-    """Whether nothing on loopback holds the port now."""
+    """Return whether nothing on loopback holds the port now."""
     try:
         hold(port).close()
     except OSError:

@@ -1,7 +1,7 @@
-"""Fixtures for tests of applications; pytest finds them by itself once `ottla[server]` is installed.
+"""Fixtures for tests of applications. pytest finds them by itself once `ottla[server]` is installed.
 
-`ottla_cluster` is one cluster for the whole run, in this process; topics are one per test, so tests don't meet.
-Nothing is imported before a test needs it.
+`ottla_cluster` is one cluster for the whole run, in this process. Each test has a topic of its own, so tests don't
+meet. Nothing is imported before a test needs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAUSE_S: Final = 0.1
 
 
 def create_when_brokers_live(admin: Admin, name: str) -> None:
-    """Create a topic once a broker has a lease: on a busy machine it may lapse, and the broker takes it again."""
+    """Create a topic once a broker has a lease. On a busy machine the lease may lapse, and the broker gets another."""
     from ottla import ErrorCode, OttlaError
 
     give_up_at = time.monotonic() + _LIVE_LIMIT_S

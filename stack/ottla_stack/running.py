@@ -1,6 +1,6 @@
 """`ottla up` as a process of its own, for programs that need a whole stack for a while: the demo, tests, benchmarks.
 
-Leaving the block stops it, whatever happened inside, and kills what does not stop; the directory belongs to the caller.
+Leaving the block stops it, whatever happened inside, and kills what does not stop. The directory belongs to the caller.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _T = TypeVar("_T")
 class RunningStack:
     """`with RunningStack(directory) as stack:` is ready at `stack.bootstrap`, on free ports: what `ottla up` starts.
 
-    It has no txn-coordinators by default: few programs need them, and each is a process. `mirror` is the file of a
-    mirror that runs as well; the file must exist when the block begins.
+    It has no txn-coordinators by default, because few programs need them, and each is a process. `mirror` is the file
+    of a mirror that runs as well. The file must exist when the block begins.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RunningStack:
         self._stop()
 
     def process(self, name: str) -> RunningProcess | None:
-        """The process of that name as it runs now; None while it is being started again."""
+        """Return the process of that name as it runs now, or None while it is being started again."""
         state = StackState.read(self.directory)
         return next((p for p in state.processes if p.name == name), None) if state else None
 
@@ -90,7 +90,7 @@ class RunningStack:
         return wait_for(partial(self.process, name), f"{name} to run").identity.pid
 
     def restart(self, *names: str, number: signal.Signals = signal.SIGTERM) -> list[int]:
-        """End these processes by a signal; return the pids of their successors, once these serve."""
+        """End these processes by a signal. Return the pids of their successors, once these serve."""
         old = {name: wait_for(partial(self.process, name), f"{name} to run") for name in names}
         for process in old.values():
             process.identity.send(number)
@@ -139,7 +139,8 @@ class RunningStack:
 
 
 def wait_for(probe: Callable[[], _T | None], purpose: str, *, limit_s: float = LIMIT_S) -> _T:
-    """The first result of `probe` that is true. Raises REQUEST_TIMED_OUT, naming the `purpose` of the wait."""
+    """Return the first result of `probe` that is true. Raises REQUEST_TIMED_OUT, which names the `purpose` of the
+    wait."""
     give_up_at = time.monotonic() + limit_s
     while not (result := probe()):
         if time.monotonic() > give_up_at:

@@ -1,4 +1,4 @@
-"""What `ottla up` leaves in its directory for `ottla down` and `ottla status`: a lock, and the processes that run.
+"""`ottla up` leaves this in its directory for `ottla down` and `ottla status`: a lock, and the processes that run.
 
 A pid alone is not enough, because the kernel reuses it: a process is known by its pid and the time of its start.
 """
@@ -63,7 +63,7 @@ class RunningProcess:
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """What runs, as the supervisor last wrote it down."""
+    """The running processes, as the supervisor last wrote them down."""
 
     supervisor: ProcessIdentity
     port_base: int
@@ -79,7 +79,7 @@ class StackState:
 
     @classmethod
     def read(cls, directory: Path) -> StackState | None:
-        """Return None if nothing was ever started in `directory`, or if its state can't be read."""
+        """Return the state, or None if nothing was ever started in `directory`, or if its state can't be read."""
         try:
             raw = json.loads(state_path(directory).read_text())
             processes = [
@@ -114,7 +114,7 @@ def lock(directory: Path) -> IO[str]:
 
 
 def unreadable_state(directory: Path) -> OttlaError:
-    """The error for a directory whose lock is held, and whose state.json is gone or torn."""
+    """Return the error for a directory whose lock is held, and whose state.json is gone or torn."""
     return OttlaError(
         ErrorCode.INVALID_REQUEST,
         f"an `ottla up` is running in {directory}{_holder(directory)}, but {state_path(directory)} can't be read",
@@ -123,13 +123,14 @@ def unreadable_state(directory: Path) -> OttlaError:
 
 
 def _holder(directory: Path) -> str:
-    """The process that last took the lock, as a part of a message."""
+    """Return the process that last took the lock, as a part of a message."""
     pid = (directory / _LOCK).read_text().strip()
     return f" (process {pid})" if pid else ""
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether an `ottla up` runs in `directory`. Only looks: taking the lock could make another one fail."""
+    """Return whether an `ottla up` runs in `directory`. It only looks, because taking the lock could make another one
+    fail."""
     try:
         with (directory / _LOCK).open() as file:
             found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK))
@@ -139,5 +140,5 @@ def is_locked(directory: Path) -> bool:
 
 
 def _flock(kind: int) -> bytes:
-    """A lock on the whole file, held by the open file and not by the process."""
+    """Return a lock on the whole file, held by the open file and not by the process."""
     return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)

@@ -78,11 +78,11 @@ class Supervisor:
         self._again: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Start all but coordinators; returns before anything is ready.
+        """Start all but coordinators. It returns before anything is ready.
 
         Raises if a port is taken, if a new stack has too little disk, or if a later etcd wrote the data.
         """
-        # Before the ports are checked, because orphans hold them.
+        # This comes before the ports are checked, because orphans hold them.
         end_orphans(self.plan.directory)
         check_ports(self.plan)
         # A stack that exists already must start on a full disk, too: that is how its user can delete something.
@@ -95,7 +95,7 @@ class Supervisor:
         self._trimming = asyncio.create_task(keep_trimmed([c.log for c in self._children]), name="keep-logs-trimmed")
 
     async def until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
-        """Return once every service is ready; coordinators are started once the brokers are.
+        """Return once every service is ready. Coordinators are started once the brokers are ready.
 
         Raises OttlaError, with the reason, for a service that is not ready in time, or that ends again and again.
         """
@@ -140,7 +140,7 @@ class Supervisor:
         self._late = []
 
     async def stop(self) -> None:
-        """Stop all within STACK_STOP_LIMIT_S, coordinators first; nothing of this stack runs afterwards."""
+        """Stop all within STACK_STOP_LIMIT_S, coordinators first. Nothing of this stack runs afterwards."""
         for kind in _KINDS_AS_STOPPED:
             stopping = [c.stop(limit_s=_SERVICE_STOP_LIMIT_S) for c in self._children if c.name.startswith(kind)]
             # Each kind has stopped before the next begins to: a broker hands its leaderships over with the help of a
@@ -178,7 +178,7 @@ class Supervisor:
 
 
 def not_ready(admin_port: int) -> str | None:
-    """Return None if the service on that admin port is ready, else the reason why not."""
+    """Return None if the service on that admin port is ready, or else the reason why not."""
     connection = HTTPConnection("127.0.0.1", admin_port, timeout=2.0)
     try:
         connection.request("GET", "/readyz")
@@ -216,7 +216,7 @@ def check_disk(directory: Path) -> None:
 
 
 def end_orphans(directory: Path) -> int:
-    """End the processes that the last supervisor of this directory left running, by pid and start; return how many."""
+    """End the processes that the last supervisor of this directory left running, by pid and start. Return how many."""
     state = StackState.read(directory)
     orphans = [p.identity for p in state.processes if p.identity.alive] if state else []
     # SIGTERM first, so that brokers close their logs in order. A killed one would have to recover them.

@@ -1,4 +1,4 @@
-"""The stack as rows: what `ottla up` shows live and `ottla status` once."""
+"""The stack as rows, which `ottla up` shows live and `ottla status` once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stack_table(state: StackState) -> Table:
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory in units of 10^6 bytes; 0 where the process is gone."""
+    """Return resident memory in units of 10^6 bytes, or 0 if the process is gone."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError, ValueError):

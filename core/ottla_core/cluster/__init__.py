@@ -1,1 +1,1 @@
-"""Cluster state: an immutable image of it, where it lies in etcd, and how a process follows it."""
+"""Cluster state: an immutable image of it, where it is kept in etcd, and how a process follows it."""

@@ -1,7 +1,7 @@
-"""Between the bytes in etcd and the dataclasses of `image`: the one place where cluster state is protobuf.
+"""Translates between the bytes in etcd and the dataclasses of `image`. Only here is cluster state protobuf.
 
-Every value carries `format`. This release writes and reads format 1 and rejects any other with a message: a value that
-was guessed at would be applied by every process of the cluster.
+Every value carries `format`. This release writes and reads format 1 and rejects any other with a message. If it guessed
+at a value, every process of the cluster would apply the guess.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ FORMAT: Final = 1
 
 
 def encode(key: Key, value: Any) -> bytes:
-    """The bytes of `value`, the dataclass (for `seq` the int) that belongs to a key of this kind."""
+    """Return the bytes of `value`, the dataclass (for `seq` the int) that belongs to a key of this kind."""
     return _KINDS[key[0]].to_message(value).SerializeToString(deterministic=True)
 
 
 def decode(key: Key, entry: KeyValue) -> Any:
     """Return the object that `entry` holds, with the epochs and revisions that etcd keeps beside the value.
 
-    Raises OttlaError UNSUPPORTED_VERSION for a format of another release, KAFKA_STORAGE_ERROR for damaged bytes.
+    Raises OttlaError UNSUPPORTED_VERSION for a format of another release, and KAFKA_STORAGE_ERROR for damaged bytes.
     """
     kind = _KINDS[key[0]]
     message: Any = kind.message()
@@ -144,7 +144,8 @@ def _broker_to(value: Broker) -> Message:
 def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
     return Broker(
         id=key[1],
-        # Not the value's own: whatever is put, and by whom, a registration's epoch is the revision that it began at.
+        # The epoch is not the value's own. Whatever is put, and by any process, a registration's epoch is the revision
+        # at which it began.
         epoch=entry.create_revision,
         directory_id=message.directory_id,
         address=message.address,

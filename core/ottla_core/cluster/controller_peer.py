@@ -1,4 +1,4 @@
-"""A service's connection to the controller that is active at the moment."""
+"""A service's connection to the active controller."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Response = TypeVar("Response", bound=Message)
 
 
 class ControllerPeer:
-    """A component: the connection is made at the first call, and anew when another controller is elected."""
+    """A component that connects at the first call, and again when another controller is elected."""
 
     def __init__(self, metadata: MetadataFollower) -> None:
         self._metadata = metadata
         self._peer: AioPeer | None = None
 
     async def start(self) -> None:
-        """Nothing to do before the first call."""
+        """Do nothing: the first call connects."""
 
     async def stop(self) -> None:
         peer, self._peer = self._peer, None
@@ -31,14 +31,15 @@ class ControllerPeer:
             await peer.close()
 
     async def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """Raises NOT_CONTROLLER while none is elected, TransportError, or the OttlaError that the response carries."""
+        """Return the response. Raises NOT_CONTROLLER while no controller is elected, TransportError, or the OttlaError
+        that the response carries."""
         controller = self._metadata.image.controller
         if controller is None:
             raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is currently elected", hint="try again")
         peer = self._peer
         if peer is None or peer.address != controller.address:
             former, peer = peer, AioPeer(controller.address)
-            self._peer = peer  # before the wait: calls that come meanwhile use this one
+            self._peer = peer  # before the wait, so that calls in between use this one
             if former is not None:
                 await former.close()
         return await peer.call(method, request, timeout=timeout)

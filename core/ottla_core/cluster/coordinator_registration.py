@@ -1,10 +1,10 @@
 """A coordinator's registration in the cluster: one key under a lease, whose create_revision is its incarnation.
 
-A key of the same kind and id is a former process's, which may still run: it is removed and put anew, and the former
-process ends itself once it sees that (`on_replaced`). So the newest one is registered, and each has its own
-incarnation, which is what shards are given to. A key that is gone while its process lives is put again, under another
-incarnation, too: a process that was thought dead has to take its shards anew. It replaces none then: where another is
-registered by that time, that one is the newer.
+A key of the same kind and id belongs to a former process, which may still run. The key is removed and put again, and
+the former process ends itself once it sees that (`on_replaced`). So the newest process is registered, and each has its
+own incarnation, to which shards are given. If a key is gone while its process runs, it is put again, also under another
+incarnation: a process that was thought dead has to get its shards again. In this case it replaces no other key, because
+another process that has registered by then is the newer one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _START_S: Final = 10.0
 
 
 class CoordinatorRegistration:
-    """A component. `describe()` gives the coordinator as it is to be registered; its `incarnation` is the process's.
+    """A component. `describe()` returns the coordinator's description for its registration. Its `incarnation` is the
+    process's.
 
-    `on_image` is for the metadata follower. `on_replaced(error)` is called where another process has registered.
+    `on_image` is for the metadata follower. `on_replaced(error)` is called if another process has registered.
     """
 
     def __init__(
@@ -48,19 +49,20 @@ class CoordinatorRegistration:
         self._on_replaced = on_replaced
         self._session = LeaseSession(store, ttl_s, self._register, on_lost=self._on_lost, losses=leases_lost)
         self._epoch: int | None = None
-        self._put_at: int | None = None  # the revision since which the key must be there
+        self._put_at: int | None = None  # the revision since which the key has to exist
         self._was_registered = False
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the present registration; None before the first, and between a loss and the next."""
+        """This is the epoch of the present registration. It is None before the first one, and between a loss and the
+        next."""
         return self._epoch if self._session.lease is not None else None
 
     async def start(self) -> None:
         await self._session.start(_START_S)
 
     async def stop(self) -> None:
-        """End the registration: the shards go to others at once."""
+        """End the registration, so that the shards go to other coordinators at once."""
         self._put_at = None
         await self._session.stop(CALL_S)
 

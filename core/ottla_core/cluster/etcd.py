@@ -1,8 +1,8 @@
 """The metadata store on etcd: a small client of its v3 gRPC API (docs/adr/0002), and the one file that knows it.
 
-Three rules. Every call ends at its deadline. A failure is *definite* only where the request surely changed nothing; any
-other is indefinite, and the caller reads back (rule C4). A call moves on to the next endpoint while that can't do a
-write twice. grpc.aio has no types: what is `Any` here stays here.
+There are three rules. Every call ends at its deadline. A failure is *definite* only if the request surely changed
+nothing. Any other is indefinite, and the caller reads back (rule C4). A call moves on to the next endpoint only if that
+can't do a write twice. grpc.aio has no types, and its `Any` values do not leave this module.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
 )
 _METADATA: Final = (("hasleader", "true"),)  # a member that is cut off from the cluster says so instead of waiting
-# What etcd or grpc say where the request was never taken up. Of anything else it is not known.
+# These are what etcd or grpc say if the request was never taken up. With any other text, the outcome is not known.
 _DEFINITE: Final = (
     "failed to connect to all addresses",
     "etcdserver: no leader",
@@ -65,7 +65,8 @@ _Response = TypeVar("_Response", bound=Message)
 
 
 class EtcdStore:
-    """A `MetaStore` on an etcd cluster. `endpoints` are host:port; the first that answers is kept until it fails."""
+    """A `MetaStore` on an etcd cluster. `endpoints` are host:port. The first one that answers is kept until it
+    fails."""
 
     def __init__(self, endpoints: Sequence[str], *, page_keys: int = 1000) -> None:
         self._endpoints: Final = [endpoint.removeprefix("http://").rstrip("/") for endpoint in endpoints]
@@ -79,7 +80,7 @@ class EtcdStore:
         while True:
             try:
                 return await self._pages(prefix, deadline)
-            except CompactedError:  # overtook the reading: from the first page again, at a later revision
+            except CompactedError:  # the compaction overtook the reading, which begins again at a later revision
                 if time.monotonic() >= deadline:
                     raise StoreUnavailableError(
                         "compaction overtook every attempt to read a snapshot", indefinite=False
@@ -112,7 +113,7 @@ class EtcdStore:
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
         async def perform(member: _Member, left_s: float) -> pb.LeaseKeepAliveResponse:
             stream = member.keep_alive(left_s)
-            # A silent endpoint may be starved, or cut off: the next renewal goes to another, if there is one.
+            # A silent endpoint may be starved, or cut off, so the next renewal goes to another, if there is one.
             endpoint = self._endpoints[self._current]
             doubt = asyncio.get_running_loop().call_later(left_s * _SILENT, self._switch_from, endpoint)
             try:
@@ -147,7 +148,7 @@ class EtcdStore:
             await member.close()
 
     async def _pages(self, prefix: str, deadline: float) -> Snapshot:
-        """All pages at the revision that the first one was read at: the first is linearizable, so it is current."""
+        """Return all pages at the revision of the first one. The first read is linearizable, so it is current."""
         request = pb.RangeRequest(key=prefix.encode(), range_end=_range_end(prefix), limit=self._page_keys)
         entries: list[KeyValue] = []
         while True:
@@ -160,7 +161,8 @@ class EtcdStore:
             request.key = response.kvs[-1].key + b"\0"
 
     async def _call(self, perform: Callable[[_Member, float], Awaitable[_T]], timeout: float, *, writes: bool) -> _T:
-        """Perform on the current endpoint; on the next ones too, while nothing was done and time is left."""
+        """Perform a call on the current endpoint, and on the next ones, too, while nothing was done and time is
+        left."""
         deadline = time.monotonic() + timeout
         tries = len(self._endpoints)
         while True:
@@ -185,13 +187,14 @@ class EtcdStore:
         return endpoint, self._members[endpoint]
 
     def _switch_from(self, endpoint: str) -> None:
-        """Calls that run at the same time and fail with the same endpoint turn only once."""
+        """Switch to the next endpoint. Calls that run at the same time and fail with the same endpoint switch only
+        once."""
         if endpoint == self._endpoints[self._current]:
             self._current = (self._current + 1) % len(self._endpoints)
 
 
 class _Watch:
-    """One watch on one connection: joins fragments, so that every batch is of complete revisions."""
+    """One watch on one connection. It joins fragments, so that every batch has complete revisions."""
 
     def __init__(self, stream: _Stream[pb.WatchRequest, pb.WatchResponse], prefix: str, from_revision: int) -> None:
         self._stream = stream
@@ -200,8 +203,9 @@ class _Watch:
         self._fragments: list[pb.Event] = []
 
     async def open(self) -> None:
-        # One revision early, and that revision's events are dropped: etcd serves a watch from the very revision that it
-        # compacted last, without the deletions in it (etcd issue 18089). Start revision 0 would mean "from now on".
+        # The watch begins one revision early, and that revision's events are dropped: etcd serves a watch from the very
+        # revision that it compacted last, without the deletions in it (etcd issue 18089). Start revision 0 would mean
+        # "from now on".
         create = pb.WatchCreateRequest(
             key=self._prefix.encode(),
             range_end=_range_end(self._prefix),
@@ -240,7 +244,7 @@ class _Watch:
             )
 
     async def _response(self) -> pb.WatchResponse:
-        """The next response. A quiet connection has to report its progress, to tell quiet from dead."""
+        """Return the next response. A quiet connection has to report its progress, to tell quiet from dead."""
         read = asyncio.ensure_future(self._stream.read())
         try:
             for _ in range(3):
@@ -263,7 +267,7 @@ class _RpcError(Exception):
 
 
 class _Member:
-    """One endpoint: a channel, connected at the first call, and the calls on it with their types."""
+    """One endpoint: a channel that connects at the first call, and the calls on it with their types."""
 
     def __init__(self, endpoint: str) -> None:
         self._channel: Any = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
@@ -336,12 +340,12 @@ async def _rpc(call: Awaitable[Any]) -> Any:
         return await call
     except grpc.aio.AioRpcError as error:
         raise _RpcError(error.code(), error.details() or error.code().name) from None
-    except asyncio.InvalidStateError:  # what grpc.aio raises for a write after the end
+    except asyncio.InvalidStateError:  # grpc.aio raises this for a write after the end
         raise _RpcError(grpc.StatusCode.UNAVAILABLE, "the stream ended") from None
 
 
 def _failure(endpoint: str, error: _RpcError, *, writes: bool) -> Exception:
-    """What a status means to the caller; see the rules on top."""
+    """Return the error that a status means to the caller; see the rules at the top."""
     if error.code is grpc.StatusCode.NOT_FOUND:
         return LeaseLostError(error.details)
     if error.code is grpc.StatusCode.OUT_OF_RANGE:
@@ -353,12 +357,12 @@ def _failure(endpoint: str, error: _RpcError, *, writes: bool) -> Exception:
 
 
 def _range_end(prefix: str) -> bytes:
-    """The first key after all that start with `prefix`."""
+    """Return the first key after all that start with `prefix`."""
     return prefix[:-1].encode() + chr(ord(prefix[-1]) + 1).encode()
 
 
 def _entry(kv: pb.KeyValue) -> KeyValue:
-    # A key that is not text is not ours; it must not stop readers of the ones beside it.
+    # A key that is not text is not ottla's. It must not keep readers from the keys beside it.
     return KeyValue(kv.key.decode(errors="replace"), kv.value, kv.create_revision, kv.mod_revision, kv.lease)
 
 

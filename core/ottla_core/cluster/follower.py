@@ -77,12 +77,12 @@ class MetadataFollower:
 
     @property
     def image(self) -> ClusterImage:
-        """The latest image; empty, at revision 0, until the first snapshot."""
+        """This is the latest image. It is empty, at revision 0, until the first snapshot."""
         return self._image
 
     @property
     def staleness_s(self) -> float:
-        """Seconds since the store was last heard of; infinite before the first snapshot."""
+        """These are the seconds since the store was last heard of. They are infinite before the first snapshot."""
         return self._clock.monotonic() - self._contact_at
 
     def on_change(self, listener: Listener) -> None:
@@ -90,11 +90,11 @@ class MetadataFollower:
         self._listeners.append(listener)
 
     def start(self) -> None:
-        """Begin in the background; `wait_for` tells when there is an image."""
+        """Begin in the background. `wait_for` tells when there is an image."""
         self._task = asyncio.create_task(self._run(), name="metadata-follower")
 
     async def stop(self) -> None:
-        """End it. The image stays; callers that still wait for another get StoreUnavailableError."""
+        """End the following. The image stays, and callers that still wait for another get StoreUnavailableError."""
         await end_task(self._task)
         self._task = None
         self._fail_pending(StoreUnavailableError("the metadata follower was stopped", indefinite=False))
@@ -147,7 +147,7 @@ class MetadataFollower:
                 _log.info("taking a new snapshot of the metadata: %s", reason)
                 self._complete = False
             except StoreUnavailableError as away:
-                # Logged once for each outage, not at each try: `staleness_s` shows the rest.
+                # It is logged once for each outage, not at each try, because `staleness_s` shows the rest.
                 if self._backoff.attempts == 0:
                     _log.warning("the metadata store is unavailable, retrying: %s", away)
             # The store holds what this release can't read, or it went back. Waiting callers hear of it now, since
@@ -166,8 +166,8 @@ class MetadataFollower:
     async def _load(self) -> None:
         snapshot = await self._store.snapshot(self._prefix, timeout=SNAPSHOT_TIMEOUT_S)
         empty = ClusterImage(self._image.cluster_id)
-        # Decoding ten thousand keys takes long. It goes in slices, so that leases are renewed and requests served
-        # meanwhile.
+        # Decoding ten thousand keys takes long. It goes in slices, so that leases are renewed and requests served in
+        # between.
         changes = await sliced(self._change, [Event(entry) for entry in snapshot.entries])
         image = empty.with_changes(filter(None, changes), snapshot.revision)
         # Either may betray an older store: the revision of a restored etcd may have passed the old one, while its `seq`
@@ -181,7 +181,8 @@ class MetadataFollower:
         self._replace(replace(image, changed_partitions=None, topics_revision=image.revision))
 
     def _check_not_older(self) -> None:
-        """Raise for good: a store that went back may have passed the image's revision since, with other changes."""
+        """Raise if the store has gone back, even if it has passed the image's revision since: its changes are
+        others."""
         if self._older is not None:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -191,8 +192,9 @@ class MetadataFollower:
             )
 
     async def _follow(self) -> None:
-        """Apply batch after batch; ends only by an error, as the store's watch does."""
-        # From the revision after the image's own: that one is contained already, and etcd would send it again.
+        """Apply batch after batch. It ends only by an error, as the store's watch does."""
+        # The watch begins at the revision after the image's own. The image has that one already, and etcd would send it
+        # again.
         async with aclosing(self._store.watch(self._prefix, from_revision=self._image.revision + 1)) as batches:
             async for batch in batches:
                 # The contact is noted after the batch is applied: a staleness of zero promises that the image has what
@@ -208,7 +210,8 @@ class MetadataFollower:
         self._replace(self._image.with_changes(changes, batch.revision))
 
     def _change(self, event: Event) -> Change | None:
-        """Return the change; None for a kind of key that this release does not know: a later one may have others."""
+        """Return the change, or None for a kind of key that this release does not know, because a later release may
+        have others."""
         # A newer release may write kinds of keys that this one does not know. They are skipped, so that a rolling
         # upgrade works.
         key = keys.parse_key(self._image.cluster_id, event.entry.key)
@@ -230,7 +233,7 @@ class MetadataFollower:
             try:
                 if not future.done() and reached(image):
                     future.set_result(image)
-            except Exception as error:  # the predicate's own
+            except Exception as error:  # the predicate has raised it
                 future.set_exception(error)
 
     def _fail_pending(self, error: Exception) -> None:

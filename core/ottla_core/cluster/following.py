@@ -12,14 +12,15 @@ FIRST_IMAGE_LIMIT_S: Final = 60.0
 
 
 class Following:
-    """Ends `own_store` after the follower, which is the last to use it."""
+    """Follows metadata, and closes `own_store` after the follower, which is the last to use it."""
 
     def __init__(self, follower: MetadataFollower, own_store: MetaStore | None) -> None:
         self._follower = follower
         self._own_store = own_store
 
     async def start(self) -> None:
-        """Raises OttlaError where the store has not answered within a minute, or holds what can't be read."""
+        """Start following. Raises OttlaError if the store has not answered within a minute, or holds what can't be
+        read."""
         self._follower.start()
         try:
             await self._until_first_image()

@@ -31,17 +31,17 @@ class Broker:
     epoch: int
     directory_id: str
     address: str  # gRPC host:port
-    kafka_address: str = ""  # of the first of its Kafka listeners, host:port
-    kafka_listeners: Mapping[str, str] = field(default_factory=dict)  # host:port by name; none of an older release
+    kafka_address: str = ""  # that of the first of its Kafka listeners, host:port
+    kafka_listeners: Mapping[str, str] = field(default_factory=dict)  # host:port by name; an older release has none
     rack: str = ""
     fenced: bool = True
     incarnation: str = ""
-    unclean: bool = False  # may have lost an acknowledged tail (rule 21)
-    shutting_down: bool = False  # gives its leaders away and takes none
-    read_only: bool = False  # its disk takes no appends: others lead where they can
+    unclean: bool = False  # it may have lost an acknowledged tail (rule 21)
+    shutting_down: bool = False  # it gives its leaders away and takes none
+    read_only: bool = False  # its disk takes no appends, so it leads only if no other can
     secret: bytes = field(default=b"", repr=False)  # of its process (module proof); never sent to clients
     ahead_of: int | None = None  # up to this revision the store was older than its data: it was restored
-    lease: int = 0  # put again under this lease, or the registration outlives its process
+    lease: int = 0  # it is put again under this lease, or the registration would outlive its process
     mod_revision: int = 0
 
 
@@ -133,13 +133,13 @@ class Partition:
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     directories: Mapping[int, str] = field(default_factory=dict)
-    restored: int = 0  # the restoration after which it was settled; another one than the image's: in doubt
+    restored: int = 0  # the restoration after which it was settled; another one than the image's means doubt
     mod_revision: int = 0
 
     @property
     def has_none_eligible(self) -> bool:
-        """Whether no replica is known to have all that was acknowledged: then it has no leader, and the logs are
-        compared."""
+        """It tells whether no replica is known to have all that was acknowledged. Then there is no leader, and the logs
+        are compared."""
         return not (self.isr or self.elr)
 
 
@@ -170,7 +170,8 @@ class BrokerIds:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """All of it at one revision. The mappings are never written to: images share what did not change."""
+    """The cluster's whole state at one revision. The mappings are never written to, because images share what did not
+    change."""
 
     cluster_id: str
     revision: int = 0
@@ -188,14 +189,17 @@ class ClusterImage:
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
     topic_revisions: Mapping[TopicId, int] = field(default_factory=dict, compare=False, repr=False)
-    """For each topic, the revision of its last change or of its partitions'; in a snapshot, the snapshot's revision."""
+    """It has, for each topic, the revision at which the topic or its partitions last changed. In a snapshot it is the
+    snapshot's revision."""
     topics_revision: int = field(default=0, compare=False, repr=False)
-    """The revision at which any topic last changed or was deleted; in a snapshot, the snapshot's revision."""
+    """It is the revision at which any topic last changed or was deleted. In a snapshot it is the snapshot's
+    revision."""
     # These three say what changed, not what the cluster is. So two images of one state are equal whatever led to them.
     changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
-    """All that may differ from the image before, in themselves or in their topic; None where that is not known."""
+    """They are all partitions that may differ from the previous image, in themselves or in their topic. It is None if
+    that is not known."""
     is_behind: bool = field(init=False)
-    """This tells whether a broker's data is newer than the image, and no counted restoration explains why."""
+    """It tells whether a broker's data is newer than the image, and no counted restoration explains why."""
 
     def __post_init__(self) -> None:
         # A restoration that was counted after a broker reported that it is ahead explains the report. Until one is
@@ -229,7 +233,7 @@ class ClusterImage:
         return owner if owner is not None and owned is not None and owner.epoch == owned.incarnation else None
 
     def shard_of(self, kind: str, key: str) -> int | None:
-        """Return the shard of a group or a transactional id; None while the kind has no topic."""
+        """Return the shard of a group or a transactional id, or None while the kind has no topic."""
         topic = self.topics.get(SHARD_TOPICS[kind])
         return None if topic is None else shard_of(key, topic.partition_count)
 
@@ -239,8 +243,8 @@ class ClusterImage:
         return None if shard is None else self.owner_of(kind, shard)
 
     def is_in_doubt(self, partition: Partition) -> bool:
-        """Return whether the metadata was restored after it settled the partition, so that what it says proves
-        nothing."""
+        """Return whether the metadata was restored after it settled the partition, so that it proves nothing about the
+        partition's log."""
         return self.is_behind or partition.restored != self.restored.count
 
     def live_brokers(self) -> dict[int, Broker]:
@@ -322,7 +326,7 @@ def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
 
 
 def _apply_topic(image: ClusterImage, draft: dict[str, Any], name: str, topic: Topic | None) -> None:
-    """Keep `topic_names` the inverse of `topics`, also when one name goes from one id to another."""
+    """Keep `topic_names` the inverse of `topics`, even when one name goes from one id to another."""
     topics: Mapping[str, Topic] = draft.get("topics", image.topics)
     # The name may pass from one id to another in one change. The old id must not lead to the new topic (I6).
     if name in topics:
@@ -334,7 +338,7 @@ def _apply_topic(image: ClusterImage, draft: dict[str, Any], name: str, topic: T
 
 def _set(image: ClusterImage, draft: dict[str, Any], name: str, key: Any, value: Any) -> None:
     """Set or delete one entry of the mapping `name`, copying it once per `with_changes`."""
-    # Copied once for all changes of the batch: the image before must not see them.
+    # It is copied once for all changes of the batch: the previous image must not see them.
     if name not in draft:
         draft[name] = copy_of(getattr(image, name))
     if value is None:

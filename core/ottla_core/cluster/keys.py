@@ -1,6 +1,6 @@
-"""Where each part of the cluster's state lies in etcd: the one place that spells a key.
+"""The place of each part of the cluster's state in etcd. Only this module spells keys.
 
-A key is a tuple (kind, *identity), which is also what `Change.key` holds; `key_text` spells it and `parse_key` reads it
+A key is a tuple (kind, *identity), which is also what `Change.key` holds. `key_text` spells it and `parse_key` reads it
 back. Topics are keyed by name, partitions by topic id: a partition outlives no topic (docs/invariants.md).
 """
 
@@ -46,13 +46,13 @@ def partition(partition_id: PartitionId) -> Key:
 
 
 def configs(scope: str, name: str) -> Key:
-    """`scope` is "broker", "group" or "client-metrics"; a topic's configs lie in its own value. The broker "" is the
-    cluster-wide default."""
+    """Return the key of configs. `scope` is "broker", "group" or "client-metrics", because a topic's configs lie in its
+    own value. The broker "" is the cluster-wide default."""
     return ("configs", scope, name)
 
 
 def coordinator(kind: str, instance_id: int) -> Key:
-    """The registration of a coordinator; `kind` is one of `model.SHARD_TOPICS`."""
+    """Return the key of a coordinator's registration. `kind` is one of `model.SHARD_TOPICS`."""
     return ("coordinator", kind, instance_id)
 
 
@@ -61,7 +61,7 @@ def shard(kind: str, number: int) -> Key:
 
 
 def prefix(cluster_id: str) -> str:
-    """The prefix of all keys of one cluster."""
+    """Return the prefix of all keys of one cluster."""
     return f"/ottla/{cluster_id}/"
 
 
@@ -90,7 +90,8 @@ def _path(key: Key) -> str:
 
 
 def parse_key(cluster_id: str, text: str) -> Key | None:
-    """The key that `text` spells, or None: a later release may have written a kind that this one doesn't know."""
+    """Return the key that `text` spells, or None, because a later release may have written a kind that this one doesn't
+    know."""
     try:
         key = _parse(cluster_id, text)
     except ValueError:

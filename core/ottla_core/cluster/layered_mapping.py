@@ -1,7 +1,7 @@
-"""A mapping whose copy costs what was changed in it: the copies share all else.
+"""A mapping whose copy costs only what was changed in it, because copies share everything else.
 
-A dict that is never written to lies below, what has changed since above it. Iteration is a dict's, in its order,
-whatever Python's hashes are: decisions that go through all partitions come out the same in every process.
+A dict that is never written to lies below, and the changes since lie above it. Iteration is a dict's, in its order,
+whatever Python's hashes are: decisions that go through all partitions have the same result in every process.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 FEW: Final = 1000
-"""Entries: up to here all are copied in microseconds, and found faster in a dict."""
+"""Mappings with fewer entries are copied whole, in microseconds, and a dict finds entries faster."""
 _DELETED: Final[Any] = object()
 _UNCHANGED: Final[Any] = object()
 
 
 def copy_of(mapping: Mapping[K, V]) -> MutableMapping[K, V]:
-    """A copy that may be written to, where `mapping` no longer is."""
+    """Return a copy that may be written to. `mapping` may then no longer be written to."""
     if isinstance(mapping, LayeredMapping):
         return mapping.copy()
     return dict(mapping) if len(mapping) < FEW else LayeredMapping(mapping, {})
 
 
 class LayeredMapping(MutableMapping[K, V]):
-    """Only one thread may use it while it is written; afterwards any thread may read it."""
+    """A mapping in two layers. Only one thread may use it while it is written. After that any thread may read it."""
 
     __slots__ = ("_above", "_below")
 
@@ -35,8 +35,9 @@ class LayeredMapping(MutableMapping[K, V]):
         self._above = above
 
     def copy(self) -> MutableMapping[K, V]:
-        """Copy only the changes while they are at most √n of n entries, else all: √n copies cost one full copy."""
-        above = self._above  # before what is below, as in all reads: `_whole` replaces them the other way round
+        """Copy only the changes while they are at most √n of n entries, and everything otherwise. So √n copies cost one
+        full copy."""
+        above = self._above  # read before what is below, as in all reads: `_whole` replaces them the other way round
         if len(above) ** 2 > len(self._below):
             return copy_of(self._whole())
         return LayeredMapping(self._below, dict(above))
@@ -58,7 +59,7 @@ class LayeredMapping(MutableMapping[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         if self._above.get(key) is _DELETED:
-            self._whole()  # it has lost its place, and comes last
+            self._whole()  # the key has lost its position, and comes last
         self._above[key] = value
 
     def __delitem__(self, key: K) -> None:
@@ -79,7 +80,8 @@ class LayeredMapping(MutableMapping[K, V]):
         return self._whole().values()
 
     def _whole(self) -> Mapping[K, V]:
-        """All in one layer, kept as such. Where two threads do this at the same time each finds all of it."""
+        """Return all entries in one layer, and keep it. If two threads do this at the same time, each finds all of
+        them."""
         if above := self._above:
             whole = dict(self._below)
             for key, value in above.items():
@@ -87,6 +89,7 @@ class LayeredMapping(MutableMapping[K, V]):
                     whole.pop(key, None)
                 else:
                     whole[key] = value
-            self._below = whole  # first: another thread that reads meanwhile finds the same in both layers
+            # replaced first, so that another thread that reads now finds the same entries in both layers
+            self._below = whole
             self._above = {}
         return self._below

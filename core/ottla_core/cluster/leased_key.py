@@ -1,4 +1,4 @@
-"""Putting a registration under a lease: the key names the process, its create_revision is the epoch of it."""
+"""Putting a registration under a lease. The key names the process, and its create_revision is the process's epoch."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ async def put_anew(
     seen: Sequence[Compare] = (),
     also: Sequence[Put] = (),
 ) -> KeyValue:
-    """Put the key with `value` under `lease`. A former process's is removed first: a deletion and a creation, with a
-    larger epoch.
+    """Put the key with `value` under `lease`. A former process's key is removed first, so that there is a deletion, and
+    a creation with a larger epoch.
 
-    `also` is put in the same transaction, where `seen` holds. The key is read before every step, because the result of
-    the last one may be unknown (rule C4). Raises what `check_replaceable(entry)` raises for a key that another process
-    has put, and StoreUnavailableError where `seen` does not hold.
+    `also` is put in the same transaction, if `seen` holds. The key is read before every step, because the result of the
+    last one may be unknown (rule C4). Raises what `check_replaceable(entry)` raises for a key that another process has
+    put, and StoreUnavailableError if `seen` does not hold.
     """
     while True:
         entry = await read_key(store, key)
@@ -43,10 +43,9 @@ async def put_anew(
 
 
 async def alter(store: MetaStore, key: str, altered: Callable[[KeyValue], bytes | None]) -> bool:
-    """Put what `altered(entry)` makes of the key, under the lease that it has; whether it did.
+    """Put what `altered(entry)` returns for the key, under the lease that it has. Return whether it was put.
 
-    Not where the key is gone, `altered` makes nothing of it, or another change came between. Raises
-    StoreUnavailableError.
+    It was not if the key is gone, `altered` returns None, or another change came between. Raises StoreUnavailableError.
     """
     entry = await read_key(store, key)
     value = None if entry is None else altered(entry)

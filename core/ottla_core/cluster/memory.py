@@ -1,8 +1,8 @@
 """The metadata store in memory: etcd's revisions, compares, leases and compaction, without etcd.
 
-It is a product module, for `ottla.testing.Cluster` and for tests, and passes the same suite as the real store. For one
-event loop: nothing here is awaited in the middle of a change. Tests drive it by `clock` and `expire_leases`, `compact`,
-`disconnect` and `reconnect`, and `lose_next_response`.
+It is a product module, for `ottla.testing.Cluster` and for tests, and passes the same suite as the real store. It is
+for one event loop, because nothing here is awaited in the middle of a change. Tests drive it by `clock` and
+`expire_leases`, `compact`, `disconnect` and `reconnect`, and `lose_next_response`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class _Lease:
 
 
 class MemoryStore:
-    """A `MetaStore`. Leases end by `clock`, looked at whenever the store is used or one is due."""
+    """A `MetaStore`. Leases end by `clock`, which is read whenever the store is used or a lease is due."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._entries: dict[str, KeyValue] = {}
-        self._revision = 1  # as etcd's: the first change makes revision 2
+        self._revision = 1  # as in etcd, the first change makes revision 2
         self._compacted = 0
-        self._history: list[tuple[Event, ...]] = [()]  # of the revisions after `_compacted`, one each
+        self._history: list[tuple[Event, ...]] = [()]  # the revisions after `_compacted`, one each
         self._leases: dict[int, _Lease] = {}
         self._next_lease = 1
         self._connected = True
@@ -137,7 +137,7 @@ class MemoryStore:
             self._compacted = revision
 
     def disconnect(self) -> None:
-        """From now on every call fails, and so do the watches that run. Leases go on counting."""
+        """Let every call fail from now on, and so the watches that run. The time of leases goes on."""
         self._connected = False
         self._wake()
 
@@ -180,7 +180,7 @@ class MemoryStore:
         return Event(entry)
 
     def _commit(self, events: Sequence[Event]) -> None:
-        """Make `events` the next revision. A change of nothing makes none, as in etcd."""
+        """Make `events` the next revision. An empty change makes no revision, as in etcd."""
         if not events:
             return
         self._revision += 1
@@ -194,7 +194,7 @@ class MemoryStore:
         self._changed = asyncio.Event()
 
     async def _change(self) -> bool:
-        """Wait for the next change; False where there was none for `PROGRESS_S`."""
+        """Wait for the next change. Return False if there was none for `PROGRESS_S`."""
         try:
             async with asyncio.timeout(PROGRESS_S):
                 await self._changed.wait()
@@ -210,7 +210,7 @@ class MemoryStore:
         return self._leases[lease]
 
     def _end_lease(self, lease: int) -> None:
-        """One revision deletes all its keys, in their order, as etcd does it."""
+        """Delete all keys of a lease in one revision, in their order, as etcd does."""
         keys = sorted(self._leases[lease].keys)
         self._commit([self._write(Delete(key), self._revision + 1) for key in keys])
         del self._leases[lease]

@@ -1,7 +1,7 @@
-"""Producer ids, from blocks that the controller made durable before (KIP-730, rule 34).
+"""Producer ids come from blocks that the controller has made durable before (KIP-730, rule 34).
 
-The next block is requested when the present one is half used, and the first one at the start: producers begin while no
-controller can be reached, too.
+The next block is requested when the present one is half used, and the first one at the start. So producers can begin
+even while no controller can be reached.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Registered(NamedTuple):
-    """An instance of a service as the controller knows it; `secret` is that of a broker's registration."""
+    """An instance of a service as the controller knows it. `secret` is that of a broker's registration."""
 
     instance_id: int
     epoch: int
@@ -34,7 +34,8 @@ class Registered(NamedTuple):
 
 
 class ProducerIdManager:
-    """A component of a service of `kind`: at most two blocks in stock. `registration()` is None while there is none."""
+    """A component of a service of `kind`, with at most two blocks in stock. `registration()` returns None while there
+    is none."""
 
     def __init__(self, controller: ControllerPeer, kind: str, registration: Callable[[], Registered | None]) -> None:
         self._controller = controller
@@ -54,7 +55,7 @@ class ProducerIdManager:
         await end_task(self._task)
 
     async def next(self) -> int:
-        """An id that no producer has had. Raises REQUEST_TIMED_OUT where the controller gives no block in time."""
+        """Return an id that no producer has had. Raises REQUEST_TIMED_OUT if the controller gives no block in time."""
         try:
             async with asyncio.timeout(_WAIT_S), self._filled:
                 await self._filled.wait_for(lambda: self._stock)
@@ -83,9 +84,9 @@ class ProducerIdManager:
             await self._low.wait()
             try:
                 block = await self._ask()
-            except Exception as error:  # without this task no producer gets an id any more
+            except Exception as error:  # without this task no producer would get an id any more
                 known = isinstance(error, OttlaError)
-                if backoff.attempts == 1 or not known:  # the first one may only come too early
+                if backoff.attempts == 1 or not known:  # the first request may only have come too early
                     _log.warning("can't get producer ids from the controller, retrying: %s", error, exc_info=not known)
                 await asyncio.sleep(backoff.next())
                 continue

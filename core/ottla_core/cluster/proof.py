@@ -1,7 +1,7 @@
 """A caller that names itself a broker must prove it: ids and epochs are published, so they prove nothing.
 
-Each process of a broker draws a secret and puts it into its registration in etcd, where only services read. It says it
-with its requests to other services as that broker. No response to a client carries it, and no log.
+Each process of a broker draws a secret and puts it into its registration in etcd, where only services read. It sends
+the secret with its requests to other services as that broker. No response to a client carries it, and no log shows it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def new_secret() -> bytes:
 def check_proof(registered: Broker, secret: bytes) -> None:
     """Raise CLUSTER_AUTHORIZATION_FAILED for a caller that is not the process that has registered.
 
-    A registration without a secret is of an older release: its epoch has to do, or brokers could not be replaced one
-    after the other.
+    A registration without a secret is of an older release. There the epoch has to suffice, or brokers could not be
+    replaced one after the other.
     """
     if registered.secret and not hmac.compare_digest(registered.secret, secret):
         raise OttlaError(

@@ -1,10 +1,11 @@
-"""A process's session with the cluster: one lease, kept alive as long as the event loop runs, granted anew when lost.
+"""A process's session with the cluster: one lease, which is kept alive as long as the event loop runs, and replaced
+when it is lost.
 
 The keep-alive runs in the loop that serves the log (rule C7): a session that outlives a hung loop would be worse than
-none. A starved loop takes many turns to send a renewal and to hear of it, so each is sent when its time has come, and
-answered when it may be: what counts is when etcd gets it (docs/adr/0012). Only etcd says that a lease is lost: while
-the store does not answer, the session asks on for the lease it has, and no service fences itself (rule C12). A lost
-lease is replaced, and the owner registers again under the new one (rule C6).
+none. A starved loop takes many turns to send a renewal and to hear of it. So each renewal is sent when its time has
+come, and its answer may come at any time, because only its arrival at etcd counts (docs/adr/0012). Only etcd says that
+a lease is lost. While the store does not answer, the session goes on renewing the lease that it has, and no service
+fences itself (rule C12). A lost lease is replaced, and the owner registers again under the new one (rule C6).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from ottla_core.telemetry import Counter
 
 RETRY_S: Final = 0.5  # well inside a lease of 3 s
 RENEWALS: Final = 6
-"""Renewals in a lease's time: the lease outlives a loop that stands still for nearly five sixths of it."""
+"""The number of renewals in a lease's time. The lease outlives a loop that stands still for nearly five sixths of
+it."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,10 +33,10 @@ _log = logging.getLogger(__name__)
 class LeaseSession:
     """Keeps one lease of `ttl_s` seconds.
 
-    `register(lease)` puts the owner's keys under a new lease. It is awaited once a lease, again where it raised or
-    `register_again` was called, and must read back what a failed put has left (rule C4); the lease is kept alive
-    meanwhile. `on_lost()` is called when a lease turned out to be gone, and its keys with it, before the next one is
-    asked for; `losses` counts them.
+    `register(lease)` puts the owner's keys under a new lease. It is awaited once per lease, and again if it raised or
+    `register_again` was called. It must read back what a failed put has left (rule C4). The lease is kept alive during
+    that. `on_lost()` is called when a lease turned out to be gone, and its keys with it, before the next lease is
+    requested. `losses` counts these losses.
     """
 
     def __init__(
@@ -57,22 +59,23 @@ class LeaseSession:
         self._lease: int | None = None
         self._registered = False
         self._again = False
-        self._renewals: Final[set[asyncio.Future[int]]] = set()  # without an answer yet
-        self._renewed = True  # as the last answer said
+        self._renewals: Final[set[asyncio.Future[int]]] = set()  # those without an answer yet
+        self._renewed = True  # what the last answer said
         self._resting: asyncio.Future[None] | None = None
         self._trouble = ""
         self._task: asyncio.Task[None] | None = None
 
     @property
     def lease(self) -> int | None:
-        """The lease under which the owner is registered; None between a loss and the next registration."""
+        """This is the lease under which the owner is registered. It is None between a loss and the next
+        registration."""
         return self._lease if self._registered else None
 
     async def start(self, timeout: float) -> None:
         """Get a lease and register, then keep it alive in the background.
 
-        Raises what the first registration raised (such as "id in use"), or StoreUnavailableError where the store did
-        not grant a lease, or has ended it meanwhile: the start has to fail then.
+        Raises what the first registration raised (such as "id in use"), or StoreUnavailableError if the store did not
+        grant a lease, or has ended it by then. The start has to fail in these cases.
         """
         self._lease = await self._store.grant_lease(self._ttl_s, timeout=timeout)
         try:
@@ -89,14 +92,14 @@ class LeaseSession:
         self._task = asyncio.create_task(self._run(), name="lease-session")
 
     def register_again(self) -> None:
-        """The owner's keys are gone, though the lease may hold: they were deleted by hand. They are put again at
-        once."""
+        """Put the owner's keys again at once, because they are gone although the lease may hold: they were deleted by
+        hand."""
         self._registered, self._again = False, True
         if self._resting is not None:
             self._resting.cancel()
 
     async def stop(self, timeout: float) -> None:
-        """Revoke the lease: the registration goes at once. A store that is away lets it run out instead."""
+        """Revoke the lease, so that the registration goes at once. If the store is away, the lease runs out instead."""
         await self.abandon()
         if self._lease is not None:
             with contextlib.suppress(StoreUnavailableError):
@@ -112,10 +115,11 @@ class LeaseSession:
         await asyncio.gather(*self._renewals, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep alive, and come back from whatever happens; without a session this process is unknown to the cluster.
+        """Keep the lease alive, and recover from any failure, because without a session this process is unknown to the
+        cluster.
 
-        A process that lost its lease, or can't register, avoids a crowd and waits. One that can't renew
-        hurries: the lease runs out.
+        A process that lost its lease, or can't register, waits, so that no crowd comes at once. One that can't renew
+        hurries, because the lease runs out.
         """
         backoff = Backoff(first_s=RETRY_S, most_s=self._ttl_s / 3)
         succeeded = True
@@ -132,7 +136,7 @@ class LeaseSession:
                 await self._come_back()
 
     async def _rest(self, seconds: float) -> None:
-        """Sleep, until `register_again` at most."""
+        """Sleep this long, or until `register_again`."""
         self._resting = asyncio.ensure_future(self._sleep(seconds))
         try:
             await asyncio.wait({self._resting})
@@ -140,7 +144,7 @@ class LeaseSession:
             self._resting.cancel()
 
     def _report(self, error: Exception) -> None:
-        """Log what keeps us from a session, once while it stays the same; an unforeseen error with its traceback."""
+        """Log what prevents a session, once for each cause. An unforeseen error is logged with its traceback."""
         trouble = repr(error)
         if trouble != self._trouble:
             known = isinstance(error, OttlaError | StoreUnavailableError)
@@ -149,7 +153,8 @@ class LeaseSession:
         self._trouble = trouble
 
     async def _renew(self, lease: int) -> bool:
-        """Whether it was answered before the next one's time has come. The answer is taken whenever it comes."""
+        """Renew the lease. Return whether the answer came before the next renewal is due. The answer is used whenever
+        it comes."""
         renewal = asyncio.ensure_future(self._store.keep_alive(lease, timeout=self._ttl_s))
         self._renewals.add(renewal)
         renewal.add_done_callback(lambda _: self._on_renewal(lease, renewal))
@@ -171,7 +176,7 @@ class LeaseSession:
             self._trouble = ""
 
     async def _come_back(self) -> None:
-        """One step towards a registered lease: ask for one or keep it alive, and register under it."""
+        """Take one step towards a registered lease: get one or keep it alive, and register under it."""
         lease = self._lease
         try:
             if lease is None:
@@ -194,7 +199,7 @@ class LeaseSession:
         self._on_lost()
 
     async def _register_under(self, lease: int) -> None:
-        """Register, which may take longer than the lease lives, and keep it alive meanwhile."""
+        """Register, and keep the lease alive during that, because it may take longer than the lease lasts."""
         self._again = False
         registration = asyncio.ensure_future(self._register(lease))
         try:
@@ -205,7 +210,8 @@ class LeaseSession:
         finally:
             registration.cancel()
             await asyncio.gather(registration, return_exceptions=True)
-        # Else what was put is gone already: it was deleted, or an older renewal has reported that the lease is lost.
+        # Otherwise what was put is gone already: it was deleted, or an older renewal has reported that the lease is
+        # lost.
         self._registered = not self._again and lease == self._lease
 
     def _lose(self) -> None:

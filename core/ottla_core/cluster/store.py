@@ -1,4 +1,4 @@
-"""What ottla needs of a metadata store, and no more: etcd's snapshot, transaction, watch and lease.
+"""The metadata store as ottla needs it, and no more: etcd's snapshot, transaction, watch and lease.
 
 Coordination needs four guarantees. A *snapshot* is linearizable and of one revision, so a process knows where to go on
 from. A *transaction* compares revisions and writes all or nothing, so a decision that relied on something old writes
@@ -70,7 +70,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class TxnResult:
-    """`revision` is the store's after the transaction: that of its writes where it succeeded."""
+    """`revision` is the store's revision after the transaction. If it succeeded, that is the revision of its writes."""
 
     succeeded: bool
     revision: int
@@ -114,7 +114,7 @@ class CompactedError(Exception):
 
 
 class LeaseLostError(Exception):
-    """The lease does not exist any more, and neither do the keys that were put under it."""
+    """The lease no longer exists, and neither do the keys that were put under it."""
 
 
 def check_txn(compares: Sequence[Compare], ops: Sequence[Put | Delete]) -> None:
@@ -123,7 +123,7 @@ def check_txn(compares: Sequence[Compare], ops: Sequence[Put | Delete]) -> None:
     The twin has no such limits by itself. The check runs in both stores, so that a test finds a transaction that is too
     large before etcd does.
     """
-    # One `Compare` with both revisions is two of etcd's compares.
+    # One `Compare` with both revisions counts as two of etcd's compares.
     conditions = sum((c.create_revision is not None) + (c.mod_revision is not None) for c in compares)
     if max(conditions, len(ops)) > MAX_TXN_OPS:
         raise ValueError(
@@ -147,7 +147,7 @@ class MetaStore(Protocol):
         ...
 
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
-        """Carry out all `ops` if every compare is true, else nothing.
+        """Carry out all `ops` if every compare is true, or else nothing.
 
         Raises ValueError as `check_txn` does, and LeaseLostError if a put names a lease that is gone: in both cases
         nothing was done. After an indefinite StoreUnavailableError the transaction may have been carried out.
@@ -169,7 +169,7 @@ class MetaStore(Protocol):
         ...
 
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
-        """Start the lease's countdown anew; its seconds to live. Raises LeaseLostError."""
+        """Restart the lease's countdown. Return its seconds to live. Raises LeaseLostError."""
         ...
 
     async def revoke_lease(self, lease: int, *, timeout: float) -> None:

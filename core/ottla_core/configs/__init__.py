@@ -1,1 +1,1 @@
-"""Kafka's configs: the table of them, their types, and which value holds."""
+"""Kafka's configs: the table of them, their types, and which value is in force."""

@@ -1,8 +1,8 @@
-"""What one config is: its type, the values it may have, and how a text becomes such a value.
+"""One config: its type, the values that it may have, and how a text becomes such a value.
 
-Kafka's configs travel as text. `ConfigKey.parse` is the one place where a text is judged; what it gives back as
-canonical text is what is stored, so it is not checked again. Durations and sizes may be written with a unit
-(`retention.ms=7d`, `segment.bytes=64MiB`); they are stored as Kafka's plain numbers.
+Kafka's configs travel as text. Only `ConfigKey.parse` judges a text. It returns canonical text, which is what is
+stored, so that is not checked again. Durations and sizes may be written with a unit (`retention.ms=7d`,
+`segment.bytes=64MiB`). They are stored as Kafka's plain numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 Value = bool | int | float | str | tuple[str, ...]
 
 MAX_TEXT: Final = 32_767
-"""Characters of one value, as in Kafka: a topic's configs must fit one value of the metadata store."""
+"""The most characters of one value, as in Kafka: a topic's configs must fit one value of the metadata store."""
 
 _MS_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTE_UNITS: Final = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
@@ -27,7 +27,7 @@ _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,
 
 
 class ConfigType(Enum):
-    """Kafka's ConfigDef.Type; the value is the name that `describe` shows."""
+    """Kafka's ConfigDef.Type. The value is the name that `describe` shows."""
 
     BOOLEAN = "boolean"
     STRING = "string"
@@ -57,11 +57,11 @@ _LIMITS: Final = {ConfigType.SHORT: 2**15 - 1, ConfigType.INT: 2**31 - 1, Config
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One config. `default` is canonical text, or None where Kafka has null: unset, and another config decides.
+    """One config. `default` is canonical text, or None if Kafka has null: it is unset, and another config decides.
 
-    `least` and `most` bound numbers; `choices` are the legal texts of a value or of a list's items; `pattern` is what
-    a list's items must match. `dynamic` is false where only the process's own settings can change it. `enforced` says
-    that some service acts on it already; the others are stored and described as such.
+    `least` and `most` bound numbers. `choices` are the legal texts of a value or of a list's items. `pattern` is what a
+    list's items must match. `dynamic` is false if only the process's own settings can change it. `enforced` says that
+    some service acts on it already. The others are stored and described.
     """
 
     name: str
@@ -77,7 +77,7 @@ class ConfigKey:
     enforced: bool = False
 
     def parse(self, text: str) -> str:
-        """The canonical text of `text`. Raises OttlaError(INVALID_CONFIG) that says what is legal."""
+        """Return the canonical text of `text`. Raises OttlaError(INVALID_CONFIG) that says what is legal."""
         if len(text) > MAX_TEXT:
             self.reject(text[:40] + "…", f"a value has at most {MAX_TEXT:,} characters")
         canonical = self._canonical(text.strip())
@@ -86,7 +86,7 @@ class ConfigKey:
         return canonical
 
     def value(self, canonical: str) -> Value:
-        """The typed value of a canonical text."""
+        """Return the typed value of a canonical text."""
         match self.type:
             case ConfigType.BOOLEAN:
                 return canonical == "true"
@@ -100,12 +100,12 @@ class ConfigKey:
                 return canonical
 
     def without_effect(self) -> str:
-        """A sentence for the user who sets a config that has no effect; "" for a config that has one."""
+        """Return a sentence for the user who sets a config that has no effect, or "" for a config that has one."""
         return "" if self.enforced else f"{self.name} is stored; this release does not act on it yet"
 
     @property
     def sensitive(self) -> bool:
-        """Whether its value is shown to no client, once it is set."""
+        """It tells whether the value is shown to no client, once it is set."""
         return self.type is ConfigType.PASSWORD
 
     def reject(self, text: str, hint: str) -> NoReturn:
@@ -140,7 +140,8 @@ class ConfigKey:
         return number
 
     def _with_unit(self, text: str) -> int:
-        """`7d` of a config that ends in .ms, `64MiB` of one that ends in .bytes."""
+        """Return the number that `7d` stands for in a config that ends in .ms, or `64MiB` in one that ends in
+        .bytes."""
         units = _MS_UNITS if self.name.endswith(".ms") else _BYTE_UNITS if self.name.endswith(".bytes") else {}
         match = _WITH_UNIT.fullmatch(text)
         if match is None or match[2].lower() not in units:
@@ -164,7 +165,7 @@ class ConfigKey:
                 self.reject(canonical, f"each item must look like {self.pattern}")
 
     def _legal(self) -> str:
-        """The legal numbers in words: "a whole number from 1 to 22"."""
+        """Return the legal numbers in words: "a whole number from 1 to 22"."""
         text = "a number" if self.type is ConfigType.DOUBLE else "a whole number"
         if self.least is not None:
             text += f" from {self.least:.0f}" if self.most is not None else f" not below {self.least:.0f}"

@@ -1,13 +1,13 @@
 """Every config under Kafka's name, in one table.
 
 The names, types, defaults and ranges are Kafka 4's, with four differences. `max.message.bytes` has the size of the
-largest batch that can be sent as its upper bound. `compaction.drop.keyless` is ours alone. `segment.bytes` keeps the
-small lower bound of Kafka 3 (Kafka 4 has a hidden twin of it for tests). Whatever the cluster as a whole decides is
-dynamic here, because a broker has no file of its own that the others could not see. Kafka's configs without a
-counterpart, or with none yet, are in kafka_configs: thread pools, listeners, security, quotas.
+largest batch that can be sent as its upper bound. `compaction.drop.keyless` is ottla's own. `segment.bytes` keeps the
+small lower bound of Kafka 3 (Kafka 4 has a hidden twin of it for tests). Every config that the cluster as a whole
+decides is dynamic here, because a broker has no file of its own that the others could not see. Kafka's configs without
+a counterpart, or with none yet, are in kafka_configs: thread pools, listeners, security, quotas.
 
-Most topic configs have a broker config of the same meaning, which stands in where the topic says nothing: its
-synonyms, the one that counts first in front.
+Most topic configs have broker configs of the same meaning, their synonyms, which stand in if the topic sets nothing.
+The one that counts first comes first.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ ENFORCED: Final = frozenset(
         "unclean.recovery.strategy",
     }
 )
-"""What some service acts on already (a topic config includes its synonyms); the others are stored and described. That
-it is so is tested: these are the names that the services' sources have."""
+"""The configs that some service acts on already (a topic config includes its synonyms). The others are stored and
+described. A test compares them with the names in the services' sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker config that stands in for a topic config; one unit of it is `factor` units of the topic's."""
+    """A broker config that stands in for a topic config. One unit of it is `factor` units of the topic's."""
 
     name: str
     factor: int = 1
@@ -350,9 +350,9 @@ _BROKER_ROWS: Final = (
 
 
 def _synonym_rows() -> list[ConfigKey]:
-    """The broker configs that share a topic config's unit: same type, range and meaning.
+    """Return the broker configs that share a topic config's unit: same type, range and meaning.
 
-    The last of the synonyms has the default; those before it are unset, or they would always decide.
+    The last of the synonyms has the default. Those before it are unset, or they would always decide.
     """
     rows = []
     for key in _TOPIC_ROWS:

@@ -1,8 +1,8 @@
-"""Which configs may be set, and which value holds.
+"""Which configs may be set, and which value is in force.
 
-A topic's value comes from the topic, else from the broker config of the same meaning (`config_table.SYNONYMS`, in
+A topic's value comes from the topic, or else from the broker config of the same meaning (`config_table.SYNONYMS`, in
 their order: `log.retention.ms` counts before `log.retention.minutes` before `log.retention.hours`), and there from the
-one broker before the cluster-wide default; else it is Kafka's default.
+one broker before the cluster-wide default. Otherwise it is Kafka's default.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ OF_GROUPS: Final = (
 cluster sets none."""
 
 OF_TRANSACTIONS: Final = ("transaction.max.timeout.ms", "transactional.id.expiration.ms")
-"""Configs that txn-coordinators act on, likewise."""
+"""Configs that txn-coordinators act on. They have settings likewise."""
 
 ONE_FOR_ALL: Final = frozenset({MIN_ISR, *OF_GROUPS, *OF_TRANSACTIONS})
-"""Broker configs that have one value for the cluster: a leader and the controller must not disagree on who is eligible
-to lead (KIP-966, KAFKA-16540), and groups and transactions are no broker's. One broker's own, which an older release
-took, counts for nothing."""
+"""Broker configs that have one value for the cluster. A leader and the controller must not disagree on who is eligible
+to lead (KIP-966, KAFKA-16540), and groups and transactions do not belong to a broker. A broker's own value, which an
+older release accepted, does not count."""
 
 _TOPIC_NAME_OF: Final = {s.name: topic for topic, synonyms in SYNONYMS.items() for s in synonyms if s.name != topic}
 
 
 class Source(Enum):
-    """Where a value comes from; Kafka's names, as `describe` shows them."""
+    """Where a value comes from. The names are Kafka's, as `describe` shows them."""
 
     TOPIC = "DYNAMIC_TOPIC_CONFIG"
     BROKER = "DYNAMIC_BROKER_CONFIG"
@@ -64,7 +64,7 @@ class Source(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """The value that holds, as canonical text (None: unset), and where it comes from."""
+    """The value that is in force, as canonical text (None: unset), and where it comes from."""
 
     key: ConfigKey
     text: str | None
@@ -93,7 +93,7 @@ class EffectiveConfigs:
         return self._typed(name, tuple)
 
     def value(self, name: str) -> Value | None:
-        """The typed value; None where the config is unset."""
+        """Return the typed value, or None if the config is unset."""
         entry = self.entries[name]
         return None if entry.text is None else entry.key.value(entry.text)
 
@@ -105,7 +105,7 @@ class EffectiveConfigs:
 
 
 def topic_key(name: str) -> ConfigKey:
-    """The topic config of that name. Raises OttlaError(INVALID_CONFIG) with the nearest name there is."""
+    """Return the topic config of that name. Raises OttlaError(INVALID_CONFIG) with the nearest existing name."""
     key = TOPIC_CONFIGS.get(name)
     if key is None:
         ours = _TOPIC_NAME_OF.get(name)
@@ -114,9 +114,10 @@ def topic_key(name: str) -> ConfigKey:
 
 
 def broker_key(name: str, *, one_broker: bool) -> ConfigKey:
-    """The broker config of that name, if it may be altered: for one broker, or as the cluster-wide default.
+    """Return the broker config of that name, if it may be altered for one broker, or as the cluster-wide default.
 
-    Raises OttlaError: INVALID_CONFIG for an unknown name, INVALID_REQUEST, as Kafka does, for what can't be altered so.
+    Raises OttlaError: INVALID_CONFIG for an unknown name, and INVALID_REQUEST, as Kafka does, for a config that can't
+    be altered so.
     """
     key = find_broker_key(name)
     if key is None:
@@ -138,12 +139,12 @@ def broker_key(name: str, *, one_broker: bool) -> ConfigKey:
 
 
 def find_broker_key(name: str) -> ConfigKey | None:
-    """The broker config of that name, be it of one listener, whether or not something acts on it."""
+    """Return the broker config of that name, even one of a single listener, whether or not something acts on it."""
     return BROKER_CONFIGS.get(name) or OTHER_BROKER_CONFIGS.get(name) or of_listener(name, BROKER_CONFIGS)
 
 
 def resource_key(table: Mapping[str, ConfigKey], kind: str, name: str) -> ConfigKey:
-    """The config of a group or of a client metrics subscription. Raises INVALID_CONFIG with the nearest name."""
+    """Return the config of a group or of a client metrics subscription. Raises INVALID_CONFIG with the nearest name."""
     key = table.get(name)
     if key is None:
         raise _unknown(kind, name, _nearest(name, table))
@@ -151,14 +152,14 @@ def resource_key(table: Mapping[str, ConfigKey], kind: str, name: str) -> Config
 
 
 def without_effect(key_of: Callable[[str], ConfigKey], names: Iterable[str]) -> tuple[str, ...]:
-    """Which of these configs have no effect, a sentence each. They are known."""
+    """Return a sentence for each of these configs that has no effect. The names are known."""
     return tuple(filter(None, (key_of(name).without_effect() for name in names)))
 
 
 def check_topic_configs(configs: Mapping[str, str], cluster_configs: Mapping[str, str]) -> dict[str, str]:
-    """A topic's configs in canonical text. Raises OttlaError(INVALID_CONFIG) for the first that is not valid.
+    """Return a topic's configs in canonical text. Raises OttlaError(INVALID_CONFIG) for the first that is not valid.
 
-    Values that exclude each other are judged as they would hold, with what the cluster says.
+    Values that exclude each other are judged together with the cluster's values, as they would be in force.
     """
     canonical = {name: topic_key(name).parse(text) for name, text in configs.items()}
     check_conflicts(resolve(canonical, cluster_configs, {}))
@@ -166,7 +167,7 @@ def check_topic_configs(configs: Mapping[str, str], cluster_configs: Mapping[str
 
 
 def check_conflicts(configs: EffectiveConfigs) -> None:
-    """Raise INVALID_CONFIG where a topic's values exclude each other (Kafka's LogConfig.validateValues)."""
+    """Raise INVALID_CONFIG if a topic's values exclude each other (Kafka's LogConfig.validateValues)."""
     least, most = configs.integer("min.compaction.lag.ms"), configs.integer("max.compaction.lag.ms")
     if least > most:
         raise OttlaError(
@@ -191,7 +192,7 @@ def resolve(
 def resolve_broker(
     cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str], process: Mapping[str, str | None]
 ) -> EffectiveConfigs:
-    """Return a broker's effective configs, of those that something acts on. `process`: its process's settings."""
+    """Return a broker's effective configs, of those that something acts on. `process` has its process's settings."""
     keys = BROKER_CONFIGS.values()
     return EffectiveConfigs(_effective_broker(key, cluster_configs, broker_configs, process) for key in keys)
 
@@ -199,7 +200,8 @@ def resolve_broker(
 def resolve_every(
     cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str], process: Mapping[str, str | None]
 ) -> EffectiveConfigs:
-    """Like `resolve_broker`, with the Kafka configs that nothing acts on and the listener configs that are set."""
+    """Do as `resolve_broker` does, but add the Kafka configs that nothing acts on and the listener configs that are
+    set."""
     names = {**cluster_configs, **broker_configs}
     of_listeners = (of_listener(name, BROKER_CONFIGS) for name in sorted(names))
     keys = (*BROKER_CONFIGS.values(), *OTHER_BROKER_CONFIGS.values(), *(key for key in of_listeners if key))
@@ -248,20 +250,21 @@ def _effective(
 
 
 def _converted(text: str, factor: int) -> str:
-    """A coarser unit in the topic's own; a negative number means "no limit" in every unit."""
+    """Return a coarser unit's number in the topic's own unit. A negative number means "no limit" in every unit."""
     number = int(text)
     return str(number * factor if number >= 0 else -1)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Among those that begin alike and are about as long: a request may have thousands of unknown names."""
+    """Return a hint with the nearest name. It compares only names that begin alike and are about as long, because a
+    request may have thousands of unknown names."""
     alike = [candidate for candidate in known if candidate[:1] == name[:1] and abs(len(candidate) - len(name)) <= _NEAR]
     near = get_close_matches(name, alike, n=1)
     return f"did you mean {near[0]}?" if near else "describe the configs to see which exist"
 
 
 def _unalterable(message: str, name: str, hint: str) -> OttlaError:
-    """In Kafka's words, which name the configs as a set."""
+    """Return the error in Kafka's words, which name the configs as a set."""
     return OttlaError(ErrorCode.INVALID_REQUEST, f"{message}: Set({name})", hint=hint)
 
 

@@ -1,13 +1,14 @@
 """The configs of Apache Kafka 4.3 that have no effect in ottla: accepted, checked, stored and described all the same.
 
-Programs that set a cluster up for Kafka set them too, and must not fail here. Names, types, defaults and legal values
+Programs that set a cluster up for Kafka set them, too, and must not fail here. Names, types, defaults and legal values
 are Kafka's. One line is one config:
 
     name  type  default  legal values  where it may be changed
 
 `-` stands for null, or for values without a bound; `''` for the empty text. Legal values are a range, texts with `|`
-between them, or `~` and a pattern. Where it may be changed: `static` in the settings of the broker's process alone, `cluster` and `broker` the
-cluster as a whole or one broker, `listener` one listener of a broker, under a prefix (`of_listener`).
+between them, or `~` and a pattern. Where it may be changed: `static` in the settings of the broker's process alone,
+`cluster` and `broker` the cluster as a whole or one broker, `listener` one listener of a broker, under a prefix
+(`of_listener`).
 """
 # ruff: noqa: E501
 
@@ -346,13 +347,14 @@ OTHER_BROKER_CONFIGS: Final = _keys(_BROKER)
 """Broker configs that config_table does not have: nothing acts on them."""
 
 GROUP_CONFIGS: Final = _keys(_GROUP)
-"""Configs of one group; if it sets none, the broker config `group.` + name applies."""
+"""Configs of one group. If it sets none, the broker config `group.` + name applies."""
 
 CLIENT_METRICS_CONFIGS: Final = _keys(_CLIENT_METRICS)
 
 
 def of_listener(name: str, known: Mapping[str, ConfigKey]) -> ConfigKey | None:
-    """The config of one listener, or of one of its SASL mechanisms: `listener.name.external.ssl.keystore.type`."""
+    """Return the config of one listener, or of one of its SASL mechanisms:
+    `listener.name.external.ssl.keystore.type`."""
     match = _OF_LISTENER.fullmatch(name)
     if match is None:
         return None

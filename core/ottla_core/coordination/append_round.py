@@ -1,9 +1,9 @@
 """A round decides the waiting requests of a shard one after another, and proves all decisions by one call to the log.
 
-One call per request would bound a shard to the round trips to its log. So all that waits is decided together, each
-decision applied before the next one is taken, so that two joins of one round see each other. One call appends what they
-write (group commit), in as few batches as possible (`RoundRecords`). If no request writes, the call is a check. Either
-way the responses wait for it, in the order of their decisions.
+One call per request would bound a shard to the round trips to its log. So all waiting requests are decided together.
+Each decision is applied before the next one is made, so that two joins of one round see each other. One call appends
+what they write (group commit), in as few batches as possible (`RoundRecords`). If no request writes, the call is a
+check. Either way the responses wait for it, in the order of their decisions.
 
 A decision is a function of the state and the time, and changes nothing until it is applied. So a request that is
 rejected, that has no room, or that meets a bug leaves no trace.
@@ -29,10 +29,11 @@ MAX_DECISIONS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class ShardRequest(Generic[S]):
-    """A request of a client. `token` stands for the caller; it is None for a request of the owner's own.
+    """A request of a client. `token` stands for the caller. It is None for a request of the owner's own.
 
     `without_confirmation` marks a heartbeat, which changes timers only: an owner may respond that was one a moment ago.
-    `at_leisure` marks a request that begins no round for a while, and shares the round of what comes meanwhile.
+    `at_leisure` marks a request that begins no round for a while, and shares the round of requests that come until
+    then.
     """
 
     token: Any
@@ -75,8 +76,8 @@ class AppendRound(Generic[S]):
         """
         while waiting and self._decided < MAX_DECISIONS:
             request = waiting[0]
-            # It is not decided at all: its client has gone, and a decision would take effect that no client hears of
-            # it.
+            # It is not decided at all. Its client has gone, and a decision would take effect without any client hearing
+            # of it.
             if request.give_up_at <= now.at:
                 self._reject(request.token, _too_late())
             elif self._decide(request.token, request.decide, now) is _Verdict.NO_ROOM:
@@ -103,7 +104,8 @@ class AppendRound(Generic[S]):
         The other effects of their decisions still come: they are in the log, or will be.
         """
         tokens = [outcome.token for outcome in self.outcomes if outcome.token is not None]
-        # Errors wait for no proof once their callers are gone. Decisions stay, because their effects are still to come.
+        # Errors do not wait for a proof once their callers are gone. Decisions stay, because their effects are still to
+        # come.
         self.outcomes[:] = [outcome._replace(token=None) for outcome in self.outcomes if outcome.decision is not None]
         return tokens
 
@@ -112,7 +114,7 @@ class AppendRound(Generic[S]):
         try:
             decision = decide(self._shard, now)
             assert is_one_batch(decision.records), "a leader that fails may keep the first of a round's batches alone"
-        except Exception as error:  # rejected, or a bug in it: nothing has changed
+        except Exception as error:  # it was rejected, or has a bug; nothing has changed
             return self._reject(token, error)
         size_bytes = size_limit(decision.records)
         # No round will ever have room for it, and before it is applied is the last moment to say so.
@@ -124,7 +126,7 @@ class AppendRound(Generic[S]):
         apply_decision(decision, self._shard, self._timers)
         self.records.add(decision.records)
         self._room_bytes -= added_bytes
-        # A timer without effects has no outcome: nothing of it waits for the log.
+        # A timer without effects has no outcome, because nothing of it waits for the log.
         if token is not None or decision.effects:
             self.outcomes.append(RoundOutcome(token, decision))
         return _Verdict.TAKEN
@@ -136,7 +138,7 @@ class AppendRound(Generic[S]):
 
 def apply_decision(decision: ShardDecision[Any], shard: ShardState, timers: Timers) -> None:
     """Apply a decision's records, memory and timers to the state."""
-    # By `apply`, which also replays the log: so the state is the same, whether it was decided here or loaded.
+    # `apply` does it, which also replays the log. So the state is the same whether it was decided here or loaded.
     for record in decision.records:
         shard.apply(record)
     for change in decision.memory:

@@ -1,6 +1,6 @@
-"""A shard's log in bytes: records into the batches that are appended, and what is stored back into records.
+"""A shard's log in bytes: how records become the batches that are appended, and how stored batches become records.
 
-A transactional batch names its producer in its header, outside of the records; a control batch holds one marker of a
+A transactional batch names its producer in its header, outside of the records. A control batch holds one marker of a
 transaction, or one fence. Control records of any other type are passed over, as Kafka's own tools do.
 """
 
@@ -18,7 +18,8 @@ from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
 
 _FRAMING_BYTES: Final = 24
-"""For a record without headers and with its batch's first timestamp: attributes, five int32 varints, the count."""
+"""The framing of a record without headers and with its batch's first timestamp: attributes, five int32 varints, the
+count."""
 _MARKER_BYTES: Final = 10  # its key and value
 
 
@@ -33,7 +34,7 @@ class StoredBatch(NamedTuple):
 
 
 def size_limit(records: Sequence[Record]) -> int:
-    """An upper bound of the bytes of the batches that the records make."""
+    """Return an upper bound of the bytes of the batches that the records make."""
     return sum(map(_batch_limit, _batches(records)))
 
 
@@ -42,15 +43,15 @@ def is_one_batch(records: Sequence[Record]) -> bool:
 
 
 def seal_records(records: Sequence[Record], timestamp_ms: int) -> bytes:
-    """Batches with the records in their order, all dated `timestamp_ms`: as few as can be, each of entries without a
-    producer, or of one producer's, or of a marker."""
+    """Return batches with the records in their order, all dated `timestamp_ms`. They are as few as can be. Each has
+    entries without a producer, or of one producer, or a marker."""
     return b"".join(_sealed(batch, timestamp_ms) for batch in _batches(records))
 
 
 def _batches(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
-    if len(records) <= 1:  # which is most decisions
+    if len(records) <= 1:  # most decisions have one
         return [records] if records else []
-    # A new object is equal to none: a marker is alone.
+    # A new object is equal to no other, so a marker is alone.
     of_one = groupby(records, lambda record: record.producer if isinstance(record, Entry) else object())
     return [list(batch) for _, batch in of_one]
 
@@ -67,7 +68,8 @@ def record_limit(record: Record) -> int:
 
 
 def _sealed(records: Sequence[Record], timestamp_ms: int) -> bytes:
-    """One batch. That of a producer has no sequence: the shard's owner sees to it that it is not there twice."""
+    """Return one batch. A producer's batch has no sequence, because the shard's owner sees to it that it is not there
+    twice."""
     [first, *_] = records
     if isinstance(first, Marker):
         marker = EndTransactionMarker(first.committed, first.coordinator_epoch)
@@ -84,7 +86,7 @@ def _sealed(records: Sequence[Record], timestamp_ms: int) -> bytes:
 
 
 def read_batches(data: Buffer) -> Iterator[StoredBatch]:
-    """The whole batches in `data`, as they lie in the log. Raises CORRUPT_MESSAGE."""
+    """Yield the whole batches in `data`, as they lie in the log. Raises CORRUPT_MESSAGE."""
     view = memoryview(data)
     for at, header in iter_headers(data):
         batch = view[at : at + header.size_bytes]

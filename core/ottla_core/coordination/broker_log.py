@@ -29,8 +29,8 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker
 
 READ_BYTES: Final = 256 << 10
-"""Read and sorted out at once, without a pause for other tasks of the loop. Of records in batches of their own, as a
-cleaner leaves them, that takes 40 ms; `watchdog.LIMIT_S` is not far."""
+"""How much is read and processed at once, without a pause for other tasks of the loop. With records in batches of their
+own, as a cleaner leaves them, that takes 40 ms, which is not far from `watchdog.LIMIT_S`."""
 
 
 LINGER_S: Final = 0.02
@@ -56,7 +56,7 @@ class BrokerShardLog:
         self._peers: Final = Peers(client_id=client_id or f"{kind}-coordinator")
 
     async def start(self) -> None:
-        """Nothing to do before the first call."""
+        """Do nothing: the first call connects."""
 
     async def stop(self) -> None:
         await self._peers.close()
@@ -111,7 +111,8 @@ class BrokerShardLog:
         return result_of(_error(response.error), 0) if response.error.code else Confirmed()
 
     async def _read(self, target: _LogPartition, call: Read, timeout_s: float) -> Result:
-        """A consumer's fetch, so it ends at the high watermark; where the log begins later, from there on."""
+        """Read as a consumer's fetch does, so it ends at the high watermark. If the log begins later, read from there
+        on."""
         offset = call.offset
         stream = self._peers.at(target.address).open_stream(Broker.FETCH)
         try:
@@ -138,7 +139,7 @@ class BrokerShardLog:
         return Batches(fetched.records, fetched.high_watermark)
 
     def _find_partition(self, shard: int) -> _LogPartition | None:
-        """None while the partition has no leader: then nothing is sent."""
+        """Return the shard's partition, or None while it has no leader. Then nothing is sent."""
         image = self._image()
         topic = image.topics.get(SHARD_TOPICS[self._kind])
         if topic is None or shard >= topic.partition_count:

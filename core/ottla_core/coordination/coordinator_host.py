@@ -1,8 +1,8 @@
-"""What a coordinator of any kind runs on: metadata, a registration, the shards that it is given, and their log.
+"""The base of a coordinator of any kind: metadata, a registration, the shards that it is given, and their log.
 
 A service joins with its kind, the state of its shards and its contract, and adds its own components. A stop begins with
-the shards: what is under way becomes durable under their fences. Then the registration ends, while calls are still
-served, so that another process takes the shards over before clients have to look for it.
+the shards, so that what is under way becomes durable under their fences. Then the registration ends, while calls are
+still served, so that another process takes the shards over before clients have to look for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RELEASE_S: Final = 5.0
 
 
 class CoordinatorSettings(ServiceSettings, Protocol):
-    """What the settings of every coordinator have."""
+    """The settings that every coordinator has."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -51,8 +51,9 @@ class CoordinatorSettings(ServiceSettings, Protocol):
 
 
 class CoordinatorHost(Generic[S]):
-    """`new_shard(n)` gives an empty state. The connection to etcd is its own unless a `store` is given, which stays the
-    caller's; tests give a store, a clock and what is to be `around` each method that is served."""
+    """The process of a coordinator. `new_shard(n)` returns an empty state. The connection to etcd is its own unless a
+    `store` is given, which stays the caller's. Tests pass a store, a clock, and a function that wraps each method that
+    is served."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class CoordinatorHost(Generic[S]):
             limits=limits,
             clock=self.clock,
         )
-        # The registration first: the shards compare their owner with its epoch, which this image may end.
+        # The registration comes first: the shards compare their owner with its epoch, which this image may end.
         self.follower.on_change(self._registration.on_image)
         self.follower.on_change(self.shards.on_image)
 
@@ -108,11 +109,11 @@ class CoordinatorHost(Generic[S]):
         self._performers.append(perform)
 
     def on_left(self, leave: WhenLeft) -> None:
-        """Call `leave(shard, epoch)` when this process owns the shard under that epoch no more."""
+        """Call `leave(shard, epoch)` when this process no longer owns the shard under that epoch."""
         self._leavers.append(leave)
 
     def producer_ids(self) -> ProducerIdManager:
-        """A component, to be given to `serve`: ids that no producer has had."""
+        """Return a component for `serve` that gives ids that no producer has had."""
 
         def registered() -> Registered | None:
             epoch = self._registration.epoch
@@ -121,10 +122,11 @@ class CoordinatorHost(Generic[S]):
         return ProducerIdManager(self._controller, self.kind, registered)
 
     def serve(self, contract: type, service: object, *components: Component) -> ServiceApp:
-        """The process, which serves `contract` by `service`. `parts` run for as long as it is served."""
+        """Return the process, which serves `contract` by `service`. `components` run for as long as it is served."""
         settings = self._settings
         self._server.add(contract, service)
-        # In the order of their start, the reverse of their stop: the port before the registration, which names it.
+        # They are in the order of their start, the reverse of their stop. The port comes before the registration, which
+        # names it.
         self._components.extend(
             [
                 AdminHttp(settings.host, settings.admin_port, self.metrics, self.ready),
@@ -141,7 +143,7 @@ class CoordinatorHost(Generic[S]):
         return self._app
 
     def ready(self) -> str | None:
-        """None, or why it does not serve yet."""
+        """Return None, or why the process does not serve yet."""
         if self.follower.image.revision == 0:
             return "there is no metadata yet: etcd has not answered"
         return None if self._registration.epoch is not None else "not registered yet"
@@ -150,7 +152,7 @@ class CoordinatorHost(Generic[S]):
         return f"{self._settings.advertised_host or self._settings.host}:{self._server.port}"
 
     def describe(self) -> Coordinator:
-        """The coordinator as it is registered."""
+        """Return the coordinator's description for its registration."""
         return Coordinator(self.kind, self._settings.node_id, 0, self.address(), self._incarnation)
 
     def _perform(self, shard: int, epoch: int, effect: Any) -> None:
@@ -179,7 +181,7 @@ class _StopFirst:
         self._stop: Final = stop
 
     async def start(self) -> None:
-        """Nothing: what it stops has begun long before."""
+        """Do nothing: what it stops has begun long before."""
 
     async def stop(self) -> None:
         await self._stop()

@@ -1,4 +1,4 @@
-"""The effects of an owner, its limits, and the errors of its own."""
+"""The effects of an owner, its limits, and the errors that are its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 @dataclass(frozen=True, slots=True)
 class ShardLimits:
-    """`unproved_s`: a third of the shortest session timeout (rule 7). `append_s`: Kafka's offsets.commit.timeout.ms: so
-    long clients wait for a batch, which is sent for longer. `call_s`: one sending, later ones up to twice as much."""
+    """`unproved_s` is a third of the shortest session timeout (rule 7). `append_s` is Kafka's
+    offsets.commit.timeout.ms: clients wait this long for a batch, which is sent for longer. `call_s` is the time of the
+    first sending. Later ones take up to twice as much."""
 
     unproved_s: float = 2.0
     append_s: float = 5.0
@@ -21,14 +22,14 @@ class ShardLimits:
     retry_s: float = 0.1
     retry_most_s: float = 1.0
     max_batch_bytes: int = 1_000_000  # below message.max.bytes of the internal topics
-    max_waiting: int = 10_000  # of one shard
-    max_waiting_bytes: int = 64 << 20  # of all shards of a process
+    max_waiting: int = 10_000  # for one shard
+    max_waiting_bytes: int = 64 << 20  # for all shards of a process
     loads_at_once: int = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Carry the call to the log; its result within `timeout_s` comes back as `on_result` with this number."""
+    """Carry the call to the log. Its result comes back within `timeout_s` as `on_result` with this number."""
 
     number: int
     call: Call
@@ -37,7 +38,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Exactly one of `Answer` and `Refuse` comes for every token."""
+    """Respond to a request. Every token gets exactly one `Respond` or `RespondError`."""
 
     token: Any
     response: Any
@@ -45,7 +46,8 @@ class Respond:
 
 @dataclass(frozen=True, slots=True)
 class RespondError:
-    """Without a token, it reports that one of the owner's own decisions, such as a timer's, was rejected."""
+    """Respond with an error. Without a token, it reports that one of the owner's own decisions, such as a timer's, was
+    rejected."""
 
     token: Any
     error: Exception
@@ -53,21 +55,22 @@ class RespondError:
 
 @dataclass(frozen=True, slots=True)
 class Perform:
-    """An effect of the service's own, now that what caused it is durable."""
+    """Carry out an effect of the service's own, now that its cause is durable."""
 
     effect: Any
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTrouble:
-    """A fence or a load makes no progress, and is tried again: operators should know the reason."""
+    """Report that a fence or a load makes no progress, and is tried again, so that operators know the reason."""
 
     trouble: str
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The last effect. `needs_epoch`: the shard has no other owner, as far as this one knows, and needs a new epoch."""
+    """The last effect. `needs_epoch` says that the shard has no other owner, as far as this one knows, and needs a new
+    epoch."""
 
     reason: str
     needs_epoch: bool

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class ShardProcess(Protocol):
-    """What it needs of the process that holds it (`runtime.OwnedShards`)."""
+    """The process that holds shards, as they need it (`runtime.OwnedShards`)."""
 
     @property
     def kind(self) -> str: ...
@@ -51,16 +51,16 @@ class ShardProcess(Protocol):
 
 def reject(token: asyncio.Future[Any], error: Exception) -> None:
     token.set_exception(error)
-    token.exception()  # the caller may have gone: asyncio would log that as a bug
+    token.exception()  # the caller may have gone, which asyncio would log as a bug
 
 
 class HeldShard(Generic[S]):
-    """One owner: events in, effects carried out."""
+    """One owner, which takes events in, and whose effects are carried out."""
 
     def __init__(self, number: int, owner: Owner[S], process: ShardProcess) -> None:
         self.number: Final = number
         self.owner: Final = owner
-        self.leader_epoch = -1  # of its partition, as it was heard last
+        self.leader_epoch = -1  # that of its partition, as it was last heard
         self._process = process
         self._owned_since = process.loop.time()
         self._started = False
@@ -73,12 +73,12 @@ class HeldShard(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether it is on its way to be served, and gets on."""
+        """It tells whether the shard is on its way to be served, and makes progress."""
         return self._started and self.owner.phase in (Phase.FENCING, Phase.LOADING) and not self.owner.is_stuck
 
     @property
     def age_s(self) -> float:
-        """Since its load began, or it was given."""
+        """This is the time since the shard's load began, or since it was given."""
         return self._process.loop.time() - self._owned_since
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class HeldShard(Generic[S]):
         try:
             effects = event(self.owner, self._process.now())
         except Exception:
-            # In `apply`, or in the machine: the state can't be trusted any more.
+            # A bug in `apply`, or in the machine, means that the state can't be trusted any more.
             _log.exception("%s shard %d has failed", self._process.kind, self.number)
             effects = self.owner.leave("it has failed", OwnerEvent.FAILED)
         for effect in effects:
@@ -118,7 +118,7 @@ class HeldShard(Generic[S]):
                 for call in self._calls:
                     call.cancel()
                 if self._wake is not None:
-                    self._wake.cancel()  # or it would keep the state until then, and a timer may be far
+                    self._wake.cancel()  # otherwise it would keep the state until then, and a timer may be far
                 self._process.on_left(self.number, self.owner.fence, effect, self.age_s)
 
     def _send_responses(self) -> None:
@@ -162,7 +162,7 @@ class HeldShard(Generic[S]):
         if self._loading and self.owner.phase is Phase.SERVING:
             self._loading = False
             self._observe_load(self._process.load_seconds)
-        if self.owner.wake_at < self._wake_at:  # one that is too early, as after every heartbeat, does no harm
+        if self.owner.wake_at < self._wake_at:  # a tick that is too early, as after every heartbeat, does no harm
             self._sleep_until(self.owner.wake_at)
         self._process.on_settled()
 

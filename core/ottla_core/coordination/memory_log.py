@@ -1,7 +1,8 @@
-"""The shards' log in memory: for tests, and for coordinators without brokers.
+"""The shards' log in memory, for tests and for coordinators without brokers.
 
-One leader that is never deposed, no followers. What it appends counts at once, or when `commit` is called after `hold`.
-The comparisons are the broker's (docs/design/shards.md); one suite of tests runs over this log and over real brokers.
+It has one leader that is never deposed, and no followers. Appends count at once, or after `hold` when `commit` is
+called. The comparisons are the broker's (docs/design/shards.md). One suite of tests runs over this log and over real
+brokers.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class _Partition:
 
 
 class MemoryShardLog:
-    """`calls` are all that were carried out. `script` are results that the next calls get instead of being carried out,
-    in their order; None in it: the call is carried out, and its answer is lost."""
+    """`calls` are all that were carried out. `script` are results that the next calls get, in their order, instead of
+    being carried out. None in it means that the call is carried out, and its answer is lost."""
 
     def __init__(self) -> None:
         self.calls: Final[list[Call]] = []
@@ -75,7 +76,7 @@ class MemoryShardLog:
             partition.changed = asyncio.Event()
 
     def stored(self, shard: int) -> bytes:
-        """All that was appended, committed or not."""
+        """Return all that was appended, committed or not."""
         return b"".join(self._partitions[shard].batches.values())
 
     def carry_out(self, shard: int, owner: ShardFence, call: Call) -> Result:

@@ -10,18 +10,19 @@ response from a state that the log does not have, and two owners who both respon
 docs/design/coordination.md.
 
 Serving goes by *rounds* (module `append_round`), one at a time. Each round is one call to the log: an append, or a
-check if no request writes. Requests that come meanwhile wait, undecided. So whenever nothing is under way the state is
-exactly the log up to `next_offset`, and while a round is under way it is ahead by that round's batches (I21). No
-request gets a response from it before they are committed (rules 6 and 7 there; Kafka's rule 52: group responses wait
+check if no request writes. Requests that come during a round wait, undecided. So whenever nothing is under way the
+state is exactly the log up to `next_offset`, and while a round is under way it is ahead by that round's batches (I21).
+No request gets a response from it before they are committed (rules 6 and 7 there; Kafka's rule 52: group responses wait
 for the high watermark). Kafka decides on arrival, against a state that runs ahead of several appends, and takes it back
 from snapshots when one fails. Here the next round begins when the last one is known. That costs no time, because its
 records would have gone into the next batch anyway. And there is nothing to take back: a state whose batch is rejected
 is dropped.
 
 An append is sent again, the same bytes at the same offset, until its result is known (rule 5). A log that is late takes
-no shard away: a client that has waited for `append_s` has to try again, the state stays, and the batch is sent for
-as long as the fence is the own one (docs/adr/0012). No client hears that it failed, for it may come into the log yet
-(I22). Only what the log will never take has surely failed. Then clients get the reason, and the owner leaves.
+no shard away: a client that has waited for `append_s` has to try again, the state stays, and the batch is sent for as
+long as this owner's fence is the highest (docs/adr/0012). No client hears that it failed, because it may still come
+into the log (I22). Only what the log will never take has surely failed. Then clients get the reason, and the owner
+leaves.
 
 Pure: events, the time and chance go in, effects come out. A seeded simulation drives this very class.
 """
@@ -102,22 +103,22 @@ class Owner(Generic[S]):
         self._later: dict[Hashable, Any] = {}
         self._chance: Final = chance
         self._call: Call | None = None
-        self._number, self._in_flight = 0, False  # of the call that was sent last
+        self._number, self._in_flight = 0, False  # that of the call that was sent last
         self._sent_at = now.at
-        self._failures = 0  # of that call, one after another
+        self._failures = 0  # failures of that call, one after another
         self._stalled = ""  # why a fence or a load makes no progress, after seconds of attempts; "" while it does
         self._retry_at = NEVER
         self._round: AppendRound[S] | None = None
-        self._began_at = now.at  # the round
+        self._began_at = now.at  # when the round began
         self._late_at = NEVER
         self._obstacle = ""  # why the round's last call failed
         self._leisure_until = NEVER  # when what waits at leisure begins a round
         # An earlier attempt to send the round's batch may have been carried out. A later rejection then proves nothing.
         self._doubtful = False
         self._proved_until = -NEVER
-        # Sealed once: a repeat must have the same bytes, the time in it included.
+        # It is sealed once, because a repeat must have the same bytes, including the time in it.
         self._fence_batch: Final = seal_fence(fence, now.wall_ms)
-        self._replay: Replay | None = None  # while it loads
+        self._replay: Replay | None = None  # while the shard loads
         self._out: list[Effect] = []
 
     # ---- what happens ---------------------------------------------------------------------------------------------
@@ -183,42 +184,43 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_gap(self, gap_s: float) -> None:
-        """Note that the clock stood still for `gap_s`, and the world did not.
+        """Note that the clock stood still for `gap_s`, while the world did not.
 
-        What was proved before is older by that much: another owner may have served in the meantime.
+        All proofs are older by that much: another owner may have served in the meantime.
         """
         self._proved_until -= gap_s
         self._sent_at -= gap_s
 
     def leave(self, reason: str, event: OwnerEvent = OwnerEvent.RELEASED) -> list[Effect]:
-        """Drop the state and reject every request; a call in flight may still be carried out."""
+        """Drop the state and reject every request. A call in flight may still be carried out."""
         if self.phase is not Phase.LEFT:
             self._leave(event, reason)
         return self._effects()
 
     @property
     def wake_at(self) -> float:
-        """The time at which `on_tick` has something to do, if nothing else happens before."""
+        """This is the time at which `on_tick` has something to do, if nothing else happens before."""
         if self.phase is Phase.LEFT:
             return NEVER
         patient_until = self._waiting[0].give_up_at if self._waiting else NEVER
-        # Timers are decided in rounds. While one is under way none can begin, and a tick would come to nothing.
+        # Timers are decided in rounds. While one is under way no other can begin, and a tick would do nothing.
         timers_at = NEVER if self._round is not None else min(self._timers.next_at, self._leisure_until)
         return min(self._retry_at, self._late_at, patient_until, timers_at)
 
     @property
     def unanswered(self) -> int:
-        """The number of requests without a response."""
+        """This is the number of requests without a response."""
         return len(self._waiting) + len(self._later) + (0 if self._round is None else len(self._round.outcomes))
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request waits for its decision or for confirmation; a join that waits for others does not count."""
+        """It tells whether a request waits for its decision or for confirmation. A join that waits for others does not
+        count."""
         return self._round is not None or bool(self._waiting)
 
     @property
     def trouble(self) -> str:
-        """Why the shard is not served, or what it can't do in time; "" if an operator need not look."""
+        """It says why the shard is not served, or what it can't do in time. It is "" if an operator need not look."""
         rejected = self._timers.rejected.copy()  # any thread may ask
         if self._stalled or not rejected:
             return self._stalled
@@ -227,7 +229,7 @@ class Owner(Generic[S]):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether its call to the log has failed, and is repeated."""
+        """It tells whether the owner's call to the log has failed, and is repeated."""
         return self._failures > 0
 
     # ---- fence and load -------------------------------------------------------------------------------------------
@@ -252,7 +254,8 @@ class Owner(Generic[S]):
                 self._report("its fence can't be written", _reason(result))
 
     def _on_read_result(self, result: Result, now: Moment) -> None:
-        """Replay the records below the high watermark, up to the own fence (rule 3). Behind it there is nothing yet."""
+        """Replay the records below the high watermark, up to this owner's fence (rule 3). There is nothing behind it
+        yet."""
         assert self._replay is not None, "it loads"
         if isinstance(result, Batches):
             self._replay.take(result.data)
@@ -296,7 +299,7 @@ class Owner(Generic[S]):
     def _report(self, failure: str, reason: str) -> None:
         if (tries := self._failures) >= _REPORT_AFTER:
             self._stalled = f"{failure}, tried {tries} times: {reason}"
-            # A power of two: a log that is down for an hour is a few lines.
+            # The number of tries is a power of two, so that a log that is down for an hour makes only a few lines.
             if tries & (tries - 1) == 0:
                 self._out.append(ReportTrouble(self._stalled))
 
@@ -381,7 +384,8 @@ class Owner(Generic[S]):
         self._round, self._call = None, None
         self._failures, self._late_at, self._obstacle = 0, NEVER, ""
         self.next_offset = end
-        # From the sending on, not from the result: the leader may have compared the fence at any time in between.
+        # The proof counts from the sending on, not from the result: the leader may have compared the fence at any time
+        # in between.
         self._proved_until = self._sent_at + self.limits.unproved_s
         if (late_s := now.at - self._began_at) > self.limits.unproved_s:
             self._timers.shift(late_s)
@@ -391,7 +395,7 @@ class Owner(Generic[S]):
     def _reject_late(self, now: Moment) -> None:
         """Tell clients that have waited for too long to try again.
 
-        What was decided for them may be in the log, and is written all the same.
+        Their decisions may be in the log, and are written all the same.
         """
         while self._waiting and self._waiting[0].give_up_at <= now.at:
             self._out.append(RespondError(self._waiting.popleft().token, late(self._obstacle)))
@@ -447,7 +451,7 @@ class Owner(Generic[S]):
         log, and never will be."""
         self._move(event)
         append_round, self._round = self._round, None
-        # In the order of their decisions, so that of two requests of one client the first hears first.
+        # The order is that of their decisions, so that of two requests of one client the first hears first.
         for token, decision, _ in append_round.outcomes if append_round is not None else ():
             if token is not None:
                 # A request that only read did not fail with the batch. Its client asks the next owner.

@@ -1,4 +1,4 @@
-"""The phases of an owner and every way from one to the next: one table, and nothing else changes an owner's phase.
+"""The phases of an owner and every way from one to the next are one table. Nothing else changes an owner's phase.
 
 An owner that went back to loading, or served after it was fenced, would respond from a state that no log proves. So
 there is no way back in this table: LEFT has no successor, and a shard that is to be served again gets a new owner. A

@@ -1,7 +1,7 @@
-"""A load's way from the log into a shard: of the records that are read, the newest of each key is applied.
+"""A load brings the log into a shard: of the records that are read, it applies the newest one of each key.
 
-The log is compacted, so what an older record of a key says has no meaning. A group that commits every second writes its
-few keys a hundred thousand times a day, and to apply a record costs ten times what it takes to read it.
+The log is compacted, so an older record of a key has no meaning. A group that commits every second writes its few keys
+a hundred thousand times a day, and applying a record costs ten times as much as reading it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from ottla_core.coordination.shard import Entry, ShardState
 from ottla_core.records.fence import ShardFence
 
 _AT_ONCE: Final = 1_000
-"""Records that are applied without a pause for other tasks of the loop."""
+"""How many records are applied without a pause for other tasks of the loop."""
 _BATCHES_AT_ONCE: Final = 250
-"""Batches read without a pause. One read of the log returns ten times as many small ones, as transactions write."""
+"""How many batches are read without a pause. One read of the log returns ten times as many small ones, such as
+transactions write."""
 
 
 class Replay:
@@ -33,12 +34,12 @@ class Replay:
         self._taken: Iterator[StoredBatch] = iter(())
 
     def take(self, data: bytes) -> None:
-        """Whole batches of the log, some of which may have been read before; `go_on` reads them."""
+        """Take whole batches of the log, some of which may have been read before. `go_on` reads them."""
         self._taken = read_batches(data)
 
     def go_on(self, shard: ShardState) -> bool:
-        """Read some of the batches that were taken, or apply some records, once all is read; whether more can be done.
-        Raises CORRUPT_MESSAGE; the batches before the damage are read then."""
+        """Read some of the batches that were taken or, once all are read, apply some records. Return whether more can
+        be done. Raises CORRUPT_MESSAGE after the batches before the damage are read."""
         for number, batch in enumerate(self._taken, 1):
             if batch.next_offset > self.next_offset:
                 self.add(batch, shard)
@@ -52,8 +53,8 @@ class Replay:
         return self.next_offset >= self.end_offset and self._apply_next(shard)
 
     def add(self, batch: StoredBatch, shard: ShardState) -> None:
-        """The next of the log. What belongs to a transaction is applied at once, after what its keys had before: from
-        there on the order of both does not matter."""
+        """Add the next batch of the log. Records of a transaction are applied at once, after the earlier records of
+        their keys. From there on the order of the two does not matter."""
         self._newest.update(batch.pairs)
         for record in batch.of_transactions:
             if isinstance(record, Entry) and record.key in self._newest:
@@ -61,7 +62,8 @@ class Replay:
             shard.apply(record)
 
     def _apply_next(self, shard: ShardState) -> bool:
-        """Apply up to a thousand entries and drop them, as the shard has them then. Return whether more are left."""
+        """Apply up to a thousand entries and drop them, because the shard has them then. Return whether more are
+        left."""
         for _ in range(min(_AT_ONCE, len(self._newest))):
             shard.apply(Entry(*self._newest.popitem()))
         return bool(self._newest)

@@ -1,9 +1,9 @@
 """A round writes batches in the order of its decisions, and in each batch only the last record of a key.
 
 Several decisions of one round may write the same key, as the additions to a transaction do, each with everything that
-the key holds by then. A compacted log keeps the last of them only, and so does the round before it is written. It
-replaces a record within its batch alone: a leader that fails may keep the first batches of a round, and a record that
-was left out of those for the sake of a later batch would be missing from the log.
+the key holds by then. A compacted log keeps only the last of them, and so does the round before it is written. It
+replaces a record only within its batch: a leader that fails may keep only the first batches of a round, and a record
+that was left out of those because of a later batch would be missing from the log.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ottla_core.coordination.shard import Entry, Marker, Record, TransactionProd
 
 
 class RoundRecords:
-    """Consecutive entries of one producer, or of none, go into one batch; each marker is a batch of its own."""
+    """Consecutive entries of one producer, or of none, go into one batch. Each marker is a batch of its own."""
 
     __slots__ = ("_batch", "_before", "_producer")
 
     def __init__(self) -> None:
         self._before: Final[list[Record]] = []
-        self._batch: dict[bytes, Entry] = {}  # the last one, by key
-        self._producer: TransactionProducer | None = None  # whose entries the last batch has
+        self._batch: dict[bytes, Entry] = {}  # the last batch, by key
+        self._producer: TransactionProducer | None = None  # the producer of the last batch's entries
 
     def __len__(self) -> int:
         return len(self._before) + len(self._batch)

@@ -1,9 +1,9 @@
-"""The shards of one coordinator process: given and taken by the metadata, each with its owner's machine around a log.
+"""The shards of one coordinator process, given and taken by the metadata. Each has its owner's machine around a log.
 
 This is the edge of `owner`: it reads the clock, carries calls to the log, wakes owners when their time has come, and
-makes of responses what the service's methods await. Every look at the clock passes `LoopClock`, so a process that stood
-still shifts its deadlines before it does anything else (rule 10). A few shards are loaded at a time, first those for
-which requests come; one whose log has trouble does not keep the others waiting.
+turns responses into what the service's methods await. Every look at the clock passes `LoopClock`, so a process that
+stood still shifts its deadlines before it does anything else (rule 10). A few shards are loaded at a time, first those
+for which requests come. A shard whose log has trouble does not keep the others waiting.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ Release = Callable[[int, int], Awaitable[None]]
 class OwnedShards(Shards[S]):
     """A component: the shards of `kind` that are given to `instance_id` in its present registration.
 
-    `incarnation()` is that registration's epoch, None while there is none. `new_shard(n)` gives an empty state;
-    `perform(n, epoch, effect)` carries out the service's own effects, none of a shard's epoch after
-    `when_left(n, epoch)`; `release(n, epoch)` asks the controller for a new epoch and may raise OttlaError. `on_image`
+    `incarnation()` returns that registration's epoch, or None while there is none. `new_shard(n)` returns an empty
+    state. `perform(n, epoch, effect)` carries out the service's own effects, none of a shard's epoch after
+    `when_left(n, epoch)`. `release(n, epoch)` asks the controller for a new epoch and may raise OttlaError. `on_image`
     is for the metadata follower.
     """
 
@@ -87,7 +87,7 @@ class OwnedShards(Shards[S]):
         self._to_load: OrderedDict[int, HeldShard[S]] = OrderedDict()
         self._waiting_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._shards = 0  # of this kind, by the image
+        self._shards = 0  # how many there are of this kind, by the image
         self._image: ClusterImage | None = None
         self._seen_as: int | None = None  # the incarnation that was compared with the image
         self._stopping = False
@@ -131,7 +131,8 @@ class OwnedShards(Shards[S]):
         self._ticking = asyncio.create_task(self._tick(), name=f"{self.kind}-tick")
 
     async def stop(self) -> None:
-        """Take nothing new, finish what is under way, drop the rest; the registration's end gives the shards away."""
+        """Take nothing new, finish what is under way, and drop the rest. The end of the registration gives the shards
+        away."""
         self._stopping = True
         self.on_settled()
         try:
@@ -168,7 +169,7 @@ class OwnedShards(Shards[S]):
         response = self.begin(
             shard, decide, timeout=timeout, without_confirmation=without_confirmation, size_bytes=size_bytes
         )
-        if response.done():  # as a heartbeat's is
+        if response.done():  # a heartbeat's response is done at once
             return response.result()
         try:
             async with asyncio.timeout(timeout):
@@ -199,7 +200,7 @@ class OwnedShards(Shards[S]):
         else:
             if shard in self._to_load:
                 self._to_load.move_to_end(shard, last=False)
-            patience_s = min(timeout, self.limits.append_s)  # before it is decided
+            patience_s = min(timeout, self.limits.append_s)  # the time limit before it is decided
             held.handle(
                 lambda owner, now: owner.on_request(
                     ShardRequest(response, decide, now.at + patience_s, without_confirmation, at_leisure), now
@@ -247,7 +248,8 @@ class OwnedShards(Shards[S]):
         self._look(new)
 
     def _look(self, image: ClusterImage) -> None:
-        """Take what is given to this registration, under every epoch once; drop what was given to another."""
+        """Take the shards that are given to this registration, each epoch once. Drop the shards that were given to
+        another."""
         topic = image.topics.get(SHARD_TOPICS[self.kind])
         self._shards = 0 if topic is None else topic.partition_count
         self._seen_as = self._incarnation()
@@ -270,7 +272,7 @@ class OwnedShards(Shards[S]):
         self._load_more()
 
     def _notice_leaders(self, image: ClusterImage) -> None:
-        """A shard whose partition has another leader calls it at once, however long it had meant to wait."""
+        """Have a shard whose partition has another leader call it at once, however long it had meant to wait."""
         topic = image.topics.get(SHARD_TOPICS[self.kind])
         for number, held in list(self._held.items()):
             partition = None if topic is None else image.partitions.get(PartitionId(topic.id, number))
@@ -283,7 +285,7 @@ class OwnedShards(Shards[S]):
         self._held[number] = self._to_load[number] = held
 
     def _load_more(self) -> None:
-        """Begin the next loads while few get on; one whose log has trouble tries on beside them."""
+        """Begin the next loads while few make progress. A shard whose log has trouble goes on trying beside them."""
         while self._to_load and sum(held.is_loading for held in self._held.values()) < self.limits.loads_at_once:
             number, held = self._to_load.popitem(last=False)
             _log.info(
@@ -298,14 +300,16 @@ class OwnedShards(Shards[S]):
     # ---- for its shards -------------------------------------------------------------------------------------------
 
     def now(self) -> Moment:
-        """Every event passes here first: after a gap whatever was proved before it is older than the clock says."""
+        """Return the present moment. Every event passes here first, because after a gap every earlier proof is older
+        than the clock says."""
         at = self._clock.on_time(self.loop.time())
         if self._clock.gap_s:
             self._on_gap(self._clock.gap_s)
         return Moment(at, self._wall.wall_ms())
 
     def _on_gap(self, gap_s: float) -> None:
-        """The reason for the gap is logged, and changes nothing: the proofs are as old either way."""
+        """Shift the deadlines after a gap. The reason for the gap is logged, and changes nothing: the proofs are as old
+        either way."""
         for held in self._held.values():
             held.owner.on_gap(gap_s)
         passed_s, runnable_s = self._processor.look(self.loop.time())
@@ -323,7 +327,7 @@ class OwnedShards(Shards[S]):
         return self._loop
 
     def loop_time(self, at: float) -> float:
-        """When the loop's own clock will show `at`."""
+        """Return the time of the loop's own clock at the instant `at`."""
         return self._clock.monotonic_at(at)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -333,7 +337,7 @@ class OwnedShards(Shards[S]):
         return task
 
     def on_settled(self) -> None:
-        """Something was handled: a load may be over, and a stop may be waiting for the last of it."""
+        """Go on after something was handled: a load may be over, and a stop may be waiting for the last request."""
         if self._to_load:
             self._load_more()
         if self._stopping and not any(held.owner.is_busy for held in self._held.values()):
@@ -349,11 +353,11 @@ class OwnedShards(Shards[S]):
         except Exception:
             _log.exception("cleaning up after %s shard %d failed", self.kind, number)
         if leave.needs_epoch and not self._stopping:
-            rest_s = _REST_S if owned_s < _SHORT_OWNERSHIP_S else 0.0  # whatever ends it at once is not to spin
+            rest_s = _REST_S if owned_s < _SHORT_OWNERSHIP_S else 0.0  # so that an immediate end does not make it spin
             self.spawn(self._ask_anew(number, fence.epoch, rest_s))
 
     async def _ask_anew(self, number: int, epoch: int, rest_s: float) -> None:
-        """Repeat the release until the controller takes it; the shard then has another epoch in the image, here or
+        """Repeat the release until the controller accepts it. The shard then has another epoch in the image, here or
         elsewhere."""
         backoff = Backoff(first_s=0.1, most_s=2.0)
         await asyncio.sleep(rest_s)
@@ -371,7 +375,7 @@ class OwnedShards(Shards[S]):
             self.now()
             self._processor.look(self.loop.time())
             if self._image is not None and self._incarnation() != self._seen_as:
-                self._look(self._image)  # shards may be given to a registration before it knows that it stands
+                self._look(self._image)  # shards may be given to a registration before it knows of itself
             await asyncio.sleep(TICK_S)
 
     def _serving(self) -> float:

@@ -1,13 +1,13 @@
-"""What a coordinator's state machine is to the runtime: it decides and changes nothing; what was decided is applied.
+"""A coordinator's state machine as the runtime sees it. It decides and changes nothing, and decisions are then applied.
 
     request ──► decide(shard, now) ──► ShardDecision(response, records, effects, timers)
                                           │ records are applied, appended to the shard's log, and when the log's
                                           │ high watermark is past them
                                           └──► response and effects leave
 
-A load is `apply` for the records of the log, the state has no other source: of each key the newest, as the log is
-compacted, and in any order; but what belongs to transactions in the log's. Source of the shape: Apache Kafka's
-CoordinatorShard and CoordinatorResult.
+A load calls `apply` for the records of the log, and the state has no other source. It applies the newest record of each
+key, as the log is compacted, in any order. Records of transactions are applied in the log's order. Source of the shape:
+Apache Kafka's CoordinatorShard and CoordinatorResult.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class TransactionProducer(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One keyed record; a value of None deletes the key. With a producer it is pending until a marker of that one."""
+    """One keyed record. A value of None deletes the key. With a producer, it is pending until that producer's
+    marker."""
 
     key: bytes
     value: bytes | None
@@ -38,7 +39,7 @@ class Entry(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction: what is pending for it becomes true or is dropped."""
+    """The end of a producer's transaction, which commits or drops what is pending for it."""
 
     producer: TransactionProducer
     committed: bool
@@ -50,14 +51,14 @@ Record: TypeAlias = Entry | Marker
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The response of a request that waits for others, such as a join: it comes as the effect `Resolve` of that key."""
+    """The response of a request that waits for others, such as a join. It comes as the effect `Resolve` of that key."""
 
     key: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Respond to the request whose response was `Later`, if it still waits; with an OttlaError, reject it."""
+    """Respond to the request whose response was `Later`, if it still waits. An OttlaError rejects it."""
 
     key: Hashable
     response: Any
@@ -65,13 +66,13 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class ShardDecision(Generic[Response]):
-    """The outcome of a request. A decision without records is a read: its response is proved fresh before it is sent.
+    """The outcome of a request. A decision without records is a read, whose response is proved fresh before it is sent.
 
     `records` are written together or not at all, in one batch: they are of no producer, of one producer, or one marker.
-    `memory` is changes of the state that are not written: a load
-    forgets them (such as the members of a join that is not complete). `timers` are memory too (None: cancelled).
-    `effects` are done once the records are durable: `Resolve` by the runtime, any other by the service.
-    `by_last_proof`: for a read that need not be fresh, as its reader would notice a newer owner.
+    `memory` has changes of the state that are not written, and that a load forgets (such as the members of a join that
+    is not complete). `timers` are only in memory, too (None: cancelled). `effects` are done once the records are
+    durable: `Resolve` by the runtime, any other by the service. `by_last_proof` is for a read that need not be fresh,
+    because its reader would notice a newer owner.
     """
 
     response: Response | Later
@@ -83,25 +84,26 @@ class ShardDecision(Generic[Response]):
 
 
 class ShardState(Protocol):
-    """The state of one shard. What is durable of it is the same wherever the same records were applied.
+    """The state of one shard. The durable part is the same wherever the same records were applied.
 
     `apply` and `remember` raise nothing: what can't be done was rejected when it was decided.
     """
 
     def apply(self, record: Record) -> None:
-        """Change what is durable: a record of the log, or one that is about to be written."""
+        """Change the durable part, by a record of the log, or one that is about to be written."""
         ...
 
     def remember(self, change: Any) -> None:
-        """Change what is not: one of a decision's `memory`, after its records."""
+        """Change the other part, by one of a decision's `memory`, after its records."""
         ...
 
     def on_loaded(self, now: Moment) -> ShardDecision[None]:
-        """The first decision after a load: timers in full (rule 10), and what the former owner left undone."""
+        """Make the first decision after a load: timers in full (rule 10), and what the former owner left undone."""
         ...
 
     def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]: ...
 
 
 Decide: TypeAlias = Callable[[S, Moment], ShardDecision[Any]]
-"""Raises OttlaError to reject: that depends on the state like a read, and waits for confirmation like one."""
+"""A function that decides. It raises OttlaError to reject, which depends on the state like a read, and waits for
+confirmation like one."""

@@ -1,8 +1,8 @@
 """The calls of an owner to its shard's log, and their results.
 
-Between the machine that calls (`owner`) and what carries the call: gRPC to a broker, or a log in memory. A result is
-*definite* where it tells what became of the call. `Unknown` is not: the call may have been carried out, may still be,
-and may never be.
+They are between the machine that calls (`owner`) and the carrier of the call: gRPC to a broker, or a log in memory. A
+result is *definite* if it tells what became of the call. `Unknown` is not: the call may have been carried out, may
+still be, and may never be.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla_core.records.fence import ShardFence
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Put all of `batches` into the log where `expected_offset` comes next, under the fence of the owner (rule 1)."""
+    """Append all of `batches` where `expected_offset` comes next, under the fence of the owner (rule 1)."""
 
     expected_offset: int
     batches: bytes
@@ -24,14 +24,15 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Whether the owner's fence is still the highest, and its appends up to `next_offset` are in the log (rule 7)."""
+    """Check whether the owner's fence is still the highest, and its appends up to `next_offset` are in the log (rule
+    7)."""
 
     next_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read from `offset` on, below the high watermark only."""
+    """Read from `offset` on, only below the high watermark."""
 
     offset: int
 
@@ -41,7 +42,7 @@ Call: TypeAlias = Append | Check | Read
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The batches lie at `base_offset`; they count once the high watermark is past it."""
+    """The batches lie at `base_offset`. They count once the high watermark is past it."""
 
     base_offset: int
     high_watermark: int
@@ -54,7 +55,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Whole batches as they lie in the log; the first may begin below the requested offset."""
+    """Whole batches as they lie in the log. The first may begin below the requested offset."""
 
     data: bytes
     high_watermark: int
@@ -81,7 +82,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No response, or one that leaves it open: maybe appended (rule 5)."""
+    """No response came, or one that leaves it open, so the batches may have been appended (rule 5)."""
 
     error: OttlaError
 
@@ -110,8 +111,8 @@ def result_of(error: OttlaError, log_end_offset: int) -> Mismatch | Fenced | Rej
 
 
 class ShardLog(Protocol):
-    """The partitions of one internal topic, each at its leader at the moment of the call."""
+    """The partitions of one internal topic, each at its present leader."""
 
     async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
-        """The leader's result within `timeout_s`, or `Unknown`. Raises nothing; a cancelled call is unknown."""
+        """Return the leader's result within `timeout_s`, or `Unknown`. Raises nothing. A cancelled call is unknown."""
         ...

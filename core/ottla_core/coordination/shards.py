@@ -1,4 +1,4 @@
-"""The shards of one coordinator process, as its service sees them; `runtime.OwnedShards` are they."""
+"""The shards of one coordinator process, as its service sees them. `runtime.OwnedShards` implements it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ottla_proto.common_pb2 import ShardNumbers, ShardsResponse, ShardStanding
 
 @dataclass(frozen=True, slots=True)
 class OwnedShardStatus(Generic[S]):
-    """One shard: for how long it has been here, up to where its log was read and written, and what keeps it, if it is
-    not served."""
+    """One shard: for how long it has been here, up to where its log was read and written, and if it is not served,
+    why."""
 
     shard: int
     phase: Phase
@@ -31,7 +31,8 @@ class OwnedShardStatus(Generic[S]):
 
 
 def shards_response(statuses: Iterable[OwnedShardStatus[Any]], node_id: int) -> ShardsResponse:
-    """As the contracts of coordinators show them; `node_id` is the instance's. States count what is `unreadable`."""
+    """Return the shards in the form of the coordinators' contracts. `node_id` is the instance's. States count what is
+    `unreadable`."""
     return ShardsResponse(
         shards=[
             ShardStanding(
@@ -49,7 +50,7 @@ def shards_response(statuses: Iterable[OwnedShardStatus[Any]], node_id: int) -> 
 
 
 def owned_among(shards: Shards[Any], named: ShardNumbers | None) -> Sequence[int]:
-    """Return the owned shards among those that a request names, or all owned shards where it names none."""
+    """Return the owned shards among those that a request names, or all owned shards if it names none."""
     owned = shards.owned()
     if named is None:
         return owned
@@ -61,11 +62,11 @@ class Shards(Protocol[S]):
     async def ask(
         self, key: str, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
     ) -> Any:
-        """The response to what is decided in the shard of `key`, once it is durable; it holds `size_bytes`.
+        """Decide in the shard of `key`, and return the response once it is durable. The request holds `size_bytes`.
 
-        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE: ask again, elsewhere maybe,
-        for it may have been done; REQUEST_TIMED_OUT; and what the decision, or a log that surely has not taken it,
-        raises.
+        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE, after which the caller asks
+        again, maybe elsewhere, because it may have been done. Raises REQUEST_TIMED_OUT, and what the decision, or a log
+        that surely has not taken it, raises.
         """
         ...
 
@@ -83,26 +84,28 @@ class Shards(Protocol[S]):
         at_leisure: bool = False,
         size_bytes: int = 0,
     ) -> asyncio.Future[Any]:
-        """The response to come, which raises what `ask` does; a caller that waits no longer for it cancels it.
-        `at_leisure`: it waits a while for others to share an append with."""
+        """Return the response to come, which raises what `ask` does. A caller that no longer waits for it cancels it.
+
+        `at_leisure` says that it waits a while for others to share an append with.
+        """
         ...
 
     def owned(self) -> Sequence[int]:
-        """The shards that are served, or will be when they are loaded."""
+        """Return the shards that are served, or will be when they are loaded."""
         ...
 
     def epoch(self, shard: int) -> int:
-        """Under which it is owned. Raises NOT_COORDINATOR."""
+        """Return the epoch under which the shard is owned. Raises NOT_COORDINATOR."""
         ...
 
     def shard_of(self, key: str) -> int:
-        """Raises COORDINATOR_NOT_AVAILABLE before there are any shards."""
+        """Return the shard of a key. Raises COORDINATOR_NOT_AVAILABLE before there are any shards."""
         ...
 
     def statuses(self) -> Sequence[OwnedShardStatus[S]]:
-        """The status of each shard, by its number; from any thread."""
+        """Return the status of each shard, by its number. From any thread."""
         ...
 
     def limit(self, limits: ShardLimits) -> None:
-        """Set the limits from now on; requests that wait already keep their deadlines."""
+        """Set the limits from now on. Requests that wait already keep their deadlines."""
         ...

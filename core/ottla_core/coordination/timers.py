@@ -2,7 +2,8 @@
 
 A process that was stopped for a minute (SIGSTOP, a suspended machine), or got no processor for seconds, continues with
 its deadlines behind it, and its members' heartbeats in the sockets: it would evict all of them. So the deadlines move
-by the gap (rule 10 of coordination). Nothing is moved one by one: the clock by which they are set stands still in it.
+by the gap (rule 10 of coordination). Nothing is moved one by one: the clock by which they are set stands still during
+the gap.
 
 Pure: the caller reads the monotonic clock.
 """
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 
 GAP_S: Final = 1.0
 TICK_S: Final = 0.25
-"""How often the loop shows its clock that it is awake; well below GAP_S, so that an idle loop leaves no gap."""
+"""How often the loop shows its clock that it is awake. It is well below GAP_S, so that an idle loop leaves no gap."""
 
 NEVER: Final = float("inf")
 
@@ -27,23 +28,24 @@ TimerKey = Hashable
 
 
 class Moment(NamedTuple):
-    """`at` is seconds of a `LoopClock`, by which waits are measured; `wall_ms` is what records are dated with."""
+    """`at` is in seconds of a `LoopClock`, by which waits are measured. `wall_ms` dates records."""
 
     at: float
     wall_ms: int
 
 
 class LoopClock:
-    """Seconds that only grow, and stand still while the process does. To be read at every event."""
+    """Seconds that only grow, and stand still while the process does. The clock has to be read at every event."""
 
     def __init__(self, monotonic: float) -> None:
         self.gap_s = 0.0
-        """The gap that the last look left out. What is timed by this clock is older than it says by this gap."""
+        """It is the gap that the last look left out. What is timed by this clock is older than it says by this gap."""
         self._seen = monotonic
         self._left_out = 0.0
 
     def on_time(self, monotonic: float) -> float:
-        """The time, given what the monotonic clock says. `gap_s` is above 0 where this is the first look after one."""
+        """Return the time, given what the monotonic clock says. `gap_s` is above 0 if this is the first look after a
+        gap."""
         gap_s = monotonic - self._seen
         self._seen = monotonic
         self.gap_s = gap_s if gap_s > GAP_S else 0.0
@@ -51,12 +53,12 @@ class LoopClock:
         return monotonic - self._left_out
 
     def monotonic_at(self, at: float) -> float:
-        """The time of the monotonic clock at the instant `at`, if there is no gap until then."""
+        """Return the time of the monotonic clock at the instant `at`, if there is no gap until then."""
         return at + self._left_out
 
 
 class Timers:
-    """At most one instant per key; setting it again moves it.
+    """Timers with at most one instant per key. Setting a key again moves it.
 
     `rejected` has the reason for each timer that was set again because its decision was rejected.
     """
@@ -71,7 +73,7 @@ class Timers:
         return len(self._at)
 
     def set(self, key: TimerKey, at: float | None) -> None:
-        """`None` cancels it."""
+        """Set a key's instant. `None` cancels it."""
         self.rejected.pop(key, None)
         if at is None:
             self._at.pop(key, None)
@@ -81,13 +83,14 @@ class Timers:
             self._tidy()
 
     def set_again(self, key: TimerKey, now: float, reason: str) -> None:
-        """Set a timer again whose decision was rejected: nothing else may ever end its transaction or its member."""
+        """Set a timer again whose decision was rejected, because nothing else may ever end its transaction or its
+        member."""
         self.set(key, now + REJECTED_S)
         self.rejected[key] = reason
 
     @property
     def next_at(self) -> float:
-        """When the next one goes off; NEVER without any."""
+        """This is when the next timer goes off, or NEVER if there is none."""
         while self._heap:
             at, _, key = self._heap[0]
             if self._at.get(key) == at:
@@ -96,7 +99,7 @@ class Timers:
         return NEVER
 
     def pop_due(self, now: float) -> TimerKey | None:
-        """The key that was due first, which is then set no more; None where nothing is due."""
+        """Take out the key that was due first, and return it. Return None if nothing is due."""
         if self.next_at > now:
             return None
         key = heappop(self._heap)[2]
@@ -105,11 +108,13 @@ class Timers:
         return key
 
     def shift(self, by_s: float) -> None:
-        """All of them go off later."""
+        """Let all timers go off later."""
         self._at = {key: at + by_s for key, at in self._at.items()}
-        self._heap = [(at + by_s, order, key) for at, order, key in self._heap]  # a heap still: all move alike
+        # it is still a heap, because all entries move alike
+        self._heap = [(at + by_s, order, key) for at, order, key in self._heap]
 
     def _tidy(self) -> None:
-        """A session's timer moves at every heartbeat: what it leaves in the heap must not outgrow what is set."""
+        """Remove old entries from the heap. A session's timer moves at every heartbeat, and what that leaves must not
+        outgrow what is set."""
         if len(self._heap) > 2 * len(self._at) + 64:
             self._heap = sorted(entry for entry in self._heap if self._at.get(entry[2]) == entry[0])

@@ -1,1 +1,1 @@
-"""How tasks share an event loop: long work in slices, tasks that are ended, and a watch over long turns."""
+"""Tasks share an event loop: long work goes in slices, tasks are ended, and long turns are noticed."""

@@ -1,8 +1,9 @@
-"""How much processor time a thread got: whether a gap in its work was starvation, or the process was stopped.
+"""Measures how much processor time a thread got. So it tells whether a gap in its work was starvation, or the process
+was stopped.
 
 Linux counts for every thread how long it ran, and how long it was ready to run and had to wait. A thread that is
-stopped (SIGSTOP, a suspended machine) does neither. For diagnosing a slow process: nothing is decided
-by it (docs/adr/0012).
+stopped (SIGSTOP, a suspended machine) does neither. It is for diagnosing a slow process, and nothing is decided by it
+(docs/adr/0012).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class ProcessorTime:
         self._runnable_s = self._read()
 
     def look(self, monotonic: float) -> tuple[float, float]:
-        """Seconds since the last look, and how many of them the thread ran or waited for a processor; that is 0 where
-        the system does not tell."""
+        """Return the seconds since the last look, and how many of them the thread ran or waited for a processor. That
+        is 0 if the system does not tell."""
         runnable_s = self._read()
         passed_s, runnable_since_s = monotonic - self._looked_at, runnable_s - self._runnable_s
         self._looked_at, self._runnable_s = monotonic, runnable_s

@@ -15,12 +15,13 @@ B = TypeVar("B")
 
 SLICE_S: Final = 0.002
 _LOOK_INTERVAL: Final = 16
-"""Elements: each alone takes microseconds, and a look at the clock a part of one."""
+"""How many elements are handled between two looks at the clock. Each alone takes microseconds, and a look takes a part
+of one."""
 
 
 class Slice:
-    """A slice of the loop's time: `await rest()` often, and it ends the turn once that has lasted long enough. Tasks
-    that work side by side share one."""
+    """A slice of the loop's time. `await rest()` often: it ends the turn once that has lasted long enough. Tasks that
+    work side by side share one slice."""
 
     def __init__(self, length_s: float = SLICE_S) -> None:
         self._length_s: Final = length_s
@@ -34,15 +35,15 @@ class Slice:
         while self.is_over:
             ended_at = self._ends_at
             await asyncio.sleep(0)
-            if self._ends_at == ended_at:  # else another task that shares it came first
+            if self._ends_at == ended_at:  # otherwise another task that shares it came first
                 self._ends_at = time.perf_counter() + self._length_s
 
 
 async def sliced(work: Callable[[A], B], elements: Iterable[A], time_slice: Slice | None = None) -> list[B]:
-    """`[work(element) for element in elements]`; within the caller's `time_slice`, where it has one."""
+    """Return `[work(element) for element in elements]`, computed within the caller's `time_slice`, if it has one."""
     done: list[B] = []
     time_slice = time_slice or Slice()
-    await time_slice.rest()  # who has many times no elements would have no other
+    await time_slice.rest()  # a caller with many empty sequences would have no other rest
     for number, element in enumerate(elements, 1):
         done.append(work(element))
         if number % _LOOK_INTERVAL == 0:
@@ -51,11 +52,12 @@ async def sliced(work: Callable[[A], B], elements: Iterable[A], time_slice: Slic
 
 
 async def few_at_once(work: Callable[[A], Awaitable[B]], elements: Sequence[A], *, at_once: int) -> list[B]:
-    """`asyncio.gather(*map(work, elements))`, with at most `at_once` under way at a time; `work` is not to raise."""
+    """Do what `asyncio.gather(*map(work, elements))` does, with at most `at_once` under way at a time. `work` must not
+    raise."""
     waiting = enumerate(elements)
     done: dict[int, B] = {}
 
-    time_slice = Slice()  # of all together
+    time_slice = Slice()  # one for all of them together
 
     async def take() -> None:
         for number, element in waiting:

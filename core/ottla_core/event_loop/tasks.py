@@ -1,4 +1,4 @@
-"""Background tasks: how every component ends its own."""
+"""Background tasks are ended here, by every component."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 async def end_task(task: asyncio.Task[None] | None) -> None:
-    """Cancel the task and wait until it is over; nothing where there is none. Raises what it ended with."""
+    """Cancel the task and wait until it is over. Do nothing if there is none. Raises the error with which it ended."""
     if task is not None:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

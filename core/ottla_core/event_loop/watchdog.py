@@ -1,9 +1,10 @@
-"""Whether the turns of an event loop stay short: while one lasts no other task is served, and in the end leases lapse.
+"""Watches whether the turns of an event loop stay short. While one lasts no other task is served, and in the end leases
+lapse.
 
-A turn is measured by the CPU time of the loop's thread: that other programs had the processor is no fault of this one.
-The loop can't be asked what it runs, so it has a heartbeat: what its thread used from one beat to the next is no less
-than the longest turn in between, and more than it by at most the time between two beats. A thread beside the loop looks
-what is being run where a beat does not come.
+A turn is measured by the CPU time of the loop's thread, because other programs that had the processor are no fault of
+this one. The loop can't be asked what it runs, so it has a tick. What its thread used from one tick to the next is no
+less than the longest turn in between, and exceeds it by at most the time between two ticks. If a tick does not come, a
+thread beside the loop looks at what is being run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Final
 from ottla_core.telemetry import Counter, Metrics
 
 LIMIT_S: Final = 0.1
-"""CPU time that one turn may use: longer work belongs in slices or in another thread."""
+"""The CPU time that one turn may use. Longer work belongs in slices or in another thread."""
 
 _IDLE_TICK_S: Final = 0.05
 _BUSY_TICK_S: Final = 0.01
@@ -90,7 +91,7 @@ class Watchdog:
         if used_s > LIMIT_S:
             self.long_turns.value += 1
             self._report(used_s, self._seen[1] if self._seen[0] == began_s else "")
-        # While there is work the loop is awake anyway, and a beat costs little; else it would cost a wake-up.
+        # While there is work the loop is awake anyway, and a tick costs little. Otherwise it would cost a wake-up.
         self._tick_s = _BUSY_TICK_S if used_s > _BUSY_SHARE * self._tick_s else _IDLE_TICK_S
         self._note()
         self._timer = loop.call_later(self._tick_s, self._tick, loop)
@@ -116,7 +117,8 @@ class Watchdog:
         )
 
     def _on_collection(self, phase: str, _: Mapping[str, int]) -> None:
-        """Every generation counts: even tens of thousands of new objects take tens of milliseconds."""
+        """Measure the time of a garbage collection. Every generation counts: even tens of thousands of new objects take
+        tens of milliseconds."""
         if threading.get_ident() == self._thread_id:
             if phase == "start":
                 self._collecting_from_s = time.thread_time()
@@ -136,7 +138,8 @@ class Watchdog:
 
 
 def _innermost_calls(thread_id: int) -> list[str]:
-    """The calls of another thread, outermost first. It must not run meanwhile: its frames would change."""
+    """Return the calls of another thread, outermost first. It must not run during that, because its frames would
+    change."""
     switch_s = sys.getswitchinterval()
     sys.setswitchinterval(_UNDISTURBED_S)
     try:

@@ -42,7 +42,7 @@ def decode_at(message_type: type[M], data: bytes, version: int, at: int) -> tupl
 
 
 def encode(message: Message, version: int) -> bytes:
-    """Return the bytes of a message. Raises UnencodableError where a value does not fit its field or the version."""
+    """Return the bytes of a message. Raises UnencodableError if a value does not fit its field or the version."""
     try:
         return _encoder(type(message), version)(message)  # type: ignore[arg-type]  # classes are hashable
     except (struct.error, AttributeError, TypeError, UnencodableError) as error:

@@ -57,8 +57,9 @@ from ottla_core.kafka.source import FEW, LAYOUTS, Slot, Source
 from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 
 _LONG: Final = frozenset({"committed_metadata"})
-"""These strings may be longer than Kafka's limit where their spelling can say so. A handler has an error for them: a
-client can do more with it than with the end of its connection, after which it sends the same until it gives up."""
+"""These strings may be longer than Kafka's limit if their spelling can say so. A handler has an error for them. A
+client can do more with it than with the end of its connection, after which it sends the same request until it gives
+up."""
 
 
 class DecoderSource(Source):
@@ -133,7 +134,7 @@ class DecoderSource(Source):
 
     @contextmanager
     def _unless_null(self, field: Field, target: str, length: str) -> Iterator[str]:
-        """Write what is read unless the field is null, which a negative length says."""
+        """Write the code that runs unless the field is null, which a negative length says."""
         with self.block(f"if {length} >= 0:"):
             yield length
         with self.block("else:"):
@@ -165,7 +166,7 @@ class DecoderSource(Source):
     def _array(self, field: Field, target: str, count: str) -> None:
         """Compare the count with the bytes left, and read the elements.
 
-        Requests have a limit for all their elements together, since they may come from anybody.
+        Requests have a limit for all their elements together, since they may come from any client.
         """
         size = self.element_min_bytes(field)
         if self.schema.kind == "request":
@@ -187,7 +188,7 @@ class DecoderSource(Source):
         elif not self.flexible:
             self._fixed_loop(field.struct, elements, count, layouts)
         else:
-            # If each place where the tags would be without any is zero, no element has any.
+            # If every byte where an element without tags would have its count of tags is zero, no element has any.
             zeros = f"data[at + {size - 1}:at + {count} * {size}:{size}].count(0)"
             with self.block(f"if {zeros} == {count}:"):
                 self._fixed_loop(field.struct, elements, count, f"{layouts}B")

@@ -83,7 +83,7 @@ class EncoderSource(Source):
             self._nested(field.struct, value, nullable=self.version in field.nullable)
 
     def _nested(self, of: Struct, value: str, *, nullable: bool) -> None:
-        """Before a structure that may be null, a byte says whether it is there (KIP-893)."""
+        """Spell a structure that may be null. A byte before it says whether it is there (KIP-893)."""
         self._flush()
         message = self.new_name("m")
         self.line(f"{message} = {value}")
@@ -98,7 +98,7 @@ class EncoderSource(Source):
             self._flush()
 
     def _counted(self, field: Field, value: str, layout: str) -> str:
-        """Spell the length of a string, of bytes or of an array. Return the variable that has what is to follow."""
+        """Spell the length of a string, of bytes or of an array. Return the variable that has the content."""
         content, size, compact = self.new_name("v"), self.new_name("n"), self.is_compact(field)
         is_text = field.kind == "string" and not field.is_array
         encoded = f"{value}.encode()" if is_text else value

@@ -25,5 +25,5 @@ class Message:
 
 
 def _comparable(value: object) -> object:
-    """An array may be a list or a tuple: which one says nothing."""
+    """Return an array as a tuple, because it may be a list or a tuple, and which one means nothing."""
     return tuple(value) if isinstance(value, list) else value

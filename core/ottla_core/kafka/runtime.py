@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla_core.kafka_formats.primitives import MAX_STRING_BYTES, MalformedError
 
-__all__ = ["MAX_STRING_BYTES", "pack", "unpack_from"]  # the names of others that generated code uses
+__all__ = ["MAX_STRING_BYTES", "pack", "unpack_from"]  # other modules' names that generated code uses
 
 MAX_ARRAY_ELEMENTS: Final = 1_000_000
 """This is Kafka's MessageUtil.MAX_ARRAY_LENGTH."""

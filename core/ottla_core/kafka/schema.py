@@ -120,7 +120,7 @@ def _field(definition: Mapping[str, Any], common: Mapping[str, Any]) -> Field:
 
 
 def _default(kind: str, text: object) -> bool | int | float | str | bytes | None:
-    """Return the value that a field has where nothing else is said. A structure is absent then."""
+    """Return the value that a field has if nothing else is said. A structure is absent then."""
     if text == "null" or kind == "struct":
         return None
     if kind == "string":

@@ -109,7 +109,7 @@ class Source:
         return [f for f in of.fields if self.version in f.versions and self.version not in f.tagged]
 
     def fixed_layouts(self, of: Struct) -> str | None:
-        """Return the layouts of a structure in which nothing has a length, without its tags. None for others."""
+        """Return the layouts of a structure in which nothing has a length, without its tags. Return None for others."""
         fields = self.plain_fields(of)
         if self.tagged_fields(of) or any(f.is_array or f.kind not in LAYOUTS for f in fields):
             return None

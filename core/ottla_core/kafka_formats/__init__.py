@@ -1,1 +1,1 @@
-"""What Kafka spells in its own way, besides record batches: primitive types, UUIDs, and what group members exchange."""
+"""Kafka's own spellings, besides record batches: primitive types, UUIDs, and what group members exchange."""

@@ -1,6 +1,6 @@
-"""What the members of a consumer group tell each other through the coordinator, which need not read it.
+"""The messages that members of a consumer group exchange through the coordinator, which need not read them.
 
-A member's *subscription* travels in JoinGroup; the *assignment* that the leader made, in SyncGroup. Both are
+A member's *subscription* travels in JoinGroup, and the *assignment* that the leader made, in SyncGroup. Both are
 Kafka's own bytes (ConsumerProtocolSubscription and ConsumerProtocolAssignment; KIP-429, KIP-792, KIP-881), so members
 of one group may be clients of different makers. Newer versions only add to the end, so an unknown one is read as the
 newest that is known here.
@@ -21,7 +21,7 @@ UNKNOWN_GENERATION: Final = -1
 
 _SUBSCRIPTION_VERSION: Final = 3
 _ASSIGNMENT_VERSION: Final = 0
-"""Later ones say the same, and some clients know no other."""
+"""Later versions say the same, and some clients know no other."""
 
 _LEAST_TOPIC_BYTES: Final = 2
 _LEAST_OWNED_BYTES: Final = 6
@@ -31,7 +31,8 @@ _PARTITION_BYTES: Final = 4
 class Subscription(NamedTuple):
     """A member's description of itself when it joins.
 
-    `owned`: what it still holds, by the assignment of `generation`. `user_data` is the assignor's own.
+    `owned` has the partitions that it still holds, by the assignment of `generation`. `user_data` is the assignor's
+    own.
     """
 
     topics: tuple[str, ...]
@@ -60,7 +61,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none."""
+    """Decode a subscription. Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none."""
     reader = Reader(memoryview(data))
     try:
         version = reader.int16()
@@ -83,7 +84,8 @@ def encode_assignment(made: MemberAssignment) -> bytes:
 
 
 def decode_assignment(data: bytes) -> MemberAssignment:
-    """Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none; no bytes at all are an assignment of nothing."""
+    """Decode an assignment. Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none. Empty bytes are an empty
+    assignment."""
     if not data:
         return MemberAssignment()
     reader = Reader(memoryview(data))
@@ -95,7 +97,7 @@ def decode_assignment(data: bytes) -> MemberAssignment:
 
 
 def write_partitions(writer: Writer, partitions: Iterable[TopicPartition]) -> None:
-    """An array of topics, each with an array of numbers."""
+    """Write an array of topics, each with an array of numbers."""
     numbers_of: dict[str, list[int]] = {}
     for topic, number in partitions:
         numbers_of.setdefault(topic, []).append(number)
@@ -107,7 +109,7 @@ def write_partitions(writer: Writer, partitions: Iterable[TopicPartition]) -> No
 
 
 def read_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
-    """Raises MalformedError."""
+    """Read what `write_partitions` writes. Raises MalformedError."""
     found: list[TopicPartition] = []
     for _ in range(reader.array(_LEAST_OWNED_BYTES)):
         topic = _topic(reader)

@@ -1,6 +1,6 @@
 """Kafka's primitive types, read from bytes and written to them, in their plain and their compact spelling.
 
-Whatever is claimed about lengths and counts is held against the bytes that are there, before anything is taken by it.
+Every claim about a length or a count is compared with the bytes that are there, before anything is allocated for it.
 Source: the protocol guide of Apache Kafka, KIP-482 (flexible versions).
 """
 
@@ -15,14 +15,15 @@ _INT64: Final = struct.Struct(">q")
 _VARINT_MAX_SHIFT: Final = 28
 
 MAX_STRING_BYTES: Final = 0x7FFF
-"""Kafka's own limit, also where the spelling could say more."""
+"""Kafka's own limit, even if the spelling could say more."""
 MAX_ELEMENTS: Final = 100_000
-"""In all arrays and tags of a request: a decoded element takes many times its bytes, and no real request has more."""
+"""The limit for all arrays and tags of a request together. A decoded element takes many times its bytes, and no real
+request has more."""
 _TAG_MIN_BYTES: Final = 2
 
 
 class MalformedError(Exception):
-    """Bytes that are not what they say they are: where what follows begins can't be known."""
+    """The bytes are not what they say they are, so it can't be known where the next field begins."""
 
 
 class Reader:
@@ -39,11 +40,11 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """Bytes that were not read yet."""
+        """This is the number of bytes that were not read yet."""
         return self.end - self.at
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Several fields of fixed size at once."""
+        """Read several fields of fixed size at once."""
         try:
             values = layout.unpack_from(self.data, self.at)
         except struct.error:
@@ -61,7 +62,7 @@ class Reader:
         return int(self.unpack(_INT64)[0])
 
     def varint(self) -> int:
-        """An unsigned varint of at most five bytes."""
+        """Read an unsigned varint of at most five bytes."""
         value = shift = 0
         while self.at < self.end:
             byte = self.data[self.at]
@@ -75,27 +76,29 @@ class Reader:
         raise _truncated()
 
     def plain_string(self) -> str | None:
-        """A string with a length of two bytes, whatever `flexible` says."""
+        """Read a string with a length of two bytes, whatever `flexible` says."""
         return self._text(self.int16())
 
     def string(self) -> str | None:
         return self._text(self.varint() - 1 if self.flexible else self.int16())
 
     def long_string(self) -> str | None:
-        """One that may be longer than Kafka's limit where its spelling can say so: its reader knows another."""
+        """Read a string that may be longer than Kafka's limit if its spelling can say so. Its reader has a limit of its
+        own."""
         return self._text(self.varint() - 1, self.left) if self.flexible else self.string()
 
     def bytes_(self) -> memoryview | None:
-        """A view of the frame, not a copy."""
+        """Read bytes, and return a view of the frame, not a copy."""
         size_bytes = self.varint() - 1 if self.flexible else self.int32()
         return None if size_bytes < 0 else self.take(size_bytes)
 
     def array(self, element_min_bytes: int) -> int:
-        """How many elements follow; 0 where the array is null. Each takes at least `element_min_bytes`."""
+        """Return how many elements follow, or 0 if the array is null. Each takes at least `element_min_bytes`."""
         return self.array_or_null(element_min_bytes) or 0
 
     def few(self, element_min_bytes: int, most: int, what: str, *, before: int = 0) -> int:
-        """`array` of what is done in one turn. Raises MalformedError where there are, with those `before`, more."""
+        """Return what `array` returns, for elements that are handled in one turn. Raises MalformedError if, with those
+        `before`, they are more than `most`."""
         count = self.array(element_min_bytes)
         if before + count > most:
             raise MalformedError(f"{what} more than {most} topics or partitions is not accepted")
@@ -115,7 +118,7 @@ class Reader:
         return self.data[start : self.at]
 
     def pass_tags(self) -> None:
-        """Go on behind the tagged fields; there are none in a version that has no tags."""
+        """Skip the tagged fields. A version without tags has none."""
         if not self.flexible:
             return
         if self.at < self.end and self.data[self.at] == 0:
@@ -124,7 +127,8 @@ class Reader:
         self.tag(-1)
 
     def tag(self, tag: int) -> memoryview | None:
-        """The same; the value of one of them, None where it is not there. Nothing is kept of the others."""
+        """Skip the tagged fields, and return the value of one of them, or None if it is not there. Nothing of the
+        others is kept."""
         value, count = None, self.varint() if self.flexible else 0
         self._check_count(count, _TAG_MIN_BYTES, "tagged fields")
         for _ in range(count):
@@ -161,7 +165,7 @@ def _truncated() -> MalformedError:
 
 
 class Writer:
-    """Collects an answer's fields. `flexible` chooses the compact spelling, as in `Reader`."""
+    """Collects the fields of a message. `flexible` chooses the compact spelling, as in `Reader`."""
 
     __slots__ = ("buffer", "flexible")
 
@@ -196,7 +200,7 @@ class Writer:
         self.buffer += data
 
     def array(self, count: int) -> None:
-        """-1 is null."""
+        """Write an array's count. -1 is null."""
         self._length(count, _INT32)
 
     def bytes_(self, data: bytes) -> None:
@@ -208,7 +212,7 @@ class Writer:
         self._length(size_bytes, _INT32)
 
     def tags(self, fields: dict[int, bytes] | None = None) -> None:
-        """Tagged fields in the order of their numbers; nothing in a version that has no tags."""
+        """Write tagged fields in the order of their numbers. Nothing is written in a version that has no tags."""
         if not self.flexible:
             return
         if not fields:

@@ -1,1 +1,1 @@
-"""What a service's process runs on: its settings, its start and stop, its admin port, its memory and its files."""
+"""The base of a service's process: its settings, its start and stop, its admin port, its memory and its files."""

@@ -1,6 +1,6 @@
 """The admin port: `/metrics`, `/healthz` (the process and its loop run), `/readyz` (it serves).
 
-GET only, by default on loopback. It runs on threads of the standard library's server, so a hung event
+It takes only GET, and by default only on loopback. It runs on threads of the standard library's server, so a hung event
 loop is seen from outside instead of hanging the probe.
 """
 
@@ -31,7 +31,8 @@ _PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class AdminHttp:
-    """A component: start binds (port 0 picks one), stop closes. `ready` answers None, or why not."""
+    """A component: start binds (port 0 picks one), stop closes. `ready` returns None, or why the service is not
+    ready."""
 
     def __init__(self, host: str, port: int, metrics: Metrics, ready: Callable[[], str | None]) -> None:
         self._address = (host, port)
@@ -80,8 +81,8 @@ class AdminHttp:
         if self._ticking is not None:
             self._ticking.cancel()
         if self._server is not None:
-            with contextlib.suppress(OSError):  # elsewhere than on Linux: it ends when it looks
-                self._server.socket.shutdown(socket.SHUT_RDWR)  # it wakes up
+            with contextlib.suppress(OSError):  # on other systems than Linux it ends when it next looks
+                self._server.socket.shutdown(socket.SHUT_RDWR)  # this wakes it up
             await asyncio.to_thread(self._server.shutdown)
             self._server.server_close()
 
@@ -96,14 +97,14 @@ def _no(reason: str) -> tuple[int, str, bytes]:
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread for each connection, up to a limit: then a new connection takes the place of the oldest one, so that no
-    client that holds on to its connection keeps a probe out."""
+    """A server with a thread for each connection, up to a limit. Then a new connection replaces the oldest one, so that
+    no client that holds on to its connection keeps a probe out."""
 
     daemon_threads = True
     block_on_close = False
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._open: Final[dict[socket.socket, float]] = {}  # since when, the oldest first
+        self._open: Final[dict[socket.socket, float]] = {}  # since when each is open, the oldest first
         self._lock: Final = Lock()
         super().__init__(address, handler)
 
@@ -120,18 +121,18 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called by the server's own thread, several times a second."""
+        """Close connections that are too old. The server's own thread calls it several times a second."""
         with self._lock:
             until_at = time.monotonic() - _CONNECTION_S
             for request in [request for request, since in self._open.items() if since < until_at]:
                 self._close(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], OSError):  # else its client has gone, or was cut
+        if not isinstance(sys.exc_info()[1], OSError):  # otherwise its client has gone, or was cut
             _log.error("the admin port failed to respond to %s", client_address, exc_info=True)
 
     def _close(self, request: socket.socket) -> None:
-        """End the connection; its thread notices that and closes it."""
+        """End the connection. Its thread notices that and closes it."""
         del self._open[request]
         with contextlib.suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
@@ -139,7 +140,7 @@ class _Server(ThreadingHTTPServer):
 
 def _handler(respond: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = 5.0  # for a client that says nothing; one that says little has _CONNECTION_S
+        timeout = 5.0  # for a client that sends nothing; one that sends little has _CONNECTION_S
 
         def do_GET(self) -> None:
             status, content_type, body = respond(self.path)
@@ -150,13 +151,13 @@ def _handler(respond: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPR
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Probes every two seconds are no news."""
+            """Log nothing, because there are probes every two seconds."""
 
     return Handler
 
 
 class _Collector:
-    """Shows our plain numbers to prometheus-client at the moment of a scrape."""
+    """Shows ottla's plain numbers to prometheus-client at the moment of a scrape."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

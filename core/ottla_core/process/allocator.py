@@ -1,7 +1,7 @@
-"""Tells glibc to keep what is freed. A broker allocates and frees a megabyte for every fetch; by default each one is
-handed back to the kernel and asked for again, page by page, which costs more than the read.
+"""Tells glibc to keep freed memory. A broker allocates and frees a megabyte for every fetch. By default each one is
+returned to the kernel and requested again, page by page, which costs more than the read.
 
-Kept memory lies in arenas, which glibc makes for threads, eight a core: each grows to the most that any of its threads
+Kept memory lies in arenas, which glibc makes for threads, eight a core. Each grows to the most that any of its threads
 ever needed, and none gives to another. The interpreter's lock lets one thread allocate at a time, most of the time.
 
 Measured: 1 MB fetches gain a third and more. A broker under load kept 6 to 16 MB for it, and 20 to 34 with an arena for
@@ -23,7 +23,8 @@ _MIB: Final = 1 << 20
 
 
 def keep_freed_memory() -> None:
-    """Call this when a process starts. Does nothing if the C library is not glibc."""
+    """Keep freed memory from now on. It is called when a process starts, and does nothing if the C library is not
+    glibc."""
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_TRIM_THRESHOLD, 16 * _MIB)

@@ -1,4 +1,4 @@
-"""How many files and connections a process may have open at a time."""
+"""Sets how many files and connections a process may have open at a time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import resource
 from typing import Final
 
 LOGS: Final = 4_096
-"""Open files of logs that are in use at a time; more of them, and files are closed and opened again."""
+"""How many files of logs in use may be open at a time. With more of them, files are closed and opened again."""
 ENOUGH: Final = 2 * LOGS
-"""Leaves room for as many connections as logs."""
+"""This leaves room for as many connections as logs."""
 
 _MOST: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
 
 def raise_limit() -> int:
-    """Allow this process what the system lets it have, as servers do; how many that is. Warns where it is few."""
+    """Raise the limit to what the system allows this process, as servers do, and return it. It warns if that is few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
     limit = soft if soft == resource.RLIM_INFINITY else max(soft, most)
@@ -35,6 +35,6 @@ def raise_limit() -> int:
 
 
 def for_logs() -> int:
-    """How many of them may be files of logs."""
+    """Return how many of them may be files of logs."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return LOGS if soft == resource.RLIM_INFINITY else min(LOGS, soft // 2)

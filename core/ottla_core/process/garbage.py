@@ -1,8 +1,9 @@
-"""Looks for garbage that stay short, however much a process holds.
+"""Keeps garbage collections short, however much a process holds.
 
-Python's collector goes through all objects each time that they have grown by a quarter: 250 ms of a broker with ten
-thousand logs, in which its loop stands still. What has survived a look that took long is not gone through again. It
-still goes when nothing refers to it any more; only what is part of a circle by then stays, and the sources make none.
+Python's collector goes through all objects each time that they have grown by a quarter: that is 250 ms in a broker with
+ten thousand logs, during which its loop stands still. Objects that have survived a long collection are not gone through
+again. They still go when nothing refers to them any more. Only objects in a reference cycle by then stay, and ottla's
+sources make none.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Final
 
 LONG_S: Final = 0.02
 YOUNG: Final = 5_000
-"""New objects before the next look at them. With Python's 700 looks take a tenth of the CPU time in which thousands of
-partitions change, and find nothing; with four times as many one look would last too long."""
+"""How many new objects there are before the next look at them. With Python's 700, looks take a tenth of the CPU time in
+which thousands of partitions change, and find nothing. With four times as many, one look would last too long."""
 _ALL: Final = 2
 
 
 class ShortLooks:
-    """Take part in every collection of this process between `start` and `stop`."""
+    """Takes part in every collection of this process between `start` and `stop`."""
 
     def __init__(self) -> None:
         self._began_s = 0.0

@@ -1,8 +1,9 @@
-"""`python -m ottla_core.process.health PORT`: exit 0 where the service with that admin port says it is ready, else 1.
+"""`python -m ottla_core.process.health PORT` exits with 0 if the service with that admin port says that it is ready, or
+else with 1.
 
 It runs every few seconds beside each service, as the health check of its container, so it imports nothing but sockets:
-urllib alone would cost more than all the rest. What the service says goes to standard output, where `docker inspect`
-shows it.
+urllib alone would cost more than all the rest. The service's text goes to standard output, where `docker inspect` shows
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MOST_BYTES = 4096
 
 
 def probe(port: int) -> tuple[bool, str]:
-    """Whether the service is ready, and its own words, or why there are none. Takes a few seconds at most."""
+    """Return whether the service is ready, and its own words, or why there are none. It takes a few seconds at most."""
     try:
         with socket.socket() as connection:
             connection.settimeout(_LIMIT_S)

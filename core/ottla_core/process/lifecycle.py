@@ -1,7 +1,8 @@
-"""How a service lives: components start in order and stop in reverse; SIGTERM drains, SIGINT twice kills.
+"""The start and stop of a service: components start in order and stop in reverse, SIGTERM drains, and SIGINT twice
+kills.
 
-Everything that can fail later on (a disk that went offline) calls `ServiceApp.fail`, and the process ends with
-one plain sentence instead of limping on.
+Everything that can fail later on (a disk that went offline) calls `ServiceApp.fail`, and the process ends with one
+plain sentence instead of limping on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ottla_core.telemetry import Metrics
 _log = logging.getLogger(__name__)
 
 STOP_LIMIT_S: Final = 15.0
-"""Limit for the whole stop of a service, whatever its parts do; a supervisor that kills services waits longer."""
+"""The limit for the whole stop of a service, whatever its parts do. A supervisor that kills services waits longer."""
 
 SWITCH_S: Final = 0.0005
 """How long a thread that runs Python keeps the loop waiting, each time the loop has waited for a client. Python's
@@ -40,8 +41,8 @@ class Component(Protocol):
 class ServiceApp:
     """A service's components in the order of their start.
 
-    `ready` answers None, or why it does not serve yet; `address` is where its contract is served, once started, and
-    `listeners` where it serves other protocols, by their names.
+    `ready` returns None, or why it does not serve yet. `address` is where its contract is served, once started, and
+    `listeners` are where it serves other protocols, by their names.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class ServiceApp:
         self._failure: asyncio.Future[Exception] | None = None
 
     async def start(self) -> None:
-        """Start all; where one fails, stop those before it and raise."""
+        """Start all components. If one fails, stop those before it and raise."""
         self._failure = asyncio.get_running_loop().create_future()
         try:
             for component in self._components:
@@ -75,15 +76,17 @@ class ServiceApp:
             raise
 
     async def stop(self) -> None:
-        """Stop all in reverse within STOP_LIMIT_S; one that fails to does not keep the others from it."""
+        """Stop all components in reverse within STOP_LIMIT_S. One that fails to stop does not keep the others from
+        it."""
         await self._end(lambda component: component.stop)
 
     async def kill(self) -> None:
-        """End as SIGKILL would, for tests: a component that says goodbye in `stop` has a `kill` that does not."""
+        """End as SIGKILL would, for tests. A component that leaves the cluster in `stop` has a `kill` that does not."""
         await self._end(lambda component: getattr(component, "kill", component.stop))
 
     async def _end(self, ending: Callable[[Component], Callable[[], Awaitable[None]]]) -> None:
-        """Each part may take half of the time that is left: one that hangs leaves the others their share."""
+        """End the components. Each may take half of the time that is left, so that one that hangs leaves the others
+        their share."""
         clock = asyncio.get_running_loop().time
         over_at = clock() + STOP_LIMIT_S
         while self._started:
@@ -95,7 +98,7 @@ class ServiceApp:
                 _log.exception("%s did not stop cleanly", type(component).__name__)
 
     def fail(self, error: Exception) -> None:
-        """End the process: something that it can't live without is gone."""
+        """End the process, because something is gone that it can't do without."""
         if self._failure is not None and not self._failure.done():
             self._failure.set_result(error)
 
@@ -105,7 +108,7 @@ class ServiceApp:
 
 
 def run(build: Callable[[], ServiceApp]) -> int:
-    """Run a service until a signal or a failure; the process's exit code. `build` runs inside the loop."""
+    """Run a service until a signal or a failure, and return the process's exit code. `build` runs inside the loop."""
     import uvloop
 
     keep_freed_memory()
@@ -138,7 +141,7 @@ async def _live(build: Callable[[], ServiceApp]) -> int:
         return 1
     _log.info("%s is up", app.name)
     short_looks = ShortLooks()
-    short_looks.start()  # what is there now stays
+    short_looks.start()  # the objects that exist now stay
     watchdog = Watchdog(app.metrics)
     watchdog.start()
     failed = asyncio.create_task(app.until_failed())
@@ -157,7 +160,7 @@ async def _live(build: Callable[[], ServiceApp]) -> int:
 
 
 async def _or_stop(work: Coroutine[Any, Any, None], stopping: asyncio.Event) -> bool:
-    """Whether `work` was done before a signal came; else it is cancelled."""
+    """Return whether `work` was done before a signal came. If not, it is cancelled."""
     working = asyncio.create_task(work)
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104
 
 
 class ServiceSettings(Protocol):
-    """What the settings of every service have; see the `config` of each. Those of a cluster have `etcd`, too."""
+    """The settings that every service has; see the `config` of each. Services of a cluster have `etcd`, too."""
 
     @property
     def node_id(self) -> int: ...
@@ -30,7 +30,7 @@ Settings = TypeVar("Settings", bound=ServiceSettings)
 
 
 def run_service(kind: str, settings_type: type[Settings], build: Callable[[Settings], lifecycle.ServiceApp]) -> int:
-    """Read the settings of section `kind` and live until a signal or a failure: 0, 1, or 2 for bad settings."""
+    """Read the settings of section `kind` and run until a signal or a failure. Return 0 or 1, or 2 for bad settings."""
     try:
         settings = service_config.load(settings_type, kind, sys.argv[1:])
         check_settings(settings)
@@ -42,9 +42,9 @@ def run_service(kind: str, settings_type: type[Settings], build: Callable[[Setti
 
 
 def check_settings(settings: ServiceSettings) -> None:
-    """Raise INVALID_CONFIG for what would be found out late, and by others.
+    """Raise INVALID_CONFIG for mistakes that would be found out only later, and by others.
 
-    An address that means "every interface" can be bound and can't be dialled; Kafka refuses to advertise it too.
+    An address that means "every interface" can be bound but not dialled. Kafka refuses to advertise it, too.
     """
     advertised = settings.advertised_host or settings.host
     if advertised in _EVERY_INTERFACE:

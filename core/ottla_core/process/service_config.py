@@ -1,8 +1,8 @@
 """A service's own settings: a dataclass, filled from defaults < file < environment < command line.
 
-The environment spells a setting `OTTLA_<SECTION>__<KEY>`, a file has it in the table `[section]`, the command line as
-`--key value`. An unknown name is an error that names the nearest. (Kafka's topic and broker configs are in
-`config_table`; they live in the cluster, not in a file.)
+The environment spells a setting `OTTLA_<SECTION>__<KEY>`, a file has it in the table `[section]`, and the command line
+has `--key value`. An unknown name is an error that names the nearest one. (Kafka's topic and broker configs are in
+`config_table`. They are kept in the cluster, not in a file.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Settings = TypeVar("Settings")
 def load(
     settings: type[Settings], section: str, arguments: Sequence[str], environ: Mapping[str, str] = os.environ
 ) -> Settings:
-    """An instance of the dataclass `settings`. `--config FILE` or OTTLA_CONFIG names a TOML file.
+    """Return an instance of the dataclass `settings`. `--config FILE` or OTTLA_CONFIG names a TOML file.
 
     Raises OttlaError(INVALID_CONFIG) for an unknown name, a value of the wrong type, or a file that can't be read.
     """

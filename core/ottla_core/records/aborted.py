@@ -19,7 +19,8 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def leaves_out(self, header: BatchHeader) -> bool:
-        """Whether this batch is of one of them, which goes up to its producer's next marker. Every batch goes by."""
+        """Return whether this batch is of an aborted transaction, which lasts until its producer's next marker. It must
+        be called for every batch."""
         while self._ahead and self._ahead[0][0] <= header.last_offset:
             self._open.add(heappop(self._ahead)[1])
         if header.producer_id not in self._open:

@@ -43,11 +43,12 @@ DELETE_HORIZON: Final = 0x40
 
 NO_PRODUCER_ID: Final = -1
 ANY_OFFSET: Final = 2**63 - 1
-"""For `whole_batches`: no limit."""
+"""It means no limit for `whole_batches`."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qii")  # base offset, length, leader epoch
-# Base offset, length and last offset delta, and nothing else: `whole_batches` runs for every batch of every fetch.
+# It has base offset, length and last offset delta, and nothing else, because `whole_batches` runs for every batch of
+# every fetch.
 _SPAN: Final = struct.Struct(">qi11xi")
 _TIMESTAMP: Final = struct.Struct(">q")
 _MAX_TIMESTAMP_OFFSET: Final = 35
@@ -72,7 +73,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header and records."""
+        """This is the size of the whole batch, header and records."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
@@ -85,7 +86,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """This is the codec's number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & CODEC_MASK
 
     @property

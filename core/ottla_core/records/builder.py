@@ -1,6 +1,7 @@
-"""How a record batch is built: records are appended until it is full, then it is sealed once.
+"""Building a record batch: records are appended until it is full, then it is sealed once.
 
-Two twins append (compiled, pure); compressing and the header are one code here, so both give the same bytes.
+There are two twins that append (compiled, pure). Compression and the header are one code here, so both give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ottla_core.records.record import MAX_TIMESTAMP_MS, Header
 
 
 class RecordBatchBuilder(ABC):
-    """A batch in the making, of at most `max_bytes` before compression; made by `twins.new_builder`."""
+    """A batch in the making, of at most `max_bytes` before compression. `twins.new_builder` makes it."""
 
     __slots__ = ("record_count",)
 
@@ -34,14 +35,15 @@ class RecordBatchBuilder(ABC):
     @property
     @abstractmethod
     def size_bytes(self) -> int:
-        """The batch as it stands, header included and uncompressed: an upper bound of what `seal` gives."""
+        """This is the size of the present batch, uncompressed and with its header: an upper bound of what `seal`
+        returns."""
 
     @abstractmethod
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
-        """Add a record, whose offset delta is `record_count` before the call; False where it does not fit.
+        """Add a record, whose offset delta is `record_count` before the call. Return False if it does not fit.
 
-        The first record always fits, whatever its size: the limit that rejects it is the broker's.
-        Raises INVALID_TIMESTAMP for a negative timestamp, TypeError for anything but bytes; then nothing is added.
+        The first record always fits, whatever its size, because the limit that rejects it is the broker's. Raises
+        INVALID_TIMESTAMP for a negative timestamp, and TypeError for anything but bytes. Then nothing is added.
         """
 
     @abstractmethod
@@ -50,7 +52,7 @@ class RecordBatchBuilder(ABC):
 
     @abstractmethod
     def _finish(self) -> tuple[BatchHeader, bytes]:
-        """The header without codec and CRC, and the records; the builder is of no use afterwards."""
+        """Return the header without codec and CRC, and the records. The builder can't be used afterwards."""
 
     def seal(
         self,
@@ -61,7 +63,8 @@ class RecordBatchBuilder(ABC):
         base_sequence: int = -1,
         attributes: int = 0,
     ) -> bytes:
-        """The finished batch with base offset 0 and leader epoch -1, which the broker sets. To be called once.
+        """Return the finished batch with base offset 0 and leader epoch -1, which the broker sets. It may be called
+        only once.
 
         `attributes` are the bits besides the codec (TRANSACTIONAL, CONTROL). Records that don't get smaller are stored
         as they are, and so are those that a reader would reject as a decompression bomb.
@@ -81,16 +84,17 @@ class RecordBatchBuilder(ABC):
 
 
 def is_sendable(header: BatchHeader) -> bool:
-    """Whether a producer could have sent this batch: no marker, whole, and without what compaction or a broker adds."""
+    """Return whether a producer could have sent this batch: it is no marker, whole, and without what compaction or a
+    broker adds."""
     whole = header.record_count == header.last_offset_delta + 1 and not header.attributes & DELETE_HORIZON
     return whole and not header.is_control and not header.has_log_append_time
 
 
 class SealedBatch:
-    """A whole batch that was written elsewhere, to be written once more: its records travel as the bytes they are.
+    """A whole batch that was written elsewhere and is written once more. The bytes of its records do not change.
 
-    Its offsets, producer and transaction were of its log, and stay behind. `header` and `payload` (the records,
-    compressed by its codec) were checked by the caller. Raises CORRUPT_MESSAGE unless it `is_sendable`.
+    Its offsets, producer and transaction belong to its old log, and stay behind. The caller has checked `header` and
+    `payload` (the records, compressed by its codec). Raises CORRUPT_MESSAGE unless it `is_sendable`.
     """
 
     __slots__ = ("_header", "_payload")
@@ -105,7 +109,7 @@ class SealedBatch:
         return self._header.record_count
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
-        """It takes no record more."""
+        """Return False, because it takes no further record."""
         return False
 
     @property
@@ -125,7 +129,7 @@ class SealedBatch:
         base_sequence: int = -1,
         attributes: int = 0,
     ) -> bytes:
-        """Like RecordBatchBuilder.seal; the codec stays what it is."""
+        """Do as RecordBatchBuilder.seal does, but the codec does not change."""
         header = self._header._replace(
             base_offset=0,
             leader_epoch=-1,

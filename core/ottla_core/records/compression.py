@@ -1,8 +1,8 @@
 """The five codecs of a record batch, and how much a compressed batch may grow to.
 
-A frame is the word of a stranger: whatever size it announces, no more than `output_limit` bytes come out, and a frame
-that wants more, ends early or makes no sense is CORRUPT_MESSAGE. Memory follows what comes out, not what is announced.
-A zstd window (up to the library's limit of 128 MiB) is reserved, but touched only as far as there is output.
+A frame comes from a stranger. Whatever size it announces, no more than `output_limit` bytes come out, and a frame that
+has more, ends early or makes no sense is CORRUPT_MESSAGE. Memory follows the real output, not the announced size. A
+zstd window (up to the library's limit of 128 MiB) is reserved, but touched only as far as there is output.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Codec(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name in configs: none, gzip, snappy, lz4, zstd."""
+        """This is the name in configs: none, gzip, snappy, lz4, zstd."""
         return self.name.lower()
 
 
 def codec_of(label: str) -> Codec:
-    """The codec of a name in configs. Raises UNSUPPORTED_COMPRESSION_TYPE for any other."""
+    """Return the codec of a name in configs. Raises UNSUPPORTED_COMPRESSION_TYPE for any other."""
     for codec in Codec:
         if codec.label == label:
             return codec
@@ -62,19 +62,20 @@ def codec_of(label: str) -> Codec:
 
 
 def output_limit(input_bytes: int) -> int:
-    """How many bytes may come out of a compressed batch of `input_bytes`."""
+    """Return how many bytes may come out of a compressed batch of `input_bytes`."""
     return min(MAX_OUTPUT_BYTES, 100 * input_bytes + (1 << 20))
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """`data` as the frame that Kafka's Java clients read."""
+    """Return `data` as the frame that Kafka's Java clients read."""
     return _COMPRESS[Codec(codec)](data)
 
 
 def decompress(codec: int, data: Buffer) -> bytes:
-    """Return the decompressed bytes. Raises CORRUPT_MESSAGE for a frame that lies, is cut or exceeds `output_limit`."""
+    """Return the decompressed bytes. Raises CORRUPT_MESSAGE for a frame that is wrong, is cut or exceeds
+    `output_limit`."""
     if not len(data):
-        return b""  # what compaction leaves of a batch without survivors
+        return b""  # compaction leaves this of a batch without survivors
     return _DECOMPRESS[Codec(codec)](memoryview(data), output_limit(len(data)))
 
 
@@ -97,7 +98,8 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
 
 
 def _snappy(data: bytes) -> bytes:
-    """Xerial's framing: a header, then blocks with their length in front (snappy-java, read by every Kafka client)."""
+    """Return Xerial's framing: a header, then blocks with their length in front (snappy-java, read by every Kafka
+    client)."""
     pieces = [_XERIAL_HEADER]
     for at in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
@@ -127,7 +129,7 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytes:
     try:
         if (size := cramjam.snappy.decompress_raw_len(block)) > limit:
             raise _damaged(Codec.SNAPPY, f"a block wants {size} bytes, where at most {limit} may come out")
-        return bytes(cramjam.snappy.decompress_raw(block))  # which fails unless it is `size` bytes
+        return bytes(cramjam.snappy.decompress_raw(block))  # it fails unless there are `size` bytes
     except cramjam.DecompressionError as error:
         raise _damaged(Codec.SNAPPY, str(error)) from None
 
@@ -140,7 +142,7 @@ def _lz4(data: bytes) -> bytes:
 
 
 def has_linked_blocks(codec: int, data: Buffer) -> bool:
-    """Whether it is an LZ4 frame whose blocks build on each other: what Java's clients can't read."""
+    """Return whether it is an LZ4 frame whose blocks build on each other, which Java's clients can't read."""
     return codec == Codec.LZ4 and len(data) > _LZ4_FLAGS_AT and not data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT
 
 
@@ -159,9 +161,10 @@ def _unzstd(data: memoryview, limit: int) -> bytes:
 def _into_growing_buffer(
     codec: Codec, decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, limit: int
 ) -> bytes:
-    """Decompress into a buffer of ours, larger at each try: neither format says for certain what will come out.
+    """Decompress into a buffer that is larger at each try, because neither format says for certain how much will come
+    out.
 
-    The library reports a full buffer as it reports damage, so only at the limit is an error final.
+    The library reports a full buffer as it reports damage, so an error is final only at the limit.
     """
     size = min(limit, max(_FIRST_OUTPUT_BYTES, _GROWTH * len(data)))
     while True:

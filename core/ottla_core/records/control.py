@@ -1,10 +1,10 @@
-"""Control records: what a transaction coordinator has written into a partition to end a transaction there.
+"""Control records: a transaction coordinator writes them into a partition to end a transaction there.
 
     key   version int16, type int16 (0 abort, 1 commit; others belong to other machinery and are skipped)
     value version int16, coordinatorEpoch int32
 
-They lie in batches with the CONTROL bit, take an offset each and are never shown to a user.
-Source: KIP-98, org.apache.kafka.common.record.{ControlRecordType,EndTransactionMarker}.
+They lie in batches with the CONTROL bit, take an offset each and are never shown to a user. Source: KIP-98,
+org.apache.kafka.common.record.{ControlRecordType,EndTransactionMarker}.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _SIZE_LIMIT: Final = 1 << 10
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a producer's transaction; `coordinator_epoch` fences markers of an older coordinator (rule 36)."""
+    """The end of a producer's transaction. `coordinator_epoch` fences markers of an older coordinator (rule 36)."""
 
     committed: bool
     coordinator_epoch: int
 
 
 def encode_marker(marker: EndTransactionMarker) -> tuple[bytes, bytes]:
-    """Key and value of the control record."""
+    """Return the key and the value of the control record."""
     key = _KEY.pack(_VERSION, _COMMIT if marker.committed else _ABORT)
     return key, _VALUE.pack(_VERSION, marker.coordinator_epoch)
 
 
 def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker | None:
-    """The marker in a control record; None for a control record of another type, which is to be skipped.
+    """Return the marker in a control record, or None for a control record of another type, which has to be skipped.
 
-    Newer versions are read as this one, to which they may only add. Raises CORRUPT_MESSAGE where bytes are missing.
+    Newer versions are read as this one, to which they may only add. Raises CORRUPT_MESSAGE if bytes are missing.
     """
     kind = _unpack(_KEY, key, "key")[1]
     if kind not in (_ABORT, _COMMIT):
@@ -49,14 +49,15 @@ def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarke
 
 
 def seal_marker(producer_id: int, producer_epoch: int, marker: EndTransactionMarker, timestamp_ms: int) -> bytes:
-    """The batch that ends the producer's transaction in one partition."""
+    """Return the batch that ends the producer's transaction in one partition."""
     builder = new_builder(_SIZE_LIMIT)
     builder.append(timestamp_ms, *encode_marker(marker))
     return builder.seal(producer_id=producer_id, producer_epoch=producer_epoch, attributes=CONTROL | TRANSACTIONAL)
 
 
 def marker_of(batch: Buffer) -> EndTransactionMarker | None:
-    """The marker that one whole batch carries; None for every other batch. Raises what `decode_marker` raises."""
+    """Return the marker that one whole batch carries, or None for every other batch. Raises what `decode_marker`
+    raises."""
     header = read_header(batch)
     if not header.is_control or header.record_count != 1:
         return None

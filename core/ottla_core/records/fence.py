@@ -25,7 +25,7 @@ _SIZE_LIMIT: Final = 1 << 10
 
 
 class ShardFence(NamedTuple):
-    """The owner of a shard: the controller gives a higher `epoch` with every assignment; `incarnation` is the
+    """The owner of a shard. The controller gives a higher `epoch` with every assignment. `incarnation` is the
     create_revision of the owner's registration."""
 
     epoch: int
@@ -33,16 +33,16 @@ class ShardFence(NamedTuple):
 
 
 def seal_fence(fence: ShardFence, timestamp_ms: int) -> bytes:
-    """The batch to be appended as the owner's first."""
+    """Return the batch that the owner appends first."""
     builder = new_builder(_SIZE_LIMIT)
     builder.append(timestamp_ms, _KEY.pack(_VERSION, FENCE_TYPE), _VALUE.pack(_VERSION, *fence))
     return builder.seal(attributes=CONTROL)
 
 
 def fence_of(batch: Buffer) -> ShardFence | None:
-    """The fence that one whole batch carries; None for every other batch.
+    """Return the fence that one whole batch carries, or None for every other batch.
 
-    Newer versions are read as this one, to which they may only add. Raises CORRUPT_MESSAGE where bytes are missing.
+    Newer versions are read as this one, to which they may only add. Raises CORRUPT_MESSAGE if bytes are missing.
     """
     header = read_header(batch)
     if not header.is_control or header.record_count != 1:

@@ -1,4 +1,5 @@
-"""The pure twin: what the compiled one does, in Python; for platforms without the wheel, and as its oracle in tests.
+"""The pure twin does in Python what the compiled one does. It is for platforms without the wheel, and the compiled
+one's oracle in tests.
 
     length varint | attributes, unused | timestampDelta varint | offsetDelta varint | key length varint, key
     | value length varint, value | header count varint, then per header: name length, name, value length, value
@@ -154,5 +155,6 @@ def _read_headers(data: bytes, at: int) -> tuple[Headers, int]:
 
 
 def _as_int64(value: int) -> int:
-    """A sum of two int64 as Java and C give it: a timestamp that overflows is wrong, no reason to reject a batch."""
+    """Return a sum of two int64 as Java and C compute it. A timestamp that overflows is wrong, but no reason to reject
+    a batch."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

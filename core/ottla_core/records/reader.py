@@ -1,9 +1,9 @@
 """The records of a batch, read without trusting any of it.
 
-It is checked to its last byte before its first record leaves: a batch is read whole or is CORRUPT_MESSAGE whole, and no
-offset is ever skipped (rule 64). The check keeps no record: they are parsed a second time when they are wanted, so that
-a batch of many small ones costs the memory of its bytes, not thirty times as much. To keep what the check has parsed
-costs more than it saves: each record that waits is one more for the garbage collector to look at.
+A batch is checked to its last byte before its first record leaves. It is read whole or is CORRUPT_MESSAGE whole, and no
+offset is ever skipped (rule 64). The check keeps no record. Records are parsed a second time when they are used, so
+that a batch of many small ones costs the memory of its bytes, not thirty times as much. Keeping the parsed records
+would cost more than it saves, because each record that waits is one more for the garbage collector.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AT_ONCE: Final = 4096
 
 
 class BatchRecords:
-    """The records of one sound batch, in offset order, as often as they are iterated."""
+    """The records of one sound batch, in offset order. They may be iterated several times."""
 
     __slots__ = ("_count", "_source")
 
@@ -38,15 +38,15 @@ class BatchRecords:
         return self._source.records()
 
     def columns(self, *fields: int) -> Sequence[list[Any]]:
-        """These fields of all records, for half of what they cost record by record; a list a field.
+        """Return these fields of all records, a list for each field. It costs half as much as record by record.
 
-        OFFSET, TIMESTAMP, KEY, VALUE and HEADERS of `ottla_core.records.record` are their numbers.
+        OFFSET, TIMESTAMP, KEY, VALUE and HEADERS of `ottla_core.records.record` are the numbers of fields.
         """
         return self._source.columns(*fields)
 
 
 def read_records(batch: Buffer, *, pure: bool = False) -> BatchRecords:
-    """The records of exactly one batch, in offset order; control records too (`BatchHeader.is_control`).
+    """Return the records of exactly one batch, in offset order, including control records (`BatchHeader.is_control`).
 
     With log-append time every record has the batch's maxTimestamp. Everything is raised here, nothing while iterating:
     CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE.
@@ -58,20 +58,21 @@ def read_records(batch: Buffer, *, pure: bool = False) -> BatchRecords:
 
 
 def sound_records(header: BatchHeader, batch: Buffer, *, pure: bool = False) -> BatchRecords:
-    """As `read_records`, of the one batch of `header` that passed `check_stored`: its bytes are what was written."""
+    """Do as `read_records` does, for the batch of `header`, which has passed `check_stored`: its bytes are what was
+    written."""
     records = decompress(header.codec, memoryview(batch)[HEADER_SIZE:])
     plain = header._replace(attributes=header.attributes & ~CODEC_MASK) if header.codec else header
     source = twin(pure=pure).source(plain, records)
     try:
         _check(header, source)
     except UnicodeDecodeError:
-        # A header's name is not UTF-8: only the pure twin reads it as Java does.
+        # A header's name is not UTF-8. Only the pure twin reads it as Java does.
         return sound_records(header, batch, pure=True)
     return BatchRecords(source, header.record_count)
 
 
 def _check(header: BatchHeader, source: RecordSource) -> None:
-    """Walk all records; their offsets must rise within the batch (by one, where the count leaves no gap)."""
+    """Walk all records, whose offsets must rise within the batch (by one, if the count leaves no gap)."""
     try:
         if not (_are_all(header, source) or _rise(header, source.offsets())):
             raise _unreadable(header, "its records' offsets don't rise from the first to the last")
@@ -80,7 +81,8 @@ def _check(header: BatchHeader, source: RecordSource) -> None:
 
 
 def _are_all(header: BatchHeader, source: RecordSource) -> bool:
-    """Whether no offset of a batch of few records is left out: of most that is so, and is compared all at once."""
+    """Return whether no offset of a batch of few records is left out. That is so for most batches, and is compared all
+    at once."""
     if header.record_count > _AT_ONCE or header.next_offset - header.base_offset != header.record_count:
         return False
     return list(source.offsets()) == [*range(header.base_offset, header.next_offset)]
@@ -88,7 +90,7 @@ def _are_all(header: BatchHeader, source: RecordSource) -> bool:
 
 def _rise(header: BatchHeader, offsets: Iterable[int]) -> bool:
     rising = starmap(lt, pairwise(chain((header.base_offset - 1,), offsets, (header.next_offset,))))
-    # A step of this loop is short: in between a thread lets others have the interpreter.
+    # Each step of this loop is short, because in between a thread lets others have the interpreter.
     while group := list(islice(rising, _AT_ONCE)):
         if not all(group):
             return False

@@ -1,4 +1,4 @@
-"""A record as it lies in a batch, before its bytes are given a meaning."""
+"""A record as it lies in a batch, before its bytes are interpreted."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 Header: TypeAlias = tuple[str, bytes | None]
 Headers: TypeAlias = list[Header]
-"""Header names with their values, in the order given; names may repeat (KIP-82)."""
+"""Header names with their values, in their order. Names may repeat (KIP-82)."""
 
 RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
-"""(offset, timestamp in ms, key, value, headers). The timestamp is -1 where the producer gave none."""
+"""(offset, timestamp in ms, key, value, headers). The timestamp is -1 if the producer gave none."""
 
 OFFSET: Final = 0
 TIMESTAMP: Final = 1
 KEY: Final = 2
 VALUE: Final = 3
 HEADERS: Final = 4
-"""The numbers of its fields."""
+"""These are the numbers of a record's fields."""
 
 MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
 
 
 class RecordSource(Protocol):
-    """The records of one batch, parsed while they are asked for; each call parses from the start.
+    """The records of one batch, parsed as they are requested. Each call parses from the start.
 
-    Nothing here is trusted: an iterator raises one of `DAMAGE` where lengths, varints or the count don't hold.
+    Nothing here is trusted: an iterator raises one of `DAMAGE` if lengths, varints or the count don't hold.
     """
 
     DAMAGE: ClassVar[tuple[type[Exception], ...]]
@@ -35,5 +35,5 @@ class RecordSource(Protocol):
     def records(self) -> Iterator[RawRecord]: ...
 
     def columns(self, *fields: int) -> Sequence[list[Any]]:
-        """These fields of all records, a list a field: OFFSET, TIMESTAMP, KEY, VALUE or HEADERS."""
+        """Return these fields of all records, a list for each field: OFFSET, TIMESTAMP, KEY, VALUE or HEADERS."""
         ...

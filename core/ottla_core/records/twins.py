@@ -1,4 +1,5 @@
-"""Which of the two implementations builds and reads: the compiled one where it can be imported, else the pure one.
+"""Chooses which of the two implementations builds and reads: the compiled one if it can be imported, or else the pure
+one.
 
 Both give the same bytes and the same records, and one suite of tests runs over both. The choice is an argument: pure
 code reads no environment variable, so a client passes on what its configuration says.
@@ -25,7 +26,7 @@ class Twin(NamedTuple):
 
 @cache
 def twin(*, pure: bool = False) -> Twin:
-    """The implementation in use, imported at the first call."""
+    """Return the implementation in use, which is imported at the first call."""
     if not pure:
         try:
             from ottla_core.records.compiled import CompiledBuilder, CompiledSource
@@ -39,5 +40,5 @@ def twin(*, pure: bool = False) -> Twin:
 
 
 def new_builder(max_bytes: int, *, pure: bool = False) -> RecordBatchBuilder:
-    """An empty batch that takes records up to `max_bytes`, header included and before compression."""
+    """Return an empty batch that takes records up to `max_bytes`, header included and before compression."""
     return twin(pure=pure).builder(max_bytes)

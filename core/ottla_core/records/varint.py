@@ -1,6 +1,6 @@
 """Zigzag varints, as the fields of a record are written: 7 bits a byte, low bits first (protobuf's sint64).
 
-For the pure twin and for tests; the compiled twin has its own in C.
+They are for the pure twin and for tests. The compiled twin has its own in C.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _UINT64: Final = (1 << 64) - 1
 
 
 def encode_varint(value: int) -> bytes:
-    """One signed 64-bit integer in 1 to 10 bytes."""
+    """Return one signed 64-bit integer in 1 to 10 bytes."""
     rest = value << 1 if value >= 0 else ~(value << 1)
     if rest < 0x80:
         return _ONE_BYTE[rest]
@@ -27,7 +27,8 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The integer at `at` and the position behind it. IndexError where `data` ends, ValueError past 10 bytes."""
+    """Return the integer at `at` and the position behind it. Raises IndexError if `data` ends, and ValueError past 10
+    bytes."""
     byte = data[at]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1

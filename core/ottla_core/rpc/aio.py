@@ -21,7 +21,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class AioPeer:
-    """One address, connected lazily and again by itself when the connection was lost."""
+    """One address. It connects at the first use, and again by itself when the connection was lost."""
 
     def __init__(self, address: str, *, client_id: str = "") -> None:
         self.address: Final = address
@@ -30,13 +30,14 @@ class AioPeer:
         self._gathered: Final[dict[str, CallStream]] = {}
 
     async def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """Raises TransportError, or the OttlaError that the response carries."""
+        """Return the response. Raises TransportError, or the OttlaError that the response carries."""
         response = await self.ask(method, request, timeout=timeout)
         raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
         return response
 
     async def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """The response as it is, for those that say more beside their error. Raises TransportError."""
+        """Return the response even if it carries an error, because some responses carry more than that. Raises
+        TransportError."""
         call = self._channel.unary_unary(
             method.path,
             request_serializer=method.request.SerializeToString,
@@ -46,7 +47,7 @@ class AioPeer:
             response: Response = await call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
-        except grpc.aio.UsageError:  # gRPC's answer to a call on a channel that was closed meanwhile
+        except grpc.aio.UsageError:  # gRPC raises this for a call on a channel that has just been closed
             message = f"{method.name} at {self.address}: the connection was closed"
             raise TransportError(ErrorCode.NETWORK_EXCEPTION, message) from None
         except asyncio.CancelledError:
@@ -58,7 +59,7 @@ class AioPeer:
         return AioFrameStream(self._channel, self.address, method, self._metadata)
 
     def gathered(self, calls: GatheredCalls) -> CallStream:
-        """The stream of a contract's gathered calls. There is one, and it is opened when it is used first."""
+        """Return the stream of a contract's gathered calls. There is one, which is opened when it is used first."""
         stream = self._gathered.get(calls.path)
         if stream is None:
             stream = self._gathered[calls.path] = CallStream(self._channel, self.address, calls, self._metadata)

@@ -1,4 +1,4 @@
-"""A framed stream as services hold it: one frame at a time, from an event loop."""
+"""A framed stream as services use it: one frame at a time, from an event loop."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ class AioFrameStream(Generic[Request, Response]):
         return correlation_id
 
     async def response_to(self, correlation_id: int, *, timeout: float) -> Response:
-        """Raises TransportError, or the OttlaError that the response carries. To be cancelled at any time: responses to
-        what was sent before are passed over."""
+        """Return the response to a frame. Raises TransportError, or the OttlaError that the response carries.
+
+        It may be cancelled at any time: responses to earlier frames are passed over.
+        """
         response: Response = await self._within(timeout, self._read_until(correlation_id))
         raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
         return response
@@ -75,12 +77,13 @@ class AioFrameStream(Generic[Request, Response]):
         except asyncio.CancelledError:
             check_cancelled(self._address, self._method.name)
             raise
-        except asyncio.InvalidStateError:  # gRPC's answer to a write on a call that is over
+        except asyncio.InvalidStateError:  # gRPC raises this for a write on a call that is over
             message = f"{self._method.name} at {self._address}: the stream is over"
             raise TransportError(ErrorCode.NETWORK_EXCEPTION, message) from None
 
     async def _read_until(self, correlation_id: int) -> Any:
-        """A read that is cut short would end the stream."""
+        """Read until the response comes. The read is shielded, because a read that is cut short would end the
+        stream."""
         while True:
             if self._reading is None:
                 self._reading = asyncio.create_task(self._call.read())
@@ -93,7 +96,7 @@ class AioFrameStream(Generic[Request, Response]):
                 return frame.body
 
     async def close(self) -> None:
-        """End it; what waits for it on the other side ends too."""
+        """End the stream. What waits for it on the other side ends, too."""
         self._call.cancel()
         if self._reading is not None:
             await asyncio.gather(self._reading, return_exceptions=True)

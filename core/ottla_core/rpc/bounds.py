@@ -1,4 +1,4 @@
-"""Limits of a request's size: more would hold the loop for longer than one turn."""
+"""Limits of a request's size, because more would hold the loop for longer than one turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 def check_few(count: int, name: str, most: int) -> None:
-    """Raise INVALID_REQUEST for more than one turn of the loop has time for."""
+    """Raise INVALID_REQUEST for more elements than one turn of the loop has time for."""
     if count > most:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,

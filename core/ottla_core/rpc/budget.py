@@ -1,9 +1,9 @@
-"""How much of a server's memory frames may hold, in bytes: a budget for each stream, and one for all streams of a
-method.
+"""Bounds the memory that frames of a server may hold, in bytes: there is a budget for each stream, and one for all
+streams of a method.
 
-Each method has its own, so that no frame waits for one that can't be read: a produce with acks=all ends when followers
-have fetched, and a delayed fetch holds the few bytes of its request. A client that does not take its answers
-loses its stream (streams.WRITE_LIMIT_S). So what is used up becomes free again.
+Each method has its own budget, so that no frame waits for one that can't be read: a produce with acks=all ends when
+followers have fetched, and a delayed fetch holds the few bytes of its request. A client that does not take its
+responses loses its stream (streams.WRITE_LIMIT_S). So what is used up becomes free again.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from typing import Final
 
 MAX_FRAMES_IN_FLIGHT: Final = 32
 MAX_FRAMES_LET_GO: Final = 1_024
-"""In one stream: frames that wait without holding their bytes, such as produces that wait for acks=all."""
+"""The limit in one stream for frames that wait without holding their bytes, such as produces that wait for acks=all."""
 MAX_BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
-"""In one stream."""
+"""The limit for one stream."""
 
 MAX_METHOD_BYTES_IN_FLIGHT: Final = 128 * 1024 * 1024
-"""In all streams of one method. Two things may exceed it: the frame that each stream is reading when the limit is
-reached, and the responses to frames that have been read."""
+"""The limit for all streams of one method. Two things may exceed it: the frame that each stream is reading when the
+limit is reached, and the responses to frames that have been read."""
 
-_EXPECTED_FRAME_BYTES: Final = 1024 * 1024  # Kafka's max.request.size: what a producer's frame seldom exceeds
+_EXPECTED_FRAME_BYTES: Final = 1024 * 1024  # Kafka's max.request.size, which a producer's frame seldom exceeds
 _NEXT_LOOK_S: Final = 0.005
 
 
 class MethodBudget:
     """The bytes in flight of all streams of a method, and the readers that wait for room, in the order of their coming.
 
-    What a stream brings is unknown before it is read, and some bring nothing for long. So readers are let in a few
-    at a time, as many as there is room for frames of the expected size, and more a moment later if room is left.
+    The size of a stream's next frame is unknown before it is read, and some streams bring nothing for long. So readers
+    are let in a few at a time, as many as there is room for frames of the expected size, and more a moment later if
+    room is left.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class MethodBudget:
         await admitted
 
     def add(self, size_bytes: int) -> None:
-        """Frames in flight hold so much more, or less where it is negative."""
+        """Note that frames in flight hold this much more, or less if it is negative."""
         self.bytes += size_bytes
         if self._readers and self._next_look is None:
             self._let_in()
@@ -60,7 +61,7 @@ class MethodBudget:
         frames = -(-self._room // _EXPECTED_FRAME_BYTES)
         while self._readers and frames > 0:
             admitted = self._readers.popleft()
-            if not admitted.done():  # else its stream has ended
+            if not admitted.done():  # otherwise its stream has ended
                 admitted.set_result(None)
                 frames -= 1
         if self._readers and self._room > 0:
@@ -68,7 +69,7 @@ class MethodBudget:
 
 
 class StreamBudget:
-    """Frames and bytes in flight of one stream. One reader waits, many tasks give back."""
+    """The frames and bytes in flight of one stream. One reader waits, and many tasks give back."""
 
     def __init__(self, method: MethodBudget) -> None:
         self.frames = 0
@@ -108,7 +109,7 @@ class FrameInFlight:
         self._was_let_go = False
 
     def let_go(self) -> None:
-        """It is done but for what it waits for, and nothing keeps its bytes."""
+        """Note that the frame only waits, and nothing keeps its bytes."""
         if not self._was_let_go:
             self._was_let_go = True
             size_bytes, self._bytes = self._bytes, 0

@@ -48,7 +48,7 @@ class CallFrames:
 
 
 def body_of(frame: Any) -> tuple[str, Any] | None:
-    """Return the name and the value of a frame's body; None if this release does not know the body."""
+    """Return the name and the value of a frame's body, or None if this release does not know the body."""
     name = frame.WhichOneof(_BODY)
     return None if name is None else (name, getattr(frame, name))
 

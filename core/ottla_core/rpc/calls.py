@@ -1,8 +1,8 @@
-"""How much memory unary and gathered calls may hold together: each holds its request until there is a response, and
-then that.
+"""Bounds the memory that unary and gathered calls may hold together. Each holds its request until there is a response,
+and then the response.
 
-gRPC reads a message before it can be rejected, so a call beyond the bound is rejected as soon as it arrives. Small
-ones have a part of their own: an election or a heartbeat must not be rejected for what others send.
+gRPC reads a message before it can be rejected, so a call beyond the limit is rejected as soon as it arrives. Small
+calls have a part of their own: an election or a heartbeat must not be rejected because of what others send.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import Final
 
 MAX_CALLS: Final = 10_000
-"""Open at the same time: as many as a broker has Kafka connections, each of which may wait for its group."""
+"""The most calls that are open at the same time. It is as many as a broker has Kafka connections, each of which may
+wait for its group."""
 MAX_BYTES: Final = 128 * 1024 * 1024
 MAX_BYTES_OF_SMALL: Final = MAX_BYTES + 16 * 1024 * 1024
 SMALL_BYTES: Final = 64 * 1024
@@ -39,7 +40,7 @@ class Calls:
 
     @contextmanager
     def counted(self, request: bytes, peer: str) -> Iterator[OpenCall]:
-        """While one is open. Raises TooMuchError where there is no room for it."""
+        """Count a call while it is open. Raises TooMuchError if there is no room for it."""
         call = self.begin(request, peer)
         try:
             yield call
@@ -47,7 +48,7 @@ class Calls:
             call.end()
 
     def begin(self, request: bytes, peer: str) -> OpenCall:
-        """Count a call until its `end`. Raises TooMuchError where there is no room for it."""
+        """Count a call until its `end`. Raises TooMuchError if there is no room for it."""
         size_bytes = len(request)
         limit = MAX_BYTES_OF_SMALL if size_bytes <= SMALL_BYTES else MAX_BYTES
         if self.open >= MAX_CALLS or self.bytes + size_bytes > limit:
@@ -74,7 +75,7 @@ class OpenCall:
         self.bytes = 0
 
     def holding(self, data: bytes) -> bytes:
-        """The data, which it holds from now on."""
+        """Return the data, which the call holds from now on."""
         self.bytes += len(data)
         self._calls.bytes += len(data)
         return data

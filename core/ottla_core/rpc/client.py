@@ -1,8 +1,8 @@
 """Calling a contract from threads: the sync side, which also works under gevent (no event loop in here).
 
 A `Peer` is one address. Unary calls need a deadline. A framed stream is one long-lived call whose frames are answered
-in any order; when it breaks it names the frames that are open, and those only, as failed: *indefinitely*, for the
-other side may have carried them out.
+in any order. When it breaks, it names the open frames, and only those, as failed: *indefinitely*, because the other
+side may have carried them out.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ _END_LIMIT_S: Final = 5.0
 _streams: WeakSet[FrameStream[Any, Any]] = WeakSet()
 
 
-# Those of a parent are unusable in its child, where no thread reads them: nothing is to be ended there.
+# A parent's streams are unusable in its child, where no thread reads them. So nothing has to be ended there.
 in_children(_streams.clear)
 
 
 @atexit.register
 def _close_streams() -> None:
-    """Streams that were not closed end before the interpreter does."""
+    """Close streams that were not closed, before the interpreter ends."""
     for stream in list(_streams):
         stream.close()
 
 
 class Peer:
-    """One address, connected lazily and again by itself when a connection was lost.
+    """One address. It connects at the first use, and again by itself when a connection was lost.
 
-    Unary calls of all peers of the process share a connection to the address: a process may have members of groups by
-    the thousand, each with its heartbeats. The streams of a peer have one of their own, where records keep no call
-    waiting.
+    Unary calls of all peers of the process share a connection to the address, because a process may have thousands of
+    members of groups, each with its heartbeats. The streams of a peer have one of their own, so that records keep no
+    call waiting.
     """
 
     def __init__(self, address: str, *, client_id: str = "") -> None:
@@ -70,13 +70,13 @@ class Peer:
         self._calls: Final[dict[str, Any]] = {}
 
     def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """Raises TransportError, or the OttlaError that the response carries."""
+        """Return the response. Raises TransportError, or the OttlaError that the response carries."""
         response = self.ask(method, request, timeout=timeout)
         raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
         return response
 
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """The response as it is, with the error that it may carry. Raises TransportError."""
+        """Return the response as it is, with the error that it may carry. Raises TransportError."""
         call = self._calls.get(method.path)
         if call is None:
             call = self._shared.unary_unary(
@@ -89,7 +89,7 @@ class Peer:
             response: Response = call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
-        except ValueError:  # gRPC's answer to a call on a channel that another thread has just closed
+        except ValueError:  # gRPC raises this for a call on a channel that another thread has just closed
             message = f"{method.name} at {self.address}: the connection was closed"
             raise TransportError(ErrorCode.NETWORK_EXCEPTION, message) from None
         return response
@@ -100,7 +100,8 @@ class Peer:
         on_response: Callable[[int, Response], None],
         on_broken: Callable[[TransportError, list[int]], None],
     ) -> FrameStream[Request, Response]:
-        """Both callbacks run on the stream's own reader thread; `on_broken` once, as the last."""
+        """Open a stream. Both callbacks run on the stream's own reader thread. `on_broken` is called once, as the
+        last."""
         return FrameStream(self._streaming, self.address, method, self._metadata, on_response, on_broken)
 
     def close(self) -> None:
@@ -109,7 +110,7 @@ class Peer:
 
 
 class FrameStream(Generic[Request, Response]):
-    """One stream of frames. `send` never blocks: the caller bounds what is in flight."""
+    """One stream of frames. `send` never blocks, and the caller bounds what is in flight."""
 
     def __init__(
         self,
@@ -141,9 +142,9 @@ class FrameStream(Generic[Request, Response]):
         _streams.add(self)
 
     def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
-        """The frame's correlation id. `answered=False` is for acks=0, which has no response.
+        """Send a frame, and return its correlation id. `answered=False` is for acks=0, which has no response.
 
-        Raises TransportError where the stream is broken already: then the frame was not sent.
+        Raises TransportError if the stream is broken already. Then the frame was not sent.
         """
         with self._lock:
             if self._broken is not None:
@@ -156,10 +157,10 @@ class FrameStream(Generic[Request, Response]):
             return correlation_id
 
     def close(self, *, timeout: float = 0.0) -> None:
-        """End the stream; frames that are still open are reported to `on_broken`.
+        """End the stream. Frames that are still open are reported to `on_broken`.
 
-        With a timeout, in seconds, the other side may first take what was sent and answer it: the only way to know
-        that frames without a response have left this process. Not to be called by a callback then.
+        With a timeout, in seconds, the other side may first take what was sent and answer it. This is the only way to
+        know that frames without a response have left this process. A callback must not call it then.
         """
         self._outbox.put(None)
         if timeout > 0:
@@ -179,20 +180,20 @@ class FrameStream(Generic[Request, Response]):
             error = TransportError(ErrorCode.NETWORK_EXCEPTION, message)
         except grpc.RpcError as failure:
             error = transport_error(failure, self._address, self._method.name)
-            failure.__traceback__ = None  # it is the call itself, which would hold itself through this frame
-        except BaseException as failure:  # a callback's: senders must learn that nothing reads any more
+            failure.__traceback__ = None  # the exception is the call itself, which would hold itself through this frame
+        except BaseException as failure:  # a callback has raised it: senders must learn that nothing reads any more
             _log.exception("%s at %s: handling a response failed", self._method.name, self._address)
             error = TransportError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"{self._method.name} at {self._address}: {failure!r}"
             )
             call.cancel()  # type: ignore[union-attr]  # set by then
-        # The call ends here, with its thread. One that is left to the interpreter's end locks itself up there: its
+        # The call ends here, with its thread. If it were left to the interpreter's end, it would deadlock there: its
         # `__del__` waits for a lock that a thread of gRPC's, stopped in the middle, never gives back.
         self._call = call = None
         with self._lock:
             self._broken = error
             left = list(self._open)
             self._open.clear()
-        self._outbox.put(None)  # lets go of the thread with which gRPC reads our requests
+        self._outbox.put(None)  # this ends the thread with which gRPC reads the requests
         self._room.give_back()
         self._on_broken(error, left)

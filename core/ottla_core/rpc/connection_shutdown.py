@@ -1,7 +1,7 @@
 """Cutting a client off, where gRPC can't.
 
-gRPC's asyncio server has no way to cancel a call: the status that ends it waits behind the answer before it, and that
-answer waits until the client reads. So the connection is shut down, by its socket: gRPC sees it closed, ends its calls
+gRPC's asyncio server has no way to cancel a call: the status that ends it waits behind the previous response, and that
+response waits until the client reads. So the connection is shut down by its socket. gRPC sees it closed, ends its calls
 and frees what they hold.
 """
 
@@ -16,9 +16,9 @@ Address = tuple[IPv4Address | IPv6Address, int]
 
 
 def shut_down_connection(peer: str) -> bool:
-    """Shut down this process's connection with a gRPC peer ("ipv4:127.0.0.1:50312"); whether there was one.
+    """Shut down this process's connection with a gRPC peer ("ipv4:127.0.0.1:50312"). Return whether there was one.
 
-    To be called in a thread: it looks at every open file, and a broker has many.
+    It has to be called in a thread, because it looks at every open file, and a broker has many.
     """
     host, _, port = unquote(peer).partition(":")[2].rpartition(":")
     address = _address(host.strip("[]"), int(port))
@@ -26,7 +26,8 @@ def shut_down_connection(peer: str) -> bool:
 
 
 def _shut_down(number: int, address: Address) -> bool:
-    """Whether the file was the connection. Works on a duplicate, for gRPC may close its own at any time."""
+    """Shut the file down if it is the connection, and return whether it is. It works on a duplicate, because gRPC may
+    close its own at any time."""
     try:
         number = os.dup(number)
     except OSError:

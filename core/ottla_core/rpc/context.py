@@ -1,4 +1,4 @@
-"""The caller of a request: travels as gRPC metadata with every call, and every call passes one authorize hook."""
+"""The caller of a request, which travels as gRPC metadata with every call. Every call passes one authorize hook."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class InFlight(Protocol):
     """A request as it is counted while it is open (`budget`)."""
 
     def let_go(self) -> None:
-        """It is held no longer, though it is not answered yet: others may be read in its place."""
+        """Note that the request is no longer held, though it is not answered yet, so that others may be read in its
+        place."""
         ...
 
 
@@ -41,13 +42,13 @@ class Session(Protocol):
 
 
 class StreamScope:
-    """As long as one stream is served: its session, of which it has one at a time."""
+    """The scope of a stream that is served. It has one session at a time."""
 
     def __init__(self) -> None:
         self.session: Session | None = None
 
     def begin(self, session: Session | None) -> None:
-        """Another one before ends."""
+        """Begin a session. The previous one ends."""
         if self.session is not None and self.session is not session:
             self.session.end()
         self.session = session
@@ -57,7 +58,8 @@ class StreamScope:
 class RequestContext:
     """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener.
 
-    `dialled_host` is the name under which the client reached us: what a published port or a tunnel is called outside.
+    `dialled_host` is the name under which the client reached this process: the name that a published port or a tunnel
+    has outside.
     """
 
     principal: str = "User:ANONYMOUS"
@@ -72,15 +74,16 @@ class RequestContext:
 
 
 Authorize = Callable[[RequestContext, Operation, str], None]
-"""Raises OttlaError with an authorization code where the context may not do the operation on the resource."""
+"""A function that raises OttlaError with an authorization code if the context may not do the operation on the
+resource."""
 
 
 def allow_all(context: RequestContext, operation: Operation, resource: str) -> None:
-    """The hook until access control lists are served."""
+    """Allow everything. This is the hook until access control lists are served."""
 
 
 def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> RequestContext:
-    """The context of a call, from its gRPC metadata and peer ("ipv4:127.0.0.1:50312")."""
+    """Return the context of a call, from its gRPC metadata and peer ("ipv4:127.0.0.1:50312")."""
     headers = {key: value for key, value in metadata if isinstance(value, str)}
     return RequestContext(
         client_id=headers.get(CLIENT_ID, ""),
@@ -92,12 +95,13 @@ def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> Reques
 
 
 def client_metadata(address: str, client_id: str) -> tuple[tuple[str, str], ...]:
-    """The metadata of every call: the host that the client dialled (gRPC hides it from our handlers), and its name."""
+    """Return the metadata of every call: the host that the client dialled (gRPC hides it from the server's handlers),
+    and its name."""
     host = address.rpartition(":")[0]
     dialled = ((DIALLED, host),) if host.isascii() else ()  # gRPC carries ASCII; a name that is not can't be resolved
     return (*dialled, (CLIENT_ID, client_id)) if client_id else dialled
 
 
 def new_request_id() -> str:
-    """Unique in this process; what an INTERNAL error names and the log holds."""
+    """Return an id that is unique in this process. An INTERNAL error names it, and the log has it."""
     return f"{_process}-{next(_request_ids):x}"

@@ -36,7 +36,7 @@ class Deadlines:
 
     @property
     def next_at(self) -> float:
-        """The earliest deadline; NEVER if there is none."""
+        """This is the earliest deadline, or NEVER if there is none."""
         while self._heap:
             at, number = self._heap[0]
             if number in self._at:
@@ -45,7 +45,7 @@ class Deadlines:
         return NEVER
 
     def pop_passed(self, now: float) -> int | None:
-        """Drop the number whose deadline passed first, and return it; None if no deadline has passed."""
+        """Drop the number whose deadline passed first, and return it, or None if no deadline has passed."""
         if self.next_at > now:
             return None
         number = heappop(self._heap)[1]

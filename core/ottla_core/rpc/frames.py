@@ -16,7 +16,7 @@ from ottla_proto.contracts import Method
 
 @dataclass(frozen=True, slots=True)
 class FrameTypes:
-    """The generated classes of one stream's frames; their constructors take the fields by name."""
+    """The generated classes of one stream's frames. Their constructors take the fields by name."""
 
     request: Any
     response: Any

@@ -48,7 +48,7 @@ class Message(NamedTuple):
 
 
 class Ended(NamedTuple, Generic[Waiter]):
-    """A call that ended without a response. `was_sent`: it may have been carried out."""
+    """A call that ended without a response. If it `was_sent`, it may have been carried out."""
 
     waiter: Waiter
     was_sent: bool
@@ -73,7 +73,7 @@ class OutgoingCalls(Generic[Waiter]):
         self._sent: Final[dict[int, _Call[Waiter]]] = {}
         self._cancelled: list[int] = []
         self._deadlines: Final = Deadlines()
-        self._go_at = NEVER  # no later than the first of the queued calls has to be sent
+        self._go_at = NEVER  # the first of the queued calls has to be sent by then
         self._sent_at = -NEVER
 
     @property
@@ -82,7 +82,7 @@ class OutgoingCalls(Generic[Waiter]):
 
     @property
     def go_at(self) -> float:
-        """When the next message is due; NEVER if nothing may be sent."""
+        """This is when the next message is due, or NEVER if nothing may be sent."""
         if self._cancelled:
             return -NEVER
         return self._go_at if self.sent_bytes < WINDOW_BYTES else NEVER
@@ -92,7 +92,7 @@ class OutgoingCalls(Generic[Waiter]):
         return self._deadlines.next_at
 
     def next_number(self) -> int:
-        """Return the number of another call, to be encoded in its frame. Raises CrowdedError where there is no room."""
+        """Return the number of another call, to be encoded in its frame. Raises CrowdedError if there is no room."""
         if self.open >= MAX_CALLS or self.queued_bytes >= QUEUE_BYTES:
             raise CrowdedError(f"{self.open} calls wait for the peer, {self.queued_bytes} bytes of them to be sent")
         self._numbers += 1
@@ -111,7 +111,7 @@ class OutgoingCalls(Generic[Waiter]):
         linger_s: float = 0.0,
         while_busy: bool = False,
     ) -> None:
-        """Queue a call. It may be sent `linger_s` after the message before it, so that others go with it; with
+        """Queue a call. It may be sent `linger_s` after the previous message, so that others go with it. With
         `while_busy` it waits only as long as any call has no response."""
         size_bytes = len(frame)
         waits = linger_s and (self._sent or not while_busy)
@@ -122,7 +122,7 @@ class OutgoingCalls(Generic[Waiter]):
         self._go_at = min(self._go_at, go_at)
 
     def message(self, now: float) -> Message | None:
-        """Return what is to be sent now; None if nothing is due.
+        """Return what has to be sent now, or None if nothing is due.
 
         The calls count as sent from now on, whatever becomes of the message.
         """
@@ -153,7 +153,7 @@ class OutgoingCalls(Generic[Waiter]):
     # ---- a call ends -------------------------------------------------------------------------------------------------
 
     def on_response(self, number: int) -> Waiter | None:
-        """Return the waiter for the response; None if nobody waits for it any longer."""
+        """Return the waiter for the response, or None if nobody waits for it any longer."""
         ended = self._pop_sent(number)
         return None if ended is None else ended.waiter
 

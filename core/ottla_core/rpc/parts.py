@@ -1,8 +1,9 @@
 """Requests about many partitions go to a group-coordinator in parts, each below what it takes at once.
 
-A coordinator refuses a call about more than 10,000 partitions, for its loop serves no other request meanwhile, and a
-decision of more than 1,000,000 bytes, for its records are one batch (docs/design/limits.md). So a caller sends parts of
-half of that, one after the other. Each partition has an outcome of its own, so nothing depends on where it was split.
+A coordinator refuses a call about more than 10,000 partitions, because its loop serves no other request during that. It
+also refuses a decision of more than 1,000,000 bytes, because its records are one batch (docs/design/limits.md). So a
+caller sends parts of half of that, one after the other. Each partition has an outcome of its own, so nothing depends on
+the split.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ottla_proto.group_pb2 import CommitOffsetsRequest, OffsetToCommit
 PARTITIONS_AT_ONCE: Final = 5_000
 _RECORD_BYTES_AT_ONCE: Final = 500_000
 _FIXED_BYTES: Final = 100
-"""An upper bound of what a committed offset takes as a record, beside its group and what the request has of it."""
+"""An upper bound of what a committed offset takes as a record, besides its group and its part of the request."""
 
 _Item = TypeVar("_Item")
 

@@ -1,4 +1,4 @@
-"""gRPC peers by address: one connection each, for all callers."""
+"""gRPC peers by address, with one connection each for all callers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla_core.rpc.aio import AioPeer
 
 
 class Peers:
-    """Connected at the first use of an address."""
+    """The peers, each of which is connected at the first use of its address."""
 
     def __init__(self, *, client_id: str = "") -> None:
         self._client_id: Final = client_id
@@ -24,7 +24,7 @@ class Peers:
         return peer
 
     def retain(self, addresses: Container[str]) -> None:
-        """Close the connections to all others, in the background: their processes are gone."""
+        """Close the connections to all other addresses, in the background, because their processes are gone."""
         for address in [address for address in self._connected if address not in addresses]:
             task = asyncio.create_task(self._connected.pop(address).close())
             self._closing.add(task)

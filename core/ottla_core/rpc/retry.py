@@ -1,4 +1,5 @@
-"""How long to wait before trying again: exponential, capped, with jitter, so that a crowd does not return as one."""
+"""How long to wait before trying again: exponential, capped, and with jitter, so that a crowd does not return at one
+moment."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Backoff:
-    """`next()` gives the seconds to wait, doubling from `first_s` to `most_s`, each between half and whole."""
+    """`next()` returns the seconds to wait, doubling from `first_s` to `most_s`, each between half and whole."""
 
     first_s: float = 0.05
     most_s: float = 1.0

@@ -36,7 +36,7 @@ from ottla_proto.common_pb2 import Frames
 from ottla_proto.contracts import GatheredCalls
 
 MAX_UNWRITTEN_BYTES: Final = 4 * 1024 * 1024
-"""No message is read while so many bytes of responses wait to be written."""
+"""No message is read while this many bytes of responses wait to be written."""
 _TURN: Final = 100
 """How many calls are started in one turn of the loop."""
 _ENVELOPE_BYTES: Final = 64
@@ -271,7 +271,8 @@ class _ServedCalls:
         return self._frames.response(number, field, endpoint.failed(error))
 
     def _take(self, number: int, frame: bytes) -> None:
-        """Queue the response. The call counts until it is written, or slow readers would take unbounded memory."""
+        """Queue the response. The call counts until it is written, because slow readers would otherwise take unbounded
+        memory."""
         counted = self._started.pop(number).counted
         counted.holding(frame)
         self._queue(_Response(frame, counted))
@@ -340,7 +341,7 @@ class _ServedCalls:
             reason = f"{self._name}: {self._peer} has not read a message within {WRITE_LIMIT_S:g} s"
             _log.warning("%s; closing its connection", reason)
             await asyncio.to_thread(shut_down_connection, self._peer)
-            await asyncio.sleep(_SHUT_DOWN_LIMIT_S)  # gRPC notices meanwhile, and cancels `serve`
+            await asyncio.sleep(_SHUT_DOWN_LIMIT_S)  # gRPC notices during this, and cancels `serve`
             raise EndStreamError(reason) from None
         except grpc.aio.BaseError:
             raise EndStreamError(f"{self._name}: {self._peer} has gone") from None

@@ -52,7 +52,7 @@ def as_it_is(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:
 
 
 class ContractError(Exception):
-    """A service and its contract differ: a mistake in the code, found before the first call."""
+    """A service and its contract differ, which is a mistake in the code that is found before the first call."""
 
 
 class Endpoint:
@@ -70,7 +70,8 @@ class Endpoint:
         )
 
     async def call(self, request: Message, context: RequestContext) -> Message | None:
-        """Return the response, with `error` set if the method raised OttlaError; None if the call gets no response."""
+        """Return the response, with `error` set if the method raised OttlaError. Return None if the call gets no
+        response."""
         began_at = time.perf_counter()
         try:
             self._authorize(context, self.method.operation, self.method.service)
@@ -122,7 +123,7 @@ class RpcServer:
         self.port = port
 
     def add(self, contract: type, service: object) -> None:
-        """Serve `service` as `contract` (a class of ottla_proto.contracts). Raises ContractError where they differ."""
+        """Serve `service` as `contract` (a class of ottla_proto.contracts). Raises ContractError if they differ."""
         endpoints = self._endpoints(contract, service)
         handlers = {name: self._handler(endpoint) for name, endpoint in endpoints.items()}
         for gathered in _gathered(contract):
@@ -205,8 +206,8 @@ class RpcServer:
 
             return grpc.stream_stream_rpc_method_handler(stream)
 
-        # The request arrives as bytes, so that its size is known before it is decoded: `calls` rejects what has no
-        # room.
+        # The request arrives as bytes, so that its size is known before it is decoded: `calls` rejects requests for
+        # which there is no room.
         async def unary(data: bytes, context: Any) -> bytes:
             try:
                 with self._calls.counted(data, context.peer()) as call:
@@ -219,7 +220,7 @@ class RpcServer:
 
 
 class _Health(grpc_health_aio.HealthServicer):  # type: ignore[misc, no-any-unimported]  # untyped base
-    """gRPC's health service: "" is liveness, READY_SERVICE asks the service itself."""
+    """gRPC's health service: "" is liveness, and READY_SERVICE asks the service itself."""
 
     def __init__(self, ready: Callable[[], str | None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How gRPC's status and Kafka's codes translate, and the channel options that both ends agree on.
+"""Translates between gRPC's status and Kafka's codes, and has the channel options on which both ends agree.
 
 gRPC's status speaks of transport and contract only. To a client each becomes an OttlaError, and `indefinite` says
 whether the call may have been carried out all the same.
@@ -48,13 +48,15 @@ SHARED_CHANNEL_OPTIONS: Final = (
     ("grpc.enable_retries", 0),  # retries follow Kafka's rules, not gRPC's
     ("grpc.enable_http_proxy", 0),
 )
-"""All such channels of a process to one address are one connection, which lasts as long as one of them."""
+"""All channels of a process to one address that have these options are one connection, which lasts as long as one of
+them."""
 
 CHANNEL_OPTIONS: Final = (*SHARED_CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
-"""Two channels to one address are two connections."""
+"""With these options, two channels to one address are two connections."""
 
 _MAX_STREAMS_OF_A_CONNECTION: Final = 10_000
-"""Calls and streams; more wait at the client. A broker passes on over one what its Kafka clients wait for."""
+"""The most calls and streams of a connection. Further ones wait at the client. A broker forwards its Kafka clients'
+waiting calls over one connection."""
 
 SERVER_OPTIONS: Final = (
     ("grpc.max_concurrent_streams", _MAX_STREAMS_OF_A_CONNECTION),
@@ -79,7 +81,7 @@ _CODES: Final = {
     grpc.StatusCode.UNAVAILABLE: ErrorCode.NETWORK_EXCEPTION,
     grpc.StatusCode.CANCELLED: ErrorCode.NETWORK_EXCEPTION,
     grpc.StatusCode.ABORTED: ErrorCode.NETWORK_EXCEPTION,
-    grpc.StatusCode.UNKNOWN: ErrorCode.NETWORK_EXCEPTION,  # the connection was reset: nothing of ours answers so
+    grpc.StatusCode.UNKNOWN: ErrorCode.NETWORK_EXCEPTION,  # the connection was reset: no server of ottla answers so
     grpc.StatusCode.DEADLINE_EXCEEDED: ErrorCode.REQUEST_TIMED_OUT,
     grpc.StatusCode.INVALID_ARGUMENT: ErrorCode.INVALID_REQUEST,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ErrorCode.NETWORK_EXCEPTION,  # the other side can't take it now
@@ -110,17 +112,17 @@ def transport_error(error: Exception, address: str, action: str) -> TransportErr
 
 
 def error_message(error: OttlaError) -> Error:
-    """The error as it travels in band: message and hint in one sentence."""
+    """Return the error as it travels in band, with message and hint in one sentence."""
     return Error(code=error.code, message=f"{error.message}; {error.hint}" if error.hint else error.message)
 
 
 def raise_error(error: Error) -> None:
-    """Raise what a response carries in band, unless it is none."""
+    """Raise the error that a response carries in band, if there is one."""
     if error.code:
         raise OttlaError(error.code, error.message)
 
 
 def log_bug(method: str, request_id: str, error: Exception) -> str:
-    """Log a bug with its traceback; return the words that a client may see of it."""
+    """Log a bug with its traceback. Return the words that a client may see of it."""
     _log.error("%s failed for request %s", method, request_id, exc_info=error)
     return f"internal error, in the log as request {request_id}"

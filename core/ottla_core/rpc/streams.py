@@ -71,8 +71,8 @@ class Streams:
         self._draining = draining
 
     async def serve(self, grpc_context: Any, context: RequestContext) -> None:
-        """Serve until the client ends the stream or goes, or until `draining` is set: then open frames get their
-        responses first."""
+        """Serve until the client ends the stream or goes, or until `draining` is set. In this case open frames get
+        their responses first."""
         if self.open >= MAX_OPEN_STREAMS:
             message = f"{self.open} streams are open for {self._endpoint.method.name}, and this server takes no more"
             await grpc_context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
@@ -123,8 +123,8 @@ class _ServedStream:
         except DecodeError:
             await self._abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is not a {self._endpoint.method.name} frame")
         finally:
-            # The client has gone, or has every response. Requests that still wait, such as a parked fetch, end
-            # here, or each client that left would keep its tasks until they time out.
+            # The client has gone, or has every response. Requests that still wait, such as a parked fetch, end here.
+            # Otherwise each client that left would keep its tasks until they time out.
             reading.cancel()
             drained.cancel()
             for task in self._tasks:
@@ -179,8 +179,8 @@ class _ServedStream:
                 await self._write(response)
         except EndStreamError as end:
             self._end(end)
-        # A bug outside the method, such as a response that can't be encoded. Without an end of the stream the client
-        # would wait for a response that never comes.
+        # This is a bug outside the method, such as a response that can't be encoded. Without an end of the stream the
+        # client would wait for a response that never comes.
         except Exception as error:
             self._end(EndStreamError(log_bug(self._endpoint.method.name, self._context.request_id, error)))
 

@@ -1,4 +1,4 @@
-"""`python -m ottla_broker --node-id 0 …`; what else there is to set: `config`."""
+"""`python -m ottla_broker --node-id 0 …` runs a broker. `config` has all settings."""
 
 from __future__ import annotations
 

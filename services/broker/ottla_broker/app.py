@@ -67,7 +67,7 @@ def build(
 ) -> ServiceApp:
     """Make a broker. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
-    Tests give a store, a clock, and what wraps each method and each API of Kafka's that is served.
+    Tests pass a store, a clock, and functions that wrap each method and each served API of Kafka's.
     """
     parts = _Parts(config, store or EtcdStore(config.etcd), clock or SystemClock(), around, around_kafka)
     parts.app = ServiceApp(
@@ -183,15 +183,15 @@ class _Parts:
         """Return the components in the order in which they start. They stop in the reverse order."""
         config, replicas, threads = self.config, self.replicas, self.threads
         return [
-            # First, so that a start that recovers logs for minutes can be inspected.
+            # The admin port comes first, so that a start that recovers logs for minutes can be inspected.
             AdminHttp(config.host, config.admin_port, self.metrics, self.ready),
             Following(self.metadata, owned_store),
             self.controller,
             self.coordinators,
             threads,
             self.directory,
-            # After the directory that it watches, and before the logs: a start on a full disk is reported like any
-            # other.
+            # It comes after the directory that it watches, and before the logs: a start on a full disk is reported like
+            # any other.
             DiskRoom(self.own_registration, self.log_dir, threads),
             self.older_metadata,
             replicas,
@@ -204,7 +204,7 @@ class _Parts:
             self.kafka.listener,
             self.replication,
             self.registration,
-            # Last to start and first to stop: leaders move away while the ports still serve them.
+            # It starts last and stops first: leaders move away while the ports still serve them.
             ControlledShutdown(self.controller, replicas, self.registration_view),
         ]
 

@@ -1,6 +1,7 @@
 """The settings of a broker process: where it listens, where its data lies, where etcd is.
 
-Spelled OTTLA_BROKER__<KEY> in the environment. Topic and cluster configs under Kafka's names live in the cluster.
+In the environment they are spelled OTTLA_BROKER__<KEY>. Topic and cluster configs, under Kafka's names, are kept in the
+cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class BrokerConfig:
     kafka_listeners: tuple[str, ...] = ()  # NAME://host:port listeners, instead of kafka_port (`listener_settings`)
     kafka_advertised: tuple[str, ...] = ()  # address for clients; default: the one they dialled (`kafka.addresses`)
     unstable_api_versions_enable: bool = False  # whether Kafka clients may use version 6 of InitProducerId (KIP-939)
-    advertised_host: str = ""  # what services and clients get; empty: `host`
+    advertised_host: str = ""  # what services and clients get, or `host` if this is empty
     published_hosts: tuple[str, ...] = ()  # a client that dials one of these hosts reaches every service at that host
     rack: str = ""  # the broker's rack; replicas span racks, and consumers with the same client.rack prefer this broker
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
@@ -37,7 +38,7 @@ class BrokerConfig:
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:
-        """Raise INVALID_CONFIG for what would be found out late, and by others."""
+        """Raise INVALID_CONFIG for mistakes that would be found out only later, and by others."""
         if self.kafka_listeners and self.kafka_port != _KAFKA_PORT:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
@@ -48,5 +49,5 @@ class BrokerConfig:
 
     @property
     def kafka(self) -> tuple[KafkaListener, ...]:
-        """The Kafka listeners, in the order of the settings."""
+        """These are the Kafka listeners, in the order of the settings."""
         return read_listeners(self.host, self.kafka_port, self.kafka_listeners, self.kafka_advertised)

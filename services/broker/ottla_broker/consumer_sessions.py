@@ -4,7 +4,7 @@ A partition that was answered by records, by an error or by the name of another 
 others remain requested. The fetches of a session run one at a time, so that a response covers what was named up to its
 fetch.
 
-A newer fetch ends one that is parked, and takes over its deadline. If each fetch began to wait anew, a consumer that
+A newer fetch ends one that is parked, and takes over its deadline. If each fetch began its wait again, a consumer that
 often names partitions would wait for `min_bytes` for ever.
 
 A fetch that is cut off ends its session, as does the end of its stream, because the records of the lost response are no
@@ -49,7 +49,7 @@ class ConsumerSessions:
         return session
 
     def find(self, session_id: int, stream: StreamScope) -> ConsumerSession | None:
-        """Return the session of a stream; None if there was no room for it. Raises FETCH_SESSION_ID_NOT_FOUND if the
+        """Return the session of a stream, or None if there was no room for it. Raises FETCH_SESSION_ID_NOT_FOUND if the
         stream has another session or none."""
         session = stream.session
         if not isinstance(session, ConsumerSession | _NoSession) or session.id != session_id:

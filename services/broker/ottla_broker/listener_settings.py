@@ -1,10 +1,11 @@
-"""The Kafka listeners of a broker, read from its settings as Kafka spells them: NAME://host:port, several by commas.
+"""The Kafka listeners of a broker, read from its settings as Kafka spells them: NAME://host:port, separated by commas.
 
     kafka_listeners    INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092      where connections are taken
     kafka_advertised   INTERNAL://broker-0:19092,EXTERNAL://localhost:9092   what clients of that listener get
 
-A broker with one listener needs no name: `kafka_port`, and for kafka_advertised plain host:port. Names differ
-without regard to case, as in Kafka. Port 0 is a free one, or the one that the listener has got where it is advertised.
+A broker with one listener needs no name: it has `kafka_port`, and plain host:port for kafka_advertised. As in Kafka,
+the case of names does not matter. Port 0 is a free port or, in an advertised address, the port that the listener has
+got.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 from ottla_core.errors import ErrorCode, OttlaError
 
 ONLY_LISTENER: Final = "PLAINTEXT"
-"""The name of a listener that was given none, as Kafka names it."""
+"""Kafka's name for a listener that was given none."""
 
 _NAME: Final = re.compile(r"[A-Z0-9][A-Z0-9_.-]*")
 _PROTECTED: Final = frozenset({"SSL", "TLS", "HTTPS", "SASL_PLAINTEXT", "SASL_SSL"})
@@ -30,7 +31,8 @@ class Address(NamedTuple):
 
 
 class KafkaListener(NamedTuple):
-    """`bound`: where it takes connections; `advertised`: what its clients get, None for as they came."""
+    """`bound` is where it takes connections. `advertised` is what its clients get; None means the address by which they
+    came."""
 
     name: str
     bound: Address
@@ -42,7 +44,8 @@ def read_listeners(
 ) -> tuple[KafkaListener, ...]:
     """Return `listeners`, with `host` in place of an empty host; if there are none, the one on `host` and `port`.
 
-    Raises INVALID_CONFIG for what Kafka rejects too: a name twice, an advertised host that clients can't connect to.
+    Raises INVALID_CONFIG for what Kafka rejects, too: a repeated name, or an advertised host that clients can't connect
+    to.
     """
     bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
     reported = _advertised(advertised, bound)
@@ -52,7 +55,8 @@ def read_listeners(
 
 
 def check_ports_differ(listeners: Iterable[KafkaListener], rest: Mapping[str, int]) -> None:
-    """Raise INVALID_CONFIG where two have one port, also with one of the `rest`, ports by what they are called."""
+    """Raise INVALID_CONFIG if two listeners have one port, or a listener has one of the `rest`, which are ports by
+    their descriptions."""
     names = {port: description for description, port in rest.items()}
     for listener in listeners:
         port, description = listener.bound.port, f"the Kafka listener {listener.name}"
@@ -86,7 +90,7 @@ def _name(setting: str, entry: str, name: str) -> str:
 
 
 def _address(setting: str, entry: str, text: str) -> Address:
-    """Parse host:port, where an IPv6 address stands in brackets."""
+    """Parse host:port. An IPv6 address is in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not port or port.endswith("]"):
         raise _invalid(f"{setting}: {entry!r} has no port", f"write NAME://host:port, {_EXAMPLE}")

@@ -22,7 +22,7 @@ MAX_PARTITIONS: Final = 1_000
 
 def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas, replication: Replication) -> None:
     def existing() -> list[Replica]:
-        return list(replicas.table.all())  # in one step: a scrape has a thread of its own
+        return list(replicas.table.all())  # copied in one step, because a scrape has a thread of its own
 
     gauge = partial(_add_gauge, metrics)
     gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.table.all()))
@@ -71,7 +71,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
 
 
 def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
-    """The metrics of Kafka's LogCleanerManager."""
+    """Add the metrics of Kafka's LogCleanerManager."""
     gauge, totals = partial(_add_gauge, metrics), cleaner.totals
     gauge("ottla_cleaner_max_dirty_ratio", "Dirty ratio of the dirtiest compacted log.", lambda: cleaner.dirtiest_ratio)
     gauge(
@@ -105,7 +105,7 @@ def add_topic_tables(metrics: Metrics, replicas: ReplicaTable) -> None:
     """Add series for every topic that has a replica on this broker; those of other topics disappear."""
 
     def existing() -> list[Replica]:
-        return list(replicas.all())  # in one step: a scrape has its own thread
+        return list(replicas.all())  # copied in one step, because a scrape has its own thread
 
     def count(name: str, help_text: str, value: Callable[[Traffic], int]) -> None:
         def read() -> Mapping[tuple[str, ...], float]:
@@ -127,7 +127,7 @@ def add_topic_tables(metrics: Metrics, replicas: ReplicaTable) -> None:
     count("ottla_topic_records_in_total", "Records appended.", lambda traffic: traffic.records_in)
 
     def partitions(value: Callable[[Replica], float | None]) -> Mapping[tuple[str, ...], float]:
-        """The values of the largest replicas."""
+        """Return the values of the largest replicas."""
         largest = nlargest(MAX_PARTITIONS, ((r.log.size_bytes, r.topic, r.id.partition, r) for r in existing()))
         found = ((topic, partition, value(replica)) for _, topic, partition, replica in largest)
         return {(topic, str(partition)): number for topic, partition, number in found if number is not None}

@@ -4,11 +4,10 @@ A method does three things: it translates the request, has the part of the broke
 translates the result. It decides nothing itself, so that both protocols, gRPC here and Kafka's in `kafka/handlers`,
 have one behaviour.
 
-Two promises are kept here. *Order:* produce must append, or put into its partition's order what is appended later,
-before its first await. Frames start in arrival order, and that is what keeps a partition's order
-(ottla_core.rpc.streams, I2). *Isolation:* an error of one partition stands beside the results of the others, and the
-request as a whole fails only if it could not be understood. Long requests rest between their elements, so that no
-client holds the loop.
+Two promises are kept here. *Order:* produce must append before its first await, or queue a later append in its
+partition's order. Frames start in arrival order, and that is what keeps a partition's order (ottla_core.rpc.streams,
+I2). *Isolation:* an error of one partition stands beside the results of the others, and the request as a whole fails
+only if it could not be understood. Long requests rest between their elements, so that no client holds the loop.
 """
 
 from __future__ import annotations
@@ -217,7 +216,8 @@ class BrokerService:
         except OttlaError as error:
             response.error.CopyFrom(error_message(error))
             return response
-        # The epoch in which the lookup was made, so that the client can notice a change of leader after it (KIP-320).
+        # It is the epoch in which the lookup was made, so that the client can notice a change of leader after it
+        # (KIP-320).
         response.leader_epoch = leading.epoch
         if found is not None:
             response.offset, response.timestamp_ms = found.offset, found.timestamp_ms
@@ -250,7 +250,7 @@ class BrokerService:
         topic_ids = [TopicId(each) for each in request.topic_ids]
         table = self._replicas.table
         replicas = table.of_topics(topic_ids) if topic_ids else list(table.all())
-        # In slices: a broker has thousands of replicas.
+        # They are described in slices, because a broker has thousands of replicas.
         log_dir.partitions.extend(await sliced(_log_dir_partition, replicas))
         return pb.DescribeLogDirsResponse(log_dirs=[log_dir])
 
@@ -318,7 +318,7 @@ class BrokerService:
         for requested in request.partitions:
             end = await self._replicas.log_end(_id_of(requested))
             if end is not None:
-                # A log that began anew on an empty disk is no witness of what was committed, however it compares (rule
+                # A log that began again on an empty disk is no witness of what was committed, however it compares (rule
                 # 21).
                 sound = self._log_dir().has_all_of(_id_of(requested))
                 response.partitions.add(
@@ -366,8 +366,8 @@ class BrokerService:
                     timeout_s=request.timeout_ms / 1000,
                 )
             finally:
-                # Also beside an error: an owner that was refused learns from these where the log ends, and who has
-                # fenced it.
+                # These are sent beside an error, too: an owner that was refused learns from them where the log ends,
+                # and who has fenced it.
                 response.high_watermark = replica.offsets.high_watermark
                 response.log_end_offset = replica.log.log_end_offset
                 response.current_leader_epoch, stored = replica.leader_epoch, replica.log.fence
@@ -399,7 +399,7 @@ class BrokerService:
         self, request: pb.DescribeProducersRequest, context: RequestContext
     ) -> pb.DescribeProducersResponse:
         check_no_repeats((partition.topic_id, partition.partition) for partition in request.partitions)
-        # One after the other: each goes through all producers of its partition.
+        # They run one after the other, because each goes through all producers of its partition.
         described = [await self._producers_of(each, open_only=request.open_only) for each in request.partitions]
         return pb.DescribeProducersResponse(partitions=described)
 
@@ -530,7 +530,7 @@ def _followed_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Foll
 
 
 def check_no_repeats(requested: Iterable[tuple[object, ...]]) -> None:
-    """Raise INVALID_REQUEST if an element is named twice: each is work, and a short request could ask for hours of
+    """Raise INVALID_REQUEST if an element is named twice. Each is work, and a short request could ask for hours of
     it."""
     if any(count > 1 for count in Counter(requested).values()):
         raise OttlaError(
@@ -588,7 +588,7 @@ def _partition_metadata(image: ClusterImage, topic_id: TopicId, number: int) -> 
         last_known_elr=partition.last_known_elr,
         offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
     )
-    # A leader whose registration has expired keeps its place for a while. Clients could not find its address.
+    # A leader whose registration has expired stays leader for a while. Clients could not find its address.
     if partition.leader == NO_LEADER or partition.leader not in image.brokers:
         described.error.code = ErrorCode.LEADER_NOT_AVAILABLE
         described.error.message = f"the leader, broker {partition.leader}, is not registered now"

@@ -1,6 +1,6 @@
-"""The controller's parts, put together.
+"""The controller's parts are put together here.
 
-The admin port comes first, so that a start that waits can be inspected. The election comes last and stops first: the
+The admin port comes first, so that a start that waits can be inspected. The election comes last and stops first. The
 leadership is given back, and a standby takes it while the last calls are answered here.
 """
 
@@ -35,13 +35,13 @@ from ottla_proto.contracts import Controller
 def build(
     config: ControllerConfig, *, store: MetaStore | None = None, clock: Clock | None = None, around: Around = as_it_is
 ) -> ServiceApp:
-    """A controller. It has its own connection to etcd unless a `store` is given, which stays the caller's.
+    """Make a controller. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
-    Tests give a store, a clock and what is to be `around` each method that is served.
+    Tests pass a store, a clock, and a function that wraps each method that is served.
     """
     clock = clock or SystemClock()
     first_configs = config.cluster_configs()
-    decide_first_configs(ClusterImage(config.cluster_id), first_configs)  # so that a wrong one is reported now
+    decide_first_configs(ClusterImage(config.cluster_id), first_configs)  # so that a wrong config is reported now
     metrics = Metrics()
     own_store = store is None
     store = store or EtcdStore(config.etcd)
@@ -55,7 +55,7 @@ def build(
         return f"{config.advertised_host or config.host}:{server.port}"
 
     index = PartitionIndex()
-    follower.on_change(index.follow)  # before all that look into it
+    follower.on_change(index.follow)  # before all that read the index
     presence = Presence(follower, clock)
     coordinators = ShardAssigner(follower, random_topic_id, metrics)
     reconciler = Reconciler(follower, index, presence.within_grace, clock, metrics)
@@ -76,7 +76,8 @@ def build(
     server.add(Controller, service)
 
     def ready() -> str | None:
-        """A standby is ready too: it knows the active controller, and can take over."""
+        """Return why this process is not ready. A standby is ready, too: it knows the active controller, and can take
+        over."""
         if follower.image.revision == 0:
             return "there is no metadata yet: etcd has not answered"
         return None if leadership.active or follower.image.controller is not None else "no controller is elected"

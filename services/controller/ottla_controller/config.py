@@ -1,6 +1,7 @@
 """The settings of a controller process: where it listens and where etcd is.
 
-Spelled OTTLA_CONTROLLER__<KEY> in the environment. Topic and cluster configs under Kafka's names live in the cluster.
+In the environment they are spelled OTTLA_CONTROLLER__<KEY>. Topic and cluster configs, under Kafka's names, are kept in
+the cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class ControllerConfig:
     host: str = "127.0.0.1"
     port: int = 9640  # 0 picks a free one
     admin_port: int = 9740
-    advertised_host: str = ""  # what clients get; empty: `host`
+    advertised_host: str = ""  # what clients get, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     etcd_quota_bytes: int = 2 << 30  # value of etcd's --quota-backend-bytes; both have the same default
     lease_ttl_s: int = 3
@@ -25,7 +26,7 @@ class ControllerConfig:
     log_level: str = "INFO"
 
     def cluster_configs(self) -> dict[str, str]:
-        """`first_configs` by name. Raises INVALID_CONFIG for one that is not name=value."""
+        """Return `first_configs` by name. Raises INVALID_CONFIG for one that is not name=value."""
         pairs = [text.partition("=") for text in self.first_configs]
         for name, separator, _ in pairs:
             if not (name and separator):

@@ -40,7 +40,7 @@ class ShardAssigner:
         follower.on_change(self._on_image)
 
     async def run(self, journal: Journal) -> None:
-        """Until it is cancelled, at the end of the term."""
+        """Assign shards until the task is cancelled, at the end of the term."""
         backoff = Backoff(first_s=0.1)
         while True:
             self._changed.clear()
@@ -57,7 +57,7 @@ class ShardAssigner:
                 await asyncio.sleep(backoff.next())
 
     async def _settle(self, journal: Journal) -> None:
-        """Owners first: clients wait for those."""
+        """Assign owners first, because clients wait for those."""
         for kind in unassigned_kinds(self._follower.image):
             while assignments := await journal.commit(partial(decide_shards, kind=kind), urgent=True):
                 self._assigned.value += len(assignments)

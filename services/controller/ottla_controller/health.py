@@ -1,8 +1,8 @@
 """A process that dies is noticed at once, and not only when its lease ends (rule C7).
 
-A process that dies takes its connections along at once: the health stream that is held to it breaks, and its port
-refuses. That is proof. A stopped process or a cut cable shows nothing here, and its lease shows it. gRPC's health
-service (grpc.health.v1) is the other side; grpc.aio has no types, and what is `Any` here stays here.
+The connections of a process that dies end at once: the health stream to it breaks, and its port refuses. That is proof.
+A stopped process or a cut cable shows nothing here, but its lease ends. gRPC's health service (grpc.health.v1) is the
+other side. grpc.aio has no types, and its `Any` values do not leave this module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHECK: Final = "/grpc.health.v1.Health/Check"
 
 
 class HealthWatch:
-    """Watches the process at `address` (host:port); `held` says that a stream to it stands."""
+    """Watches the process at `address` (host:port). `held` tells whether a stream to it is open."""
 
     def __init__(self, address: str) -> None:
         self.held = False
@@ -37,8 +37,8 @@ class HealthWatch:
     async def until_dead(self) -> None:
         """Return once the process is proven dead, however long that takes.
 
-        Who was never reached is not proven dead: the address may be wrong, or known elsewhere only. A port can take
-        connections for a moment after its process has died, so it is called again until a stream stands.
+        A process that was never reached is not proven dead: its address may be wrong, or known only elsewhere. A port
+        may accept connections for a moment after its process has died, so it is called again until a stream is open.
         """
         broken = False
         while True:
@@ -48,16 +48,16 @@ class HealthWatch:
             await asyncio.sleep(FAILURES_APART_S if broken else RETRY_S)
 
     async def _hold(self, *, broken: bool) -> bool:
-        """Hold a stream until it ends; whether the last one that stood has broken, rather than ended in order.
+        """Hold a stream until it ends. Return whether the last open stream has broken, rather than ended in order.
 
-        Where none comes to stand that stays as it was: `broken`.
+        If no stream could be opened, that is as before: `broken`.
         """
         async with _channel(self._address) as channel:
             try:
                 async for response in _health(channel.unary_stream, _WATCH)(health_pb2.HealthCheckRequest()):
                     self.held = response.status == health_pb2.HealthCheckResponse.SERVING
                     if not self.held:
-                        return False  # it goes, and says so; to hold the stream would only keep it from going
+                        return False  # it ends in order; the stream would only hold it up
             except grpc.RpcError:
                 return self.held or broken
             finally:
@@ -66,7 +66,7 @@ class HealthWatch:
 
 
 async def responds(address: str, *, timeout: float) -> bool:
-    """Whether the process at `address` says within `timeout` seconds that it serves."""
+    """Return whether the process at `address` says within `timeout` seconds that it serves."""
     async with _channel(address) as channel:
         try:
             response = await _health(channel.unary_unary, _CHECK)(health_pb2.HealthCheckRequest(), timeout=timeout)
@@ -76,7 +76,8 @@ async def responds(address: str, *, timeout: float) -> bool:
 
 
 async def _refuses(address: str) -> bool:
-    """Whether nothing listens there, tried twice: a port that is about to be bound again answers the second time."""
+    """Return whether nothing listens there. It is tried twice, because a port that is about to be bound again answers
+    the second time."""
     for attempt in range(FAILURES):
         if attempt:
             await asyncio.sleep(FAILURES_APART_S)
@@ -86,7 +87,7 @@ async def _refuses(address: str) -> bool:
 
 
 async def _refuses_once(address: str) -> bool:
-    """Every address that the name stands for refuses. Silence is not a refusal, and neither is an unknown name."""
+    """Return whether every address of the name refuses. Silence is not a refusal, and neither is an unknown name."""
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
     try:
@@ -97,7 +98,7 @@ async def _refuses_once(address: str) -> bool:
                     with contextlib.suppress(ConnectionRefusedError):
                         await loop.sock_connect(connection, at)
                         return False
-    except OSError:  # TimeoutError among them
+    except OSError:  # this includes TimeoutError
         return False
     return True
 

@@ -35,7 +35,7 @@ from ottla_core.cluster.store import Compare, Delete, KeyValue, LeaseLostError, 
 from ottla_core.errors import ErrorCode, OttlaError
 
 STORE_TIMEOUT_S: Final = 2.0
-# The term ends if an unknown result can't be settled for this long. Nothing is decided meanwhile, and another
+# The term ends if an unknown result can't be settled for this long. Nothing is decided in the meantime, and another
 # controller may reach a store that this one does not.
 UNKNOWN_LIMIT_S: Final = 3.0
 IMAGE_TIMEOUT_S: Final = 2.0
@@ -78,7 +78,7 @@ class Journal:
         self._clock = clock or SystemClock()
         self._seq = 0
         self._seq_revision = 0
-        # Whether a controller, this term included, may have left a decision half-written.
+        # It tells whether a controller, in this term or before, may have left a decision half-written.
         self._untidy = True
         self._over: str | None = None
         self._turns = Turns(MAX_WAITING)
@@ -89,12 +89,12 @@ class Journal:
 
         Raises StoreUnavailableError, TimeoutError and OttlaError: then the term can't be served.
         """
-        # Read after the own key was created: no earlier term can write any more, so the count is final.
+        # It is read after this controller's key was created: no earlier term can write any more, so the count is final.
         entry = await self._read(keys.SEQ)
         if entry is not None:
             self._seq, self._seq_revision = decode(keys.SEQ, entry), entry.mod_revision
-        # The own key was created after every write of earlier terms, and their fences fail since. So an image at this
-        # revision has all that they ever wrote.
+        # This controller's key was created after every write of earlier terms, and their fences fail since. So an image
+        # at this revision has all that they ever wrote.
         await self._follower.wait_for(self.epoch, timeout=IMAGE_TIMEOUT_S)
         await self._tidy()
 
@@ -194,7 +194,7 @@ class Journal:
                 result = await self._store.txn(compares, ops, timeout=STORE_TIMEOUT_S)
                 revision = result.revision if result.succeeded else await self._written_before(unknown=unknown)
             except LeaseLostError:
-                raise _LostRaceError from None  # a broker whose registration was to be put again is gone
+                raise _LostRaceError from None  # a broker whose registration was to be written again is gone
             except StoreUnavailableError as error:
                 # Once a sending may have been carried out, later definite failures do not settle it.
                 unknown = unknown or error.indefinite
@@ -207,8 +207,8 @@ class Journal:
                     raise _away(f"{error}; the change may have been made") from None
                 await asyncio.sleep(_RETRY_S)
                 continue
-            # Noted from the transaction itself and not from the watch, so the next decision waits for exactly this
-            # change.
+            # The count is noted from the transaction itself and not from the watch, so the next decision waits for
+            # exactly this change.
             self._seq, self._seq_revision = self._seq + 1, revision
             return
 

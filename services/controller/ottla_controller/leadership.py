@@ -1,9 +1,10 @@
 """An election under a lease decides which controller is the active one (feature 116).
 
-The elected one has put the `controller` key under its lease. The revision at which the key was created is its epoch,
-and every write compares it. So two that think they are elected do no harm, because a deposed one can't write (rule C1,
-feature 121). A standby waits for the key to go. A term ends with the lease, with a write whose result can't be
-settled, or at the stop, which gives the key back at once; then this process stands again.
+The elected controller has put the `controller` key under its lease. The revision at which the key was created is its
+epoch, and every write compares it. So two controllers that both think they are elected do no harm, because a deposed
+one can't write (rule C1, feature 121). A standby waits for the key to go. A term ends with the lease, with a write
+whose result can't be settled, or at the stop, which gives the key back at once; Then this process stands for election
+again.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ class Duty(Protocol):
     """Work that the active controller does by itself."""
 
     async def run(self, journal: Journal) -> None:
-        """Until it is cancelled, at the end of the term; it gets over whatever fails."""
+        """Do the work until the task is cancelled, at the end of the term. It survives any failure."""
         ...
 
 
 class Leadership:
-    """A component: stands for election from `start` to `stop`. `address` is what clients get: gRPC host:port.
+    """A component that stands for election from `start` to `stop`. `address` is what clients get: gRPC host:port.
 
-    `prepare` is decided and written before a term serves any request; the `duties` run from then to its end.
+    `prepare` is decided and written before a term serves any request. The `duties` run from then to its end.
     """
 
     def __init__(
@@ -79,16 +80,17 @@ class Leadership:
 
     @property
     def active(self) -> bool:
-        """Whether this process serves a term."""
+        """It tells whether this process serves a term."""
         return self._journal is not None
 
     @property
     def watches_active(self) -> bool:
-        """Whether this standby would see at once that the active controller dies."""
+        """It tells whether this standby would see at once that the active controller dies."""
         return self._watch is not None and self._watch.held
 
     def journal(self) -> Journal:
-        """The journal of the current term. Raises NOT_CONTROLLER, naming the active controller where one is known."""
+        """Return the journal of the current term. Raises NOT_CONTROLLER, which names the active controller if it is
+        known."""
         if self._journal is None:
             raise _not_controller(self._follower.image, self._node_id)
         return self._journal
@@ -115,9 +117,10 @@ class Leadership:
             await asyncio.sleep(backoff.next())
 
     async def _stand(self) -> None:
-        """One candidacy: wait until none is elected, get a lease, put the key under it, serve until the term is over.
+        """Stand for election once: wait until no controller is elected, get a lease, put the key under it, and serve
+        until the term is over.
 
-        Raises if the result of the election stays unknown: revoking the lease then removes a late key, too (rule C4).
+        Raises if the result of the election stays unknown. Revoking the lease then removes a late key, too (rule C4).
         """
         await self._until_vacant()
         over = asyncio.Event()
@@ -147,7 +150,7 @@ class Leadership:
                 await end_task(watch)
 
     async def _vacate_when_dead(self, active: Controller) -> None:
-        """The key of this very election, so that a later one is never hit. Failing that, its lease ends it."""
+        """Remove the key of this very election, so that a later one is never hit. If that fails, its lease ends it."""
         self._watch = HealthWatch(active.address)
         await self._watch.until_dead()
         _log.warning("controller %d is dead: its connection broke, and its port refuses new ones", active.id)
@@ -176,7 +179,7 @@ class Leadership:
 
 
 async def _nothing_else(lease: int) -> None:
-    """Nothing to register under a candidate's lease: the election does it."""
+    """Do nothing: the election registers what belongs under a candidate's lease."""
 
 
 def _is_vacant(image: ClusterImage) -> bool:
@@ -184,7 +187,7 @@ def _is_vacant(image: ClusterImage) -> bool:
 
 
 def _is_another(active: Controller | None, image: ClusterImage) -> bool:
-    """Whether another leads now, or none; at the start, whether there is an image at all."""
+    """Return whether another controller leads now, or none. At the start, return whether there is an image at all."""
     return (image.revision > 0 and image.controller != active) or _is_vacant(image)
 
 

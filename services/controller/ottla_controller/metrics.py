@@ -1,4 +1,5 @@
-"""What an operator looks at first, from the image of the active controller; a standby shows 0, as in Kafka."""
+"""The metrics that an operator looks at first, from the image of the active controller. A standby shows 0, as in
+Kafka."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which processes are alive: health streams to every registered broker and coordinator, and the brake on mass expiry
-of brokers.
+"""The controller knows which processes are alive by health streams to every registered broker and coordinator, and by
+the brake on mass expiry of brokers.
 
-The brake listens from the start of the process, in a term or not, so that a controller that is elected in the middle of
-a stall knows who was there before it. Streams are held, and brokers probed, by the active controller only.
+The brake listens from the start of the process, in a term or not. So a controller that is elected in the middle of a
+stall knows which brokers were there before it. Only the active controller holds streams and probes brokers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage, Coordinator
 from ottla_core.errors import OttlaError
 
-GRACE_S: Final = 6.0  # a broker's lease registrations so long
+GRACE_S: Final = 6.0  # in about this time a broker that has lost its lease registers again
 PROBE_LIMIT_S: Final = 1.0
 
 _log = logging.getLogger(__name__)
@@ -49,15 +49,15 @@ class Presence:
 
     @property
     def held(self) -> int:
-        """How many health streams stand."""
+        """This is the number of open health streams."""
         return sum(watch.held for watch, _ in self._watches.values())
 
     def within_grace(self) -> frozenset[int]:
-        """Brokers that are away or fenced, and count as there for the moment."""
+        """Return the brokers that are away or fenced, and count as there for the moment."""
         return self._brake.within_grace(self._clock.monotonic())
 
     async def run(self, journal: Journal) -> None:
-        """Until it is cancelled, at the end of the term."""
+        """Watch the processes until the task is cancelled, at the end of the term."""
         try:
             while True:
                 try:
@@ -91,7 +91,7 @@ class Presence:
             self._changed.set()
 
     def _watch_all(self) -> None:
-        """One stream for every registration, and none for others."""
+        """Have one stream for every registration, and none for others."""
         registrations = {_registration(process): process for process in self._registered()}
         for registration in self._watches.keys() - registrations.keys():
             self._watches.pop(registration)[1].cancel()
@@ -107,7 +107,7 @@ class Presence:
         return [*image.brokers.values(), *image.coordinators.values()]
 
     def _dead(self) -> list[_Process]:
-        """The registered processes whose death was proven since the last look; their watches are over."""
+        """Return the registered processes whose death was proven since the last look. Their watches are over."""
         over = {registration for registration, (_, task) in self._watches.items() if task.done()}
         for registration in over:
             self._watches.pop(registration)[1].result()
@@ -146,7 +146,7 @@ class Presence:
     async def _probe(self, broker: Broker) -> None:
         try:
             alive = await responds(broker.address, timeout=PROBE_LIMIT_S)
-        except Exception:  # to spare it for ever would leave its partitions without a leader
+        except Exception:  # sparing it for ever would leave its partitions without a leader
             _log.exception("probing broker %d failed", broker.id)
             alive = False
         _log.warning(
@@ -160,7 +160,7 @@ class Presence:
         del self._probes[_registration(broker)]
 
     async def _until_changes(self) -> None:
-        """Until a broker comes or goes, or a watch is over."""
+        """Return once a broker comes or goes, or a watch is over."""
         changes = asyncio.ensure_future(self._changed.wait())
         try:
             watches = [task for _, task in self._watches.values()]

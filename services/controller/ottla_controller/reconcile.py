@@ -35,11 +35,11 @@ _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
 GRACE_LOOK_S: Final = 0.1
-"""How often it is looked whether time alone has changed something."""
+"""How often to look whether time alone has changed something."""
 
 
 class Reconciler:
-    """A duty of the active controller makes partitions what they should be, given who is available.
+    """A duty of the active controller: it makes partitions what they should be, given which brokers are available.
 
     `within_grace` returns the brokers that may only have lost their leases, and count as live for the moment (rule C6).
     """
@@ -57,7 +57,7 @@ class Reconciler:
         self._within_grace = within_grace
         self._clock = clock
         self._changed = asyncio.Event()
-        self._due: set[PartitionId] | None = None  # to be looked at; None between terms
+        self._due: set[PartitionId] | None = None  # to be looked at, or None between terms
         self._seen_grace: frozenset[int] = frozenset()
         self._balanced_at = 0.0
         self._elections = metrics.counter("ottla_controller_leader_elections_total", "Leaders elected by this process.")
@@ -70,7 +70,7 @@ class Reconciler:
         follower.on_change(self._on_image)
 
     async def run(self, journal: Journal) -> None:
-        """Until it is cancelled, at the end of the term."""
+        """Reconcile until the task is cancelled, at the end of the term."""
         try:
             await self._run(journal)
         finally:
@@ -122,17 +122,17 @@ class Reconciler:
             self._changed.set()
 
     async def _settle(self, journal: Journal) -> None:
-        """One transaction after another until nothing is left to do."""
+        """Write one transaction after another until nothing is left to do."""
         while left := await self._needs_election():
             brokers = self._follower.image.brokers
             for batch in batched(left):
                 moved = await journal.commit(partial(self._decide, batch), urgent=True)
                 self.report(moved)
                 if self._follower.image.brokers is not brokers:
-                    break  # brokers came or went: leaders first again
+                    break  # brokers came or went, so leaders come first again
 
     async def _needs_election(self) -> list[PartitionId]:
-        """The due partitions that need a change, first those whose leader can't stay; they stay due."""
+        """Return the due partitions that need a change, first those whose leader can't stay. They stay due."""
         assert self._due is not None, "a term runs"
         within_grace, time_slice = self._within_grace(), Slice()
         for broker_id in within_grace ^ self._seen_grace:
@@ -159,7 +159,7 @@ class Reconciler:
         return decide_reconcile(image, partitions, self._within_grace())
 
     async def _balance(self, journal: Journal) -> None:
-        """Leadership back to the preferred leaders, every so often (leader.imbalance.check.interval.seconds)."""
+        """Move leadership back to the preferred leaders, every leader.imbalance.check.interval.seconds."""
         now = self._clock.monotonic()
         configs = cluster_values(self._follower.image)
         if now - self._balanced_at < configs.integer("leader.imbalance.check.interval.seconds"):

@@ -1,8 +1,8 @@
 """The recoverer asks how far logs go if the metadata can't show who should lead, and elects by the answers (KIP-966).
 
 That is needed if ISR and ELR are empty (rule C16), or if the metadata was restored from a backup (rule C18). It is a
-duty of the active controller beside the reconcile, for a broker that does not answer must hold up no election. It is
-level-triggered, too: the next look finds whatever has failed.
+duty of the active controller beside the reconciler, because a broker that does not answer must hold up no election. It
+is level-triggered, too: the next look finds whatever has failed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _log = logging.getLogger(__name__)
 
 CALL_S: Final = 5.0
 LOOK_S: Final = 1.0
-"""How often it is looked again where a response was missing."""
+"""How often to look again if a response was missing."""
 
 AT_ONCE: Final = 1_000
-"""Partitions in one request to a broker."""
+"""The most partitions in one request to a broker."""
 
 
 class Recoverer:
-    """`report(settled)` hears of what was elected."""
+    """Elects leaders by logs. `report(settled)` gets what was elected."""
 
     def __init__(
         self, follower: MetadataFollower, index: PartitionIndex, report: Callable[[Sequence[Settled]], None]
@@ -51,7 +51,7 @@ class Recoverer:
         follower.on_change(self._on_image)
 
     async def run(self, journal: Journal) -> None:
-        """Until it is cancelled, at the end of the term."""
+        """Recover partitions until the task is cancelled, at the end of the term."""
         self._changed.set()
         while True:
             await self._changed.wait()
@@ -76,7 +76,7 @@ class Recoverer:
             self._changed.set()
 
     async def _recover(self, journal: Journal) -> bool:
-        """One look; whether something is left to collect."""
+        """Look once. Return whether something is left to collect."""
         image = self._follower.image
         if image.is_behind:
             count = await journal.commit(decide_restored, urgent=True)
@@ -101,7 +101,7 @@ class Recoverer:
 
 
 async def ask_logs(image: ClusterImage, request: Mapping[int, Sequence[PartitionId]]) -> dict[int, LogsReport]:
-    """Ask brokers about their logs of these partitions; the reports by broker id, of those that respond."""
+    """Ask brokers about their logs of these partitions. Return the reports of those that respond, by broker id."""
     brokers = [image.brokers[broker_id] for broker_id in request]
     reports = await asyncio.gather(*(_ask(b, image.revision, request[b.id]) for b in brokers))
     return {b.id: report for b, report in zip(brokers, reports, strict=True) if report is not None}
@@ -123,7 +123,7 @@ async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId])
                 request.partitions.add(topic_id=id_.topic_id, partition=id_.partition)
             response = await peer.call(contracts.Broker.LOG_ENDS, request, timeout=CALL_S)
             if response.broker_epoch != broker.epoch:
-                return None  # another incarnation of it: the next look calls that one
+                return None  # it is another incarnation, which the next look calls
             for end in response.partitions:
                 id_ = PartitionId(TopicId(end.topic_id), end.partition)
                 ends[id_] = LogEnd(end.last_epoch, end.log_end_offset, end.sound)

@@ -1,7 +1,7 @@
-"""The Controller contract: one method per RPC. Protobuf stops here.
+"""The Controller contract has one method per RPC. Protobuf stops here.
 
-A request about several topics or resources gives each its own result, as in Kafka: what is rejected for one does not
-keep the others from it.
+A request about several topics or resources gives each its own result, as in Kafka: a rejection of one does not keep the
+others from success.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class ControllerService:
     ) -> pb.AlterPartitionResponse:
         """Write up to a hundred proposals in one transaction, because each of them costs a write in etcd (rule C13).
 
-        Between two such transactions others have their turn.
+        Between two of these transactions others have their turn.
         """
         self._leadership.journal()
         await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
@@ -189,8 +189,8 @@ class ControllerService:
     async def controlled_shutdown(
         self, request: pb.ControlledShutdownRequest, context: RequestContext
     ) -> pb.ControlledShutdownResponse:
-        """Mark the broker as going, and give reconcile a moment to move what it leads: it calls again until 0
-        remain."""
+        """Mark the broker as going, and give the reconciler a moment to move what it leads. The broker calls again
+        until 0 remain."""
         self._leadership.journal()
         await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
         await self._commit(partial(decide_controlled_shutdown, broker_id=request.broker_id, epoch=request.broker_epoch))
@@ -203,7 +203,8 @@ class ControllerService:
         return pb.ControlledShutdownResponse(remaining_leaders=remaining)
 
     async def elect_leaders(self, request: pb.ElectLeadersRequest, context: RequestContext) -> pb.ElectLeadersResponse:
-        """The response has every partition that was named; of "all partitions", only those that needed an election."""
+        """Elect leaders. The response has every partition that was named or, for "all partitions", only those that
+        needed an election."""
         self._leadership.journal()
         image = self._follower.image
         kind = _ELECTIONS.get(request.type)
@@ -239,7 +240,7 @@ class ControllerService:
     ) -> pb.DescribeQuorumResponse:
         self._leadership.journal()
         image = self._follower.image
-        if image.controller is None:  # elected, and its own metadata does not say so yet
+        if image.controller is None:  # it is elected, but its own metadata does not say so yet
             raise OttlaError(
                 ErrorCode.NOT_CONTROLLER,
                 "this controller was elected a moment ago and can't respond yet",
@@ -271,7 +272,7 @@ class ControllerService:
         return elected
 
     async def _reports(self, partitions: Sequence[PartitionId]) -> dict[int, LogsReport]:
-        """How far the logs go of those partitions that have no leader."""
+        """Return how far the logs go of those partitions that have no leader."""
         image = self._follower.image
         request: dict[int, list[PartitionId]] = {}
         for id_ in partitions:
@@ -356,19 +357,20 @@ class ControllerService:
         )
 
     async def _commit(self, decide: Decide[T], *, dry: bool = False) -> T:
-        """Commit in the current term; a dry run decides on the same image and writes nothing."""
+        """Commit in the current term. A dry run decides on the same image and writes nothing."""
         return await self._leadership.journal().commit(_without_writes(decide) if dry else decide)
 
     async def _check_broker(self, broker_id: int, epoch: int, secret: bytes) -> None:
-        """Check that the caller is this broker's process. The decision rejects an incarnation that is over: it can't
-        come back, so what is proved here holds for every later image that still has that incarnation."""
+        """Check that the caller is this broker's process. The decision rejects an incarnation that is over. Such an
+        incarnation can't come back, so what is proved here holds for every later image that still has it."""
         await self._until_registration(epoch)
         registered = self._follower.image.brokers.get(broker_id)
         if registered is not None and registered.epoch == epoch:
             check_proof(registered, secret)
 
     async def _until_registration(self, epoch: int) -> None:
-        """A broker's epoch is a revision: the image may be behind one that has just registered, for a moment."""
+        """Wait for the image of a broker's epoch, which is a revision. For a moment the image may be behind a broker
+        that has just registered."""
         try:
             await self._follower.wait_for(epoch, timeout=_EPOCH_WAIT_S)
         except TimeoutError as error:
@@ -380,7 +382,7 @@ class ControllerService:
 
 
 def _logged(owner: str, warnings: Sequence[str], *, dry: bool) -> Sequence[str]:
-    """`warnings`, in the log as well: Kafka's protocol has no place for them."""
+    """Return `warnings`, after logging them, because Kafka's protocol has no place for them."""
     for warning in () if dry else warnings:
         _log.warning("%s: %s", owner, warning)
     return warnings
@@ -391,7 +393,8 @@ def _without_writes(decide: Decide[T]) -> Decide[T]:
 
 
 def _check_number(resources: Iterable[pb.ConfigResource]) -> None:
-    """Topics and brokers are as many as the cluster has; of what need not be there a request may make up any number."""
+    """Raise INVALID_REQUEST for too many groups and subscriptions. The cluster bounds the number of topics and brokers,
+    but a request may make up any number of resources that need not exist."""
     if sum(resource.type in _NEED_NOT_BE for resource in resources) > _MOST_NAMED:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
@@ -433,7 +436,7 @@ def _proposal(proposal: pb.IsrProposal) -> Proposal:
 
 
 def _decided(verdict: Verdict) -> pb.IsrDecided:
-    """The partition as it is now, also beside a rejection: it shows the leader what it missed."""
+    """Return the partition as it is now, even beside a rejection, because it shows the leader what it missed."""
     partition = verdict.partition or Partition(())
     return pb.IsrDecided(
         topic_id=verdict.id.topic_id,

@@ -1,7 +1,8 @@
-"""How full the metadata store is: a warning from 80 % of its quota on, and no new partitions from 95 % on.
+"""Watches how full the metadata store is. It warns from 80 % of the quota on, and allows no new partitions from 95 %
+on.
 
 An etcd that has reached its quota takes no write at all until an operator makes room: no election, no ISR change. So
-what makes it grow is refused before. What was deleted counts until etcd is compacted and defragmented.
+requests that make it grow are refused before that. Deleted data counts until etcd is compacted and defragmented.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoreRoom:
-    """A duty of the active controller. `quota_bytes` is what etcd was started with."""
+    """A duty of the active controller. `quota_bytes` is the quota with which etcd was started."""
 
     def __init__(self, store: MetaStore, quota_bytes: int, metrics: Metrics) -> None:
         self._store = store
@@ -42,7 +43,7 @@ class StoreRoom:
         )
 
     async def run(self, journal: Journal) -> None:
-        """Until it is cancelled, at the end of the term."""
+        """Read the size until the task is cancelled, at the end of the term."""
         while True:
             try:
                 self._size_bytes = await self._store.size_bytes(timeout=LOOK_S)
@@ -56,7 +57,7 @@ class StoreRoom:
             await asyncio.sleep(LOOK_S)
 
     def check(self) -> None:
-        """Raise POLICY_VIOLATION where no partitions may be added."""
+        """Raise POLICY_VIOLATION if no partitions may be added."""
         if self._used >= REFUSED_FROM:
             raise OttlaError(ErrorCode.POLICY_VIOLATION, f"{self}: no more partitions can be added", hint=_HINT)
 

@@ -23,7 +23,8 @@ class Turns:
         self._ordinary: deque[asyncio.Future[None]] = deque()
 
     async def take(self, *, urgent: bool = False) -> None:
-        """Raises REQUEST_TIMED_OUT where too many wait already; never for urgent ones, which are few."""
+        """Wait for a turn. Raises REQUEST_TIMED_OUT if too many wait already, but never for urgent ones, which are
+        few."""
         if not self._busy:
             self._busy = True
             return
@@ -40,7 +41,7 @@ class Turns:
             await slice_
         except asyncio.CancelledError:
             if not slice_.cancelled():
-                self.give_back()  # it had just become ours
+                self.give_back()  # the turn had just been given to this task
             elif slice_ in queue:
                 queue.remove(slice_)
             raise
@@ -49,7 +50,7 @@ class Turns:
         for queue in (self._urgent, self._ordinary):
             while queue:
                 slice_ = queue.popleft()
-                if not slice_.done():  # else its taker was cancelled, and has not run since
+                if not slice_.done():  # otherwise its taker was cancelled, and has not run since
                     slice_.set_result(None)
                     return
         self._busy = False

@@ -1,4 +1,4 @@
-"""`python -m ottla_group_coordinator --node-id 0 …`; what else there is to set: `config`."""
+"""`python -m ottla_group_coordinator --node-id 0 …` runs a group-coordinator. `config` has all settings."""
 
 from __future__ import annotations
 

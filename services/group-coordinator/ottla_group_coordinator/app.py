@@ -1,4 +1,4 @@
-"""The group-coordinator's parts, put together."""
+"""The group-coordinator's parts are put together here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build(
     clock: Clock | None = None,
     around: Around = as_it_is,
 ) -> ServiceApp:
-    """A group-coordinator; `store`, `clock` and `around` as in CoordinatorHost."""
+    """Make a group-coordinator. `store`, `clock` and `around` are as in CoordinatorHost."""
 
     def new_shard(number: int) -> GroupShard:
         return GroupShard(configs.settings)

@@ -31,8 +31,8 @@ class CommitsInTransactions:
         self._coordinators: Final = coordinators
 
     async def commit(self, request: pb.CommitOffsetsRequest, decide: Decide[GroupShard]) -> Any:
-        """Carry out `decide` within the transaction: member and generation are checked before and after the call to the
-        txn-coordinator. Raises what both raise, and COORDINATOR_LOAD_IN_PROGRESS: try again."""
+        """Carry out `decide` within the transaction. Member and generation are checked before and after the call to the
+        txn-coordinator. Raises what both raise, and COORDINATOR_LOAD_IN_PROGRESS, after which clients try again."""
         producer = _producer(request.transaction.producer)
         check_producer(producer)
         guard: Guard | None = None

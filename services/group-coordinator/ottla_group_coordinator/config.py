@@ -1,7 +1,7 @@
 """The settings of a group-coordinator process: where it listens, where etcd is, and how groups behave.
 
-Spelled OTTLA_GROUP_COORDINATOR__<KEY> in the environment. The settings of groups are Kafka's, with `_` for `.`; what
-the cluster's configs say of them (`ottla config set`) counts more, and holds from then on.
+In the environment they are spelled OTTLA_GROUP_COORDINATOR__<KEY>. The settings of groups are Kafka's, with `_` for
+`.`. The cluster's configs (`ottla config set`) override them, and hold from then on.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000
 _OF_PRODUCERS = "producer.id.expiration.ms"
-"""Brokers act on it, too, and each may have a value of its own. For groups the cluster's counts."""
+"""Brokers use it, too, and each may have a value of its own. For groups, the cluster's value counts."""
 _LEAST_PROOF_S = 0.5
-"""Below it every heartbeat would need a confirmation of its own, whatever is configured."""
+"""Below this value every heartbeat would need a confirmation of its own, whatever is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class GroupCoordinatorConfig:
     host: str = "127.0.0.1"
     port: int = 9660  # 0 picks a free one
     admin_port: int = 9760
-    advertised_host: str = ""  # where clients connect; empty: `host`
+    advertised_host: str = ""  # where clients connect, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
     group_min_session_timeout_ms: int = 6_000
@@ -44,19 +44,19 @@ class GroupCoordinatorConfig:
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> GroupCoordinatorConfig:
-        """These settings under the cluster's configs: canonical texts, by Kafka's names."""
+        """Return these settings, overridden by the cluster's configs: canonical texts, by Kafka's names."""
         altered = {
             name.replace(".", "_"): int(configs[name]) for name in (*OF_GROUPS, _OF_PRODUCERS) if name in configs
         }
         return replace(self, **altered)  # type: ignore[arg-type]  # all of them are numbers: test_config_listener
 
     def limits(self) -> ShardLimits:
-        """The limits for the owners of shards."""
+        """Return the limits for the owners of shards."""
         proof_s = max(_LEAST_PROOF_S, self.group_min_session_timeout_ms / 3000)
         return ShardLimits(append_s=self.offsets_commit_timeout_ms / 1000, unproved_s=proof_s)
 
     def groups(self) -> GroupSettings:
-        """Raises INVALID_CONFIG for settings under which no member could join."""
+        """Return the settings of groups. Raises INVALID_CONFIG for settings with which no member could join."""
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,

@@ -1,4 +1,4 @@
-"""The cluster's configs of groups, as they are at the moment: what is altered holds from then on."""
+"""The cluster's present configs of groups. A change holds from then on."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 
 
 class GroupConfigListener:
-    """`settings` are for shards that are new, and are put into those that exist. `on_image` is for the follower,
-    after the shards have taken what that image gives them: no request is decided in between."""
+    """`settings` are for new shards, and are put into those that exist. The follower calls `on_image` after the shards
+    have taken in that image: no request is decided in between."""
 
     def __init__(self, config: GroupCoordinatorConfig, shards: Shards[GroupShard]) -> None:
         self._config: Final = config

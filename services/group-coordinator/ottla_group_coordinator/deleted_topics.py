@@ -28,10 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 class MetadataCatchUp(Protocol):
-    """What this instance knows of the cluster (ottla_core.cluster.follower)."""
+    """This instance's view of the cluster (ottla_core.cluster.follower)."""
 
     async def catch_up(self, timeout: float) -> ClusterImage:
-        """Raises StoreUnavailableError, TimeoutError or OttlaError."""
+        """Return an up-to-date image. Raises StoreUnavailableError, TimeoutError or OttlaError."""
         ...
 
 
@@ -42,11 +42,12 @@ class DeletedTopics:
         self._shards: Final = shards
         self._metadata: Final = metadata
         self._gone: Final[dict[int, frozenset[str] | None]] = {}
-        """For each shard, the names of deleted topics that it has yet to handle; None if it has to check all topics."""
+        """For each shard, the names of deleted topics that it has yet to handle, or None if it has to check all
+        topics."""
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
 
     async def start(self) -> None:
-        """Nothing to do before the first topic is deleted."""
+        """Do nothing: the first deleted topic starts the work."""
 
     async def stop(self) -> None:
         for task in list(self._tasks.values()):

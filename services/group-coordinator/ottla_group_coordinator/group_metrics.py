@@ -31,7 +31,7 @@ _OF_A_MEMBER: Final = {
 }
 
 _NEW_PARTITIONS: Final = re.compile(r"new partitions|metadata has changed|has \d+ partitions?")
-"""In the reasons of ottla's SDK and of Kafka's own client."""
+"""These are in the reasons of ottla's SDK and of Kafka's own client."""
 
 
 class GroupMetrics:
@@ -55,7 +55,7 @@ class GroupMetrics:
         }
 
     def commit(self, offsets: int) -> None:
-        """A commit of N offsets was accepted."""
+        """Count an accepted commit of this many offsets."""
         self._commits.value += 1
         self._offsets.value += offsets
 
@@ -78,7 +78,8 @@ class GroupMetrics:
 
 
 def cause_of(began: HistoryEvent, before: Sequence[HistoryEvent]) -> RebalanceCause:
-    """The event of a member in the same decision, else the reason that a member gave with its request."""
+    """Return the cause of a rebalance: the event of a member in the same decision, or else the reason that a member
+    gave with its request."""
     for event in reversed(before):
         if event.kind in _OF_A_MEMBER:
             return _OF_A_MEMBER[event.kind]

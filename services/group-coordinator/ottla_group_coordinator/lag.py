@@ -1,7 +1,7 @@
-"""How far committed offsets are behind, as the partitions' leaders know: in records, and in time.
+"""Measures how far committed offsets are behind, as the partitions' leaders know: in records, and in time.
 
-In time means since when the oldest record that is not read has waited. Its timestamp is in the log, so the leader is
-asked for the batch that holds the committed offset: exact, and one batch a partition that is behind.
+The time is that since which the oldest unread record has waited. Its timestamp is in the log, so the leader is asked
+for the batch that holds the committed offset. This is exact, and costs one batch per partition that is behind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIRST_BATCH: Final = 1  # bytes: the first batch always comes whole (KIP-74)
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """`records`: offsets from the committed one to the end; NOTHING_COMMITTED where none is."""
+    """`records` counts the offsets from the committed one to the end. It is NOTHING_COMMITTED if none is committed."""
 
     committed: int
     log_start_offset: int = -1
@@ -59,13 +59,14 @@ class LagReader:
         self._peers: Final = Peers(client_id="group-coordinator")
 
     async def start(self) -> None:
-        """Nothing to do before the first question."""
+        """Do nothing: the first request connects."""
 
     async def stop(self) -> None:
         await self._peers.close()
 
     async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags:
-        """Return the lag of each partition, as its leader knew it at one moment; an error if the leader can't tell."""
+        """Return the lag of each partition, as its leader knew it at one moment, or an error if the leader can't
+        tell."""
         found: Lags = {}
         by_leader: dict[str, dict[PartitionId, TopicPartition]] = {}
         for partition, offset in committed.items():
@@ -132,7 +133,8 @@ def _lag(committed: int, first: pb.PartitionOffset, last: pb.PartitionOffset) ->
 async def _add_times(
     peer: AioPeer, behind: Iterable[PartitionId], partitions: Mapping[PartitionId, TopicPartition], lags: Lags
 ) -> None:
-    """One after another: of a response only the first batch comes whole, whatever its size."""
+    """Add the times of lags, one after another, because only the first batch of a response comes whole, whatever its
+    size."""
     stream = peer.open_stream(Broker.FETCH)
     try:
         for partition_id in behind:
@@ -152,8 +154,8 @@ async def _add_times(
 
 
 def _timestamp_at(records: bytes, offset: int) -> int | None:
-    """The timestamp of the first record from `offset` on; None if the batch ends before it or its timestamps mean
-    nothing."""
+    """Return the timestamp of the first record from `offset` on. Return None if the batch ends before it or its
+    timestamps mean nothing."""
     view = memoryview(records)
     for at, header in iter_headers(records):
         if header.next_offset > offset and not header.is_control:

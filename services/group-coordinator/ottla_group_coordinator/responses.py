@@ -1,4 +1,4 @@
-"""Groups as their contract shows them."""
+"""Groups in the form of their contract."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def event(of: HistoryEvent) -> pb.GroupEvent:
 
 
 def assigned(group: Group) -> dict[TopicPartition, Member]:
-    """The member that reads each partition; empty where the members don't speak the consumer protocol."""
+    """Return the member that reads each partition. It is empty if the members don't speak the consumer protocol."""
     try:
         return {p: m for m in group.members.values() for p in decode_assignment(m.assignment).partitions}
     except OttlaError:

@@ -1,9 +1,9 @@
 """Metrics of groups that a scrape reads: how far each is behind, its members, how many are in which state.
 
 A scrape wakes a look at the groups, which calls the partitions' leaders in the background, at most every LOOK_S, and
-only while there are scrapes. It takes what the last look has found, and waits for the present one only where that is
-older than STALE_S. So each scrape has numbers, however long ago the one before it was; the age of an unread record
-continues to grow between looks.
+only while there are scrapes. It takes what the last look has found, and waits for the present one only if that is older
+than STALE_S. So each scrape has numbers, however long ago the previous one was. The age of an unread record continues
+to grow between looks.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Rows = dict[tuple[str, ...], float]
 
 
 class LagSource(Protocol):
-    """Gives the ends of partitions (ottla_group_coordinator.lag)."""
+    """Returns the ends of partitions (ottla_group_coordinator.lag)."""
 
     async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One look at the groups; `at` is monotonic."""
+    """One look at the groups. `at` is monotonic."""
 
     at: float = -STALE_S
     members: Rows = field(default_factory=dict)
@@ -113,7 +113,7 @@ class ScrapedGroupMetrics:
         return self._clock.monotonic() - seen.at >= STALE_S
 
     def _states(self) -> Rows:
-        """The first that a scrape reads, so it wakes the look."""
+        """Return the number of groups in each state. A scrape reads this first, so it wakes the look."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             self._looked.clear()
@@ -169,7 +169,8 @@ class ScrapedGroupMetrics:
         )
 
     async def _groups(self) -> list[tuple[str, GroupState, int, dict[TopicPartition, int]]]:
-        """Name, state, number of members and offsets of each; a shard that does not respond now has none."""
+        """Return name, state, number of members and offsets of each group. A shard that does not respond now has
+        none."""
         groups: list[Any] = []
         for number in self._shards.owned():
             try:

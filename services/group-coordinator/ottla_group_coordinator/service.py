@@ -1,4 +1,4 @@
-"""The Group contract: one method per RPC. Protobuf stops here; the group's shard decides."""
+"""The Group contract has one method per RPC. Protobuf stops here, and the group's shard decides."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse
 
 _JOIN_S: Final = 1_800.0
-"""A join waits as long as its group's rebalance: its client's deadline ends it before that."""
+"""A join waits as long as its group's rebalance. Its client's deadline ends it before that."""
 
 _ASK_S: Final = 30.0
 
@@ -60,7 +60,7 @@ _MOST_PARTITIONS: Final = 10_000
 _CATCH_UP_S: Final = 1.0
 """How long to wait for newer metadata if a topic looks unknown: this coordinator may be the last to learn of it."""
 
-_INT32_MAX: Final = 2**31 - 1  # what a record holds
+_INT32_MAX: Final = 2**31 - 1  # the largest number that a record holds
 
 GroupDecide = Decide[GroupShard]
 
@@ -71,7 +71,7 @@ class Metadata(MetadataCatchUp, Protocol):
 
 
 class GroupService:
-    """`new_id` makes what member ids end in; `node_id` is the instance's."""
+    """`new_id` returns the ends of member ids. `node_id` is the instance's."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class GroupService:
             for item in request.offsets
         ]
         if any(check_topic(item, self._metadata.image.topics) for item in commits):
-            with suppress(OttlaError):  # then they are judged by the metadata as it is
+            with suppress(OttlaError):  # they are then judged by the metadata as it is
                 await self._caught_up()
 
         in_transaction = request.HasField("transaction")
@@ -243,8 +243,11 @@ class GroupService:
     async def _of_gone_topics(
         self, found: Sequence[tuple[TopicPartition, CommittedOffset | None]]
     ) -> frozenset[TopicPartition]:
-        """Partitions of deleted topics whose offsets are not deleted yet. A coordinator that is behind would find some
-        by mistake, and the group would start over: raises COORDINATOR_NOT_AVAILABLE if it can't catch up."""
+        """Return the partitions of deleted topics whose offsets are not deleted yet.
+
+        A coordinator that is behind would find some by mistake, and the group would start over. So it raises
+        COORDINATOR_NOT_AVAILABLE if it can't catch up.
+        """
 
         def look(image: ClusterImage) -> frozenset[TopicPartition]:
             return frozenset(p for p, o in found if o is not None and is_of_gone(p, o, image.topics))
@@ -335,7 +338,7 @@ class GroupService:
 
     async def explain_group(self, request: pb.ExplainGroupRequest, context: RequestContext) -> pb.ExplainGroupResponse:
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            shard.group(request.group)  # raises where there is none
+            shard.group(request.group)  # it raises if there is no such group
             return ShardDecision(shard.history.of(request.group))
 
         events = await self._shards.ask(request.group, decide, timeout=_ASK_S)
@@ -357,7 +360,7 @@ class GroupService:
 
 
 def check_group_id(group_id: str, *, empty: bool = False) -> None:
-    """Raise INVALID_GROUP_ID; Kafka lets an empty id keep offsets, but have no members."""
+    """Raise INVALID_GROUP_ID. Kafka lets an empty id keep offsets, but have no members."""
     if not group_id and not empty:
         raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="set a group.id")
 
@@ -367,7 +370,8 @@ def _identity(member: pb.Member) -> CallerIdentity:
 
 
 def _raise_if_error(result: Any) -> Any:
-    """Some responses are errors, where what they come from has to be remembered."""
+    """Return the result, or raise it if it is an error. Some responses are errors, because their decisions have to be
+    remembered."""
     if isinstance(result, OttlaError):
         raise result
     return result
@@ -431,7 +435,7 @@ def _unstable(partition: TopicPartition) -> pb.CommittedOffset:
 
 
 class _Filter:
-    """Whether a group is to be listed: all are, unless states or types are named."""
+    """Tells whether a group is to be listed. All groups are, unless states or types are named."""
 
     def __init__(self, request: pb.ListGroupsRequest) -> None:
         self._states: Final = {state.lower() for state in request.states}

@@ -1,4 +1,4 @@
-"""The way to the txn-coordinators: to the owner of a transactional id's shard at the moment."""
+"""The way to the txn-coordinators: to the present owner of a transactional id's shard."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TxnCoordinators:
         self._peers: Final = Peers()
 
     async def start(self) -> None:
-        """Nothing to do before the first call."""
+        """Do nothing: the first call connects."""
 
     async def stop(self) -> None:
         await self._peers.close()
@@ -40,16 +40,18 @@ class TxnCoordinators:
             self._peers.retain({coordinator.address for coordinator in new.coordinators.values()})
 
     async def add_offsets(self, request: pb.AddOffsetsRequest, timeout_s: float) -> None:
-        """Once the coordinator has said yes; asked for as long as it moves, or ends a transaction before this one.
+        """Return once the coordinator has added the offsets. It is asked again while it moves, or while it ends the
+        previous transaction.
 
-        Raises the coordinator's error; COORDINATOR_LOAD_IN_PROGRESS where none has answered within `timeout_s`: clients
-        of every age try that again at once, with the same group coordinator.
+        Raises the coordinator's error, and COORDINATOR_LOAD_IN_PROGRESS if none has answered within `timeout_s`. After
+        that, clients of every age try again at once, with the same group coordinator.
         """
         backoff, loop = Backoff(first_s=0.02, most_s=0.5), asyncio.get_running_loop()
         give_up_at = loop.time() + timeout_s
         while True:
             try:
-                await self._ask(request, max(give_up_at - loop.time(), 0.0))  # its log may take as long as ours
+                # the coordinator's log may take as long as this one's
+                await self._ask(request, max(give_up_at - loop.time(), 0.0))
             except OttlaError as error:
                 if not isinstance(error, TransportError) and error.code not in _SOON:
                     raise

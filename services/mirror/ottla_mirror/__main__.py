@@ -1,4 +1,4 @@
-"""`python -m ottla_mirror --file mirror.toml …`; what else there is to set: `config`."""
+"""`python -m ottla_mirror --file mirror.toml …` runs a mirror. `config` has all settings."""
 
 from __future__ import annotations
 

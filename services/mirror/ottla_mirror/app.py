@@ -1,4 +1,4 @@
-"""The mirror's parts, put together."""
+"""The mirror's parts are put together here."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ottla_proto.contracts import Mirror
 
 
 def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = as_it_is) -> ServiceApp:
-    """A mirror of the flows in its file. Raises INVALID_CONFIG for a file that says what can't be."""
+    """Make a mirror of the flows in its file. Raises INVALID_CONFIG if the file has contradictions."""
     settings, clock, metrics = mirror_file.load(config.file), clock or SystemClock(), Metrics()
     flows = [Flow(flow, settings, config.node_id, clock, config.session_timeout_s) for flow in settings.flows]
 
     def ready() -> str | None:
-        """It serves as soon as it runs: a cluster that is away is in its status."""
+        """Return None: it serves as soon as it runs, and a cluster that is away is in its status."""
         return None
 
     server = RpcServer(config.host, config.port, metrics, ready=ready, around=around)
@@ -40,7 +40,7 @@ def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = 
 
 
 class Flows:
-    """A component: all flows at once; what they wait for is waited for on threads."""
+    """A component: all flows at once. Threads wait for what the flows wait for."""
 
     def __init__(self, flows: Sequence[Flow]) -> None:
         self.flows: Final = flows

@@ -1,4 +1,4 @@
-"""A flow's work other than copying, on a thread of its own: repeated whenever it fails, until it is stopped."""
+"""A flow's work other than copying, on a thread of its own. It is repeated whenever it fails, until it is stopped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _AGAIN_S: Final = 1.0
 
 
 class Chore(ABC):
-    """`failing` is what the log says, with the reason, while it can't be done. `trouble`, for any thread, is that
-    reason, until it `went_well`."""
+    """The log says `failing`, with the reason, while the work can't be done. `trouble`, for any thread, is that reason,
+    until it `went_well`."""
 
     def __init__(self, failing: str) -> None:
         self.stopping: Final = Event()
@@ -29,10 +29,10 @@ class Chore(ABC):
 
     @abstractmethod
     def work(self) -> None:
-        """Go on until `stopping` is set. Raises what keeps it from that: it begins anew then, a second later."""
+        """Work until `stopping` is set. Raises what prevents that. Then it is called again a second later."""
 
     def went_well(self) -> None:
-        """A step is done."""
+        """Note that a step is done."""
         self.trouble = ""
 
     def _run(self) -> None:

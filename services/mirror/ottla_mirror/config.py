@@ -1,6 +1,6 @@
 """The settings of a mirror process: where it listens, and the file that says what it copies.
 
-Spelled OTTLA_MIRROR__<KEY> in the environment. What is copied is in `file`: see `mirror_file`.
+In the environment they are spelled OTTLA_MIRROR__<KEY>. `file` says what is copied (see `mirror_file`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ class MirrorConfig:
     host: str = "127.0.0.1"
     port: int = 9680  # 0 picks a free one
     admin_port: int = 9780
-    advertised_host: str = ""  # where clients connect; empty: `host`
+    advertised_host: str = ""  # where clients connect, or `host` if this is empty
     session_timeout_s: float = 15.0  # seconds until other mirrors take over from a mirror that died; at least 6
     log_level: str = "INFO"

@@ -1,11 +1,11 @@
 """Failover: groups go on in the target, exactly where they were in the source. Failback: the other way round.
 
-At failover the flow is paused first, so that a source that comes back changes nothing more in the target. Then each
-group is committed for by what it has committed in the source, or by its last checkpoint where the source is away.
-At failback groups are committed for in the source by what they have had of the copies, and the flow goes on.
+At failover the flow is paused first, so that a source that comes back changes nothing more in the target. Then the
+mirror commits for each group by what the group has committed in the source, or by its last checkpoint if the source is
+away. At failback it commits for groups in the source by their offsets in the copies, and the flow goes on.
 
-Where what a group had committed has expired, because it rested for longer than offsets.retention.minutes, its last
-checkpoint counts, either way.
+If a group's offset has expired, because it rested for longer than offsets.retention.minutes, its last checkpoint
+counts, either way.
 
 Either way the answer names each partition of each group: where it goes on, or why it does not. A plan is that answer
 before anything was changed.
@@ -27,7 +27,7 @@ from ottla_mirror.machines.group_plan import Move
 from ottla_mirror.machines.mirror_records import Checkpoint
 
 _SETTLE_S: Final = 10.0
-"""For what is under way to be copied, and for what was synced to be known."""
+"""How long to wait until what is under way is copied, and until the offset syncs are known."""
 
 _SOURCE_S: Final = 5.0
 _STEP_S: Final = 0.05
@@ -35,7 +35,7 @@ _STEP_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class GroupMoved:
-    """What was done, or is planned, for a group; nothing if there is an `error`."""
+    """What was done, or is planned, for a group. It is nothing if there is an `error`."""
 
     group: str
     positions: Sequence[Move] = field(default=())
@@ -44,7 +44,7 @@ class GroupMoved:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """`source_reached`: the groups' positions are those of this moment, and none of the last checkpoints."""
+    """`source_reached` says that the groups' positions are those of this moment, and none of the last checkpoints."""
 
     source_reached: bool
     groups: Sequence[GroupMoved]
@@ -53,7 +53,7 @@ class Moved:
 def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Moved:
     """Fail over these groups, or all that exist or have checkpoints.
 
-    Raises what keeps the flow from being paused, and an error if not all offset syncs are known in time.
+    Raises the error that prevents the pause, and an error if not all offset syncs are known in time.
     """
     if not dry_run:
         flow.state.order(paused=True)
@@ -75,7 +75,7 @@ def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Mo
                 try:
                     committed = offsets.source.committed(group)
                 except (ottla.ConnectError, ottla.TimeoutError):
-                    reached = False  # nor is it waited for again for any other group
+                    reached = False  # the source is not waited for again for any other group
                 else:
                     return offsets.forward_from_last(group, committed)
             return offsets.forward_by_checkpoints(group)
@@ -87,9 +87,9 @@ def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Mo
 
 
 def fail_back(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Moved:
-    """Move these groups back to the source, or all that the target has or had.
+    """Move these groups back to the source, or all groups that the target has or had.
 
-    Raises where the source is not reached: nothing is changed.
+    Raises if the source is not reached. Then nothing is changed.
     """
     _learn_syncs(flow)
     offsets = flow.group_offsets()
@@ -107,7 +107,8 @@ def fail_back(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Mo
 
 
 def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
-    """A group's positions in the copies, by its last checkpoints; commits nothing. Raises if the target is away."""
+    """Return a group's positions in the copies, by its last checkpoints. It commits nothing. Raises if the target is
+    away."""
     offsets = flow.group_offsets()
     try:
         offsets.load()
@@ -119,7 +120,7 @@ def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
 def _all_moved(
     groups: Sequence[str], offsets: GroupOffsets, plan: Callable[[str], list[Move]], to: Admin | None, *, all_: bool
 ) -> list[GroupMoved]:
-    """Return what was done for these groups. With `all_`, the groups of which only checkpoints are left are included,
+    """Return what was done for these groups. With `all_`, groups that have only checkpoints left are included,
     as far as those lead to positions."""
     left = sorted({*offsets.checkpointed} - {*groups}) if all_ else []
     moved = [(group, _moved(group, plan, to)) for group in (*groups, *left)]
@@ -127,7 +128,7 @@ def _all_moved(
 
 
 def _moved(group: str, plan: Callable[[str], list[Move]], cluster: Admin | None) -> GroupMoved:
-    """Committed in `cluster`; None: planned alone."""
+    """Move a group by committing in `cluster`. With None, only plan it."""
     try:
         moves = plan(group)
         if cluster is not None:
@@ -138,12 +139,13 @@ def _moved(group: str, plan: Callable[[str], list[Move]], cluster: Admin | None)
 
 
 def _settle(flow: Flow) -> None:
-    """Until this mirror copies nothing; or for a while."""
+    """Wait until this mirror copies nothing, but not longer than _SETTLE_S."""
     end_at = time.monotonic() + _SETTLE_S
     while flow.copier is not None and not flow.copier.paused and time.monotonic() < end_at:
         time.sleep(_STEP_S)
 
 
 def _learn_syncs(flow: Flow) -> None:
-    """Raises REQUEST_TIMED_OUT where not all is known in time: by half of a map a group would be moved too far back."""
+    """Wait until all offset syncs are known. Raises REQUEST_TIMED_OUT if they are not in time: with half of a map a
+    group would be moved too far back."""
     flow.syncs.catch_up(_SETTLE_S)

@@ -168,8 +168,8 @@ class Flow:
             while not self._stopping.is_set() and self._is_replaced():
                 self._stopping.wait(_BACKOFF_S)
         if self._member is not None:
-            # Only at the end: in an ottla cluster the static member keeps its partitions while it restarts after an
-            # error.
+            # This comes only at the end: in an ottla cluster the static member keeps its partitions while it restarts
+            # after an error.
             self._member.leave()
 
     def _is_replaced(self) -> bool:
@@ -179,7 +179,7 @@ class Flow:
             if self._member is None or not self._member.is_replaced():
                 return False
         except ottla.OttlaError:
-            return False  # joining says why
+            return False  # joining reports the reason
         self.error = f"another mirror has the id {self._id}, so this one stands by; give each mirror its own node id"
         return True
 
@@ -194,8 +194,8 @@ class Flow:
                 self._target.open_writer(self._id, transactional_id=self._id if exactly_once else None)
             )
             if exactly_once:
-                # At once, and not with the first record: a transaction that a killed mirror left open blocks readers of
-                # the copies until it is aborted.
+                # This comes at once, and not with the first record: a transaction that a killed mirror left open blocks
+                # readers of the copies until it is aborted.
                 writer.init_transactions()
             reader = self._reader = ended.enter_context(closing(self._source.open_reader(self._id)))
             target = ended.enter_context(self._target.open_admin(self._id))
@@ -223,10 +223,11 @@ class Flow:
 
     def _copy(self, member: Member, copier: Copier) -> None:
         while not self._stopping.is_set():
-            # It waits in one place only: for the group while there is nothing to copy, else for the source in `step`.
+            # It waits in one place only: for the group while there is nothing to copy, and otherwise for the source in
+            # `step`.
             member.poll(0.0 if copier.partitions else _STEP_S)
             self.error = "" if self.state.known else "what was ordered for it is not known yet"
-            # Until the orders of before are read, an order to pause may be among them.
+            # Until all earlier orders are read, an order to pause may be among them.
             copier.hold(paused=self.state.paused or not self.state.known)
             copier.look_at(self._watch.ids)
             copier.step(_STEP_S if copier.partitions else 0.0)
@@ -255,14 +256,14 @@ class Flow:
             for copy in copies
             if (name := self._source_of(copy))
         ]
-        # All at once, because each lookup of a start is a round trip, and a mirror may be given thousands of
-        # partitions.
+        # All are looked up at once, because each lookup of a start is a round trip, and a mirror may be given thousands
+        # of partitions.
         obstacles = self._start(partitions)
         for partition in partitions:
             self.copier.take(partition, obstacles.get(partition))
 
     def _start(self, partitions: Sequence[CopiedPartition]) -> Mapping[CopiedPartition, ottla.OttlaError]:
-        """Set where each partition starts. Returns the partitions that can't start, and why."""
+        """Set where each partition starts. Return the partitions that can't start, and why."""
         assert self._finder is not None
         starts = self._finder.find({p.copy: p.source for p in partitions}) if partitions else {}
         obstacles = {}

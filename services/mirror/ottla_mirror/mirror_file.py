@@ -1,15 +1,11 @@
 """The file that says what a mirror copies: TOML, or a properties file with MirrorMaker 2's names.
 
-redis = "redis://cache:6379/0"          redis.url = redis://cache:6379/0
+redis = "redis://cache:6379/0" redis.url = redis://cache:6379/0
 
-[clusters]                              clusters = east, west
-east = "east-1:9650,east-2:9650"        east.bootstrap.servers = east-1:9650,east-2:9650
-west = "west-1:9650"                    west.bootstrap.servers = west-1:9650
+[clusters] clusters = east, west east = "east-1:9650,east-2:9650" east.bootstrap.servers = east-1:9650,east-2:9650 west
+= "west-1:9650" west.bootstrap.servers = west-1:9650
 
-[[flows]]                               east->west.enabled = true
-source = "east"                         east->west.topics = orders.*
-target = "west"
-topics = ["orders.*"]
+[[flows]] east->west.enabled = true source = "east" east->west.topics = orders.* target = "west" topics = ["orders.*"]
 
 A cluster that is no ottla cluster has `kafka://` in front of its addresses. The settings of its clients, by
 librdkafka's names, are a table: [kafka.east], then "security.protocol" = "SSL"; in a properties file

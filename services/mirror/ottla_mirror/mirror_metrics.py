@@ -13,7 +13,7 @@ _OF_PARTITION = ("flow", "topic", "partition")
 
 
 def observe(flows: Sequence[Flow], clock: Clock, metrics: Metrics) -> None:
-    """Add the series of all flows to `metrics`; they are read at each scrape."""
+    """Add the series of all flows to `metrics`. They are read at each scrape."""
 
     def lags(unit: Callable[[Lag], float | None]) -> dict[tuple[str, ...], float]:
         now_ms = clock.wall_ms()

@@ -1,4 +1,4 @@
-"""The Mirror contract: how it is with this mirror's flows, and where offsets are in the target."""
+"""The Mirror contract reports the state of this mirror's flows, and where offsets are in the target."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _CATCH_UP_S: Final = 5.0
 
 
 class MirrorService:
-    """One method per call of the contract. Status is from memory; translation too, once that has all that was written
-    when it began; what changes something waits for the clusters. What waits does so on a thread."""
+    """Serves one method per call of the contract. Status is from memory. A translation is, too, once everything is
+    known that was written when it began. A change waits for the clusters. All waiting is done on a thread."""
 
     def __init__(self, flows: Sequence[Flow], clock: Clock, node_id: int) -> None:
         self._flows: Final = {flow.settings.name: flow for flow in flows}
@@ -63,7 +63,8 @@ class MirrorService:
         return _moved(await asyncio.to_thread(move, flow, groups, dry_run=request.dry_run))
 
     def _translating(self, name: str) -> Flow:
-        """Raises INVALID_REQUEST for a flow whose offsets have no place in the target."""
+        """Return the flow whose offsets are translated. Raises INVALID_REQUEST for a flow whose offsets have no
+        position in the target."""
         flow = self._flow(name)
         if flow.settings.policy == "marked":
             message = f"flow {name} does not translate offsets: the target's own records are mixed with the copies"

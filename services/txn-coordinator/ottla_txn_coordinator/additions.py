@@ -29,7 +29,7 @@ class Additions:
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
     async def add(self, item: pb.PartitionsToAdd, context: RequestContext) -> pb.PartitionsAdded:
-        """Return the response to the item, which is carried out even if the caller is cancelled meanwhile."""
+        """Return the response to the item, which is carried out even if the caller is cancelled."""
         key = (_merge_key(item), context.client_id, context.client_host)
         loop = asyncio.get_running_loop()
         together = self._waiting.get(key)
@@ -49,7 +49,7 @@ class Additions:
         try:
             added = await self._add([waiting.item for waiting in together], context)
             done = list(zip(together, added, strict=True))
-        except Exception as error:  # even a bug: every caller has to be told
+        except Exception as error:  # even for a bug, every caller has to be told
             for waiting in together:
                 if not waiting.response.done():
                     waiting.response.set_exception(error)

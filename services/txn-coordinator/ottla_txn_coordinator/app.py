@@ -1,4 +1,4 @@
-"""The txn-coordinator's parts, put together."""
+"""The txn-coordinator's parts are put together here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build(
     clock: Clock | None = None,
     around: Around = as_it_is,
 ) -> ServiceApp:
-    """A txn-coordinator; `store`, `clock` and `around` as in CoordinatorHost."""
+    """Make a txn-coordinator. `store`, `clock` and `around` are as in CoordinatorHost."""
 
     def new_shard(number: int) -> TransactionShard:
         return TransactionShard(configs.settings)

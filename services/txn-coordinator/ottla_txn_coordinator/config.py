@@ -1,7 +1,7 @@
 """The settings of a txn-coordinator process: where it listens, where etcd is, and how transactions behave.
 
-Spelled OTTLA_TXN_COORDINATOR__<KEY> in the environment. The settings of transactions are Kafka's, with `_` for `.`;
-what the cluster's configs say of them (`ottla config set`) counts more, and holds from then on.
+In the environment they are spelled OTTLA_TXN_COORDINATOR__<KEY>. The settings of transactions are Kafka's, with `_` for
+`.`. The cluster's configs (`ottla config set`) override them, and hold from then on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class TxnCoordinatorConfig:
     host: str = "127.0.0.1"
     port: int = 9670  # 0 picks a free one
     admin_port: int = 9770
-    advertised_host: str = ""  # where clients connect; empty: `host`
+    advertised_host: str = ""  # where clients connect, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
     transaction_max_timeout_ms: int = 900_000
@@ -31,7 +31,7 @@ class TxnCoordinatorConfig:
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> TxnCoordinatorConfig:
-        """These settings under the cluster's configs: canonical texts, by Kafka's names."""
+        """Return these settings, overridden by the cluster's configs: canonical texts, by Kafka's names."""
         altered = {name.replace(".", "_"): int(configs[name]) for name in OF_TRANSACTIONS if name in configs}
         return replace(self, **altered)  # type: ignore[arg-type]  # all of them are numbers
 

@@ -14,7 +14,8 @@ _LONGEST_PAUSE_S: Final = 1.0
 
 
 class Ending:
-    """`shard` was owned under `epoch` when it was decided; once it is not, it `is_over`: the next owner sends."""
+    """A decided transaction. `shard` was owned under `epoch` when it was decided. Once it is not, the ending `is_over`,
+    and the next owner sends the markers."""
 
     __slots__ = (
         "backoff",
@@ -37,11 +38,11 @@ class Ending:
         self.left: Final = set(record.partitions)
         self.began_at: Final = asyncio.get_running_loop().time()
         self.paused: list[TopicPartition] = []
-        """Partitions that are tried again after a pause."""
+        """These partitions are tried again after a pause."""
         self.backoff: Final = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         self.is_over = False
         self.completing: Final = asyncio.Event()
-        """Set once later decisions find the transaction complete, or once it `is_over` for another reason."""
+        """It is set once later decisions find the transaction complete, or once it `is_over` for another reason."""
 
     def give_up(self) -> None:
         self.is_over = True

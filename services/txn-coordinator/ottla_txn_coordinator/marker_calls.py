@@ -1,6 +1,7 @@
-"""Where the marker of a partition is written, and the calls that bring many of them there at once.
+"""The places where the markers of partitions are written, and the calls that bring many markers there at once.
 
-A marker goes to the leader of its partition; for a partition of `__consumer_offsets`, a shard of groups, to its owner.
+A marker goes to the leader of its partition. For a partition of `__consumer_offsets`, which is a shard of groups, it
+goes to the shard's owner.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ class Lateness(IntEnum):
 
     IN_TIME = 0
     LATE = 1
-    """It was not confirmed within the time of its call."""
+    """The marker was not confirmed within the time of its call."""
     ALONE = 2
-    """A call of late ones ended by its deadline, so one of them may hold up the others: each has a call of its own."""
+    """A call of late markers ended by its deadline, so one of them may hold up the others. Each has a call of its
+    own."""
 
 
 class Destination(NamedTuple):
@@ -62,10 +64,11 @@ class MarkerToWrite(NamedTuple):
 
 
 class MarkerWriter(Protocol):
-    """How markers get to where they belong (`MarkerCalls`)."""
+    """Brings markers to their destinations (`MarkerCalls`)."""
 
     async def write(self, destination: Destination, markers: Sequence[MarkerToWrite]) -> Sequence[Error]:
-        """One error for each, code 0 where it is written. Raises OttlaError for all of them."""
+        """Write markers. Return one error for each, with code 0 if it is written. Raises OttlaError if none could be
+        written."""
         ...
 
 
@@ -87,7 +90,7 @@ class MarkerCalls:
         self._peers: Final = Peers(client_id="txn-coordinator")
 
     async def start(self) -> None:
-        """Nothing to do before the first call."""
+        """Do nothing: the first call connects."""
 
     async def stop(self) -> None:
         await self._peers.close()

@@ -1,10 +1,10 @@
-"""Markers of transactions that are decided: sent until all are written, then the transaction is complete (rule 35).
+"""Markers of decided transactions are sent until all are written. Then the transaction is complete (rule 35).
 
 Markers for one leader, or for one owner of groups, go there in one call. A destination or a partition that fails is
 left alone for a while, and does not hold up the others. A call is answered only when its slowest partition is done, so
 a partition that was late shares calls only with other late ones. If a call ends by its deadline, all of its partitions
-count as late; if it was a call of late ones, each of them gets calls of its own. Markers live while their shard is
-owned under its epoch, which each of them carries (rule 36): the next owner sends its own.
+count as late. If it was a call of late ones, each of them gets calls of its own. Markers are sent while their shard is
+owned under its epoch, which each of them carries (rule 36). The next owner sends its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from ottla_txn_coordinator.marker_calls import Destination, Lateness, MarkerToWr
 
 MOST_OF_A_CALL: Final = 1_000
 CALLS_AT_ONCE: Final = 4
-"""Calls to one destination, each of which waits for its slowest partition; only one if the last has failed."""
+"""How many calls go to one destination at once. Each waits for its slowest partition. If the last call has failed,
+there is only one."""
 
 LATE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """The partition's replicas, or the log of the shard of groups, did not confirm the marker within the call's time."""
@@ -43,7 +44,7 @@ FINAL: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.IN
 
 _ASK_S: Final = 10.0
 SLOW_S: Final = 0.02
-"""How long a marker that comes while a call is under way waits for its end, before it gets a call of its own."""
+"""How long a marker that comes during a call waits for the call's end, before it gets a call of its own."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +67,8 @@ class _Queue:
         self.next_worker: asyncio.TimerHandle | None = None
 
     def take(self, most: int, *, of_one_partition: bool = False) -> list[MarkerToWrite]:
-        """Take the next markers, at least one; if `of_one_partition`, only those that follow each other."""
+        """Take the next markers, at least one. With `of_one_partition`, take only those of one partition that follow
+        each other."""
         taken = [self.markers.popleft()]
         while self.markers and len(taken) < most:
             if of_one_partition and self.markers[0].partition != taken[0].partition:
@@ -91,7 +93,8 @@ class TxnMarkers:
         self._endings: Final[dict[tuple[int, int], dict[str, Ending]]] = {}
         self._queues: Final[dict[Destination, _Queue]] = {}
         self._late: Final[dict[TopicPartition, Lateness]] = {}
-        """Partitions whose last marker was late: few, each only until one of its markers is written or none is left."""
+        """They are the partitions whose last marker was late. They are few, and each is here only until one of its
+        markers is written or none is left."""
         self._to_route: Final[deque[tuple[Ending, Iterable[TopicPartition]]]] = deque()
         self._unknown: list[tuple[Ending, TopicPartition]] = []
         self._is_catching_up = False
@@ -132,13 +135,13 @@ class TxnMarkers:
                 del self._late[partition]
 
     def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
-        """The partitions that the end of this id's transaction waits for."""
+        """Return the partitions for which the end of this id's transaction waits."""
         ending = self._ending(shard, transactional_id)
         return [] if ending is None else sorted(ending.left)
 
     async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
-        """Return once new decisions find no ending transaction of this id, or `timeout_s` after its end was decided: an
-        end that takes longer than usual holds up no request."""
+        """Return once new decisions find no ending transaction of this id, or `timeout_s` after its end was decided. So
+        an end that takes longer than usual holds up no request."""
         if (ending := self._ending(shard, transactional_id)) is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(ending.began_at + timeout_s):
@@ -168,7 +171,7 @@ class TxnMarkers:
                     timeout=_ASK_S,
                     at_leisure=True,
                 )
-                ending.completing.set()  # what has waited for it comes next, and goes into the same append
+                ending.completing.set()  # the requests that waited for it come next, and go into the same append
                 await response
             except OttlaError as error:
                 _log.debug("%s is complete, but not yet recorded as such: %s", ending.transactional_id[:100], error)
@@ -176,7 +179,7 @@ class TxnMarkers:
                 continue
             ending.is_over = True
             endings = self._endings.get((ending.shard, ending.epoch), {})
-            if endings.get(ending.transactional_id) is ending:  # the next one may end already
+            if endings.get(ending.transactional_id) is ending:  # the next transaction may end already
                 del endings[ending.transactional_id]
 
     # ---- the way of a marker ----------------------------------------------------------------------------------------
@@ -193,7 +196,7 @@ class TxnMarkers:
             while self._to_route:
                 ending, partitions = self._to_route.popleft()
                 if not ending.left and not ending.is_over:
-                    self._spawn(self._complete(ending))  # of a transaction without partitions
+                    self._spawn(self._complete(ending))  # the transaction has no partitions
                 for partition in partitions:
                     self._route(ending, partition)
                     await time_slice.rest()
@@ -215,7 +218,8 @@ class TxnMarkers:
                 queue.markers.append(MarkerToWrite(ending, partition, topic_id))
                 if not queue.workers:
                     self._add_worker(destination, queue)
-                elif queue.needs_worker and queue.next_worker is None:  # else it goes with the next call of one
+                # otherwise it goes with the next call of a worker
+                elif queue.needs_worker and queue.next_worker is None:
                     loop = asyncio.get_running_loop()
                     queue.next_worker = loop.call_later(SLOW_S, self._add_worker, destination, queue)
 
@@ -226,7 +230,7 @@ class TxnMarkers:
             self._spawn(self._work(destination, queue))
 
     def _pause(self, ending: Ending, partition: TopicPartition) -> None:
-        """Try it again, together with all others of the transaction that failed meanwhile."""
+        """Try a partition again later, together with all others of the transaction that fail until then."""
         self._failed.value += 1
         ending.paused.append(partition)
         if len(ending.paused) == 1:
@@ -237,7 +241,8 @@ class TxnMarkers:
         self._route_later(ending, partitions)
 
     async def _look_for_unknown(self) -> None:
-        """Drop partitions that are gone, which need no marker: those that up-to-date metadata does not have."""
+        """Drop partitions that are gone, which need no marker. They are those that up-to-date metadata does not
+        have."""
         try:
             while self._unknown:
                 unknown, self._unknown = self._unknown, []
@@ -278,7 +283,7 @@ class TxnMarkers:
             await asyncio.sleep(queue.backoff.next())
             time_slice = Slice()
             others = queue.take(len(queue.markers)) if queue.markers else ()
-            for marker in (*others, *markers):  # their leader may be another by now
+            for marker in (*others, *markers):  # their leader may have changed
                 self._route(marker.ending, marker.partition)
                 await time_slice.rest()
             return

@@ -1,4 +1,4 @@
-"""Transactions as their contract shows them."""
+"""Transactions in the form of their contract."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ottla_txn_coordinator.machines.states import OPEN, TransactionState
 _STATES: Final = {state.value.lower(): state for state in TransactionState}
 
 _PATTERN_BYTES: Final = 1 << 16
-"""Memory for a compiled pattern: the time of one match grows with its size and the id's length."""
+"""The memory for a compiled pattern. The time of one match grows with the pattern's size and the id's length."""
 
 LONG_ID: Final = 255
-"""Characters: a match of more than that may hold its thread for up to 2 s, and of less for 1 ms."""
+"""An id with more characters than this may hold its thread for up to 2 s in a match, and a shorter one for 1 ms."""
 
 
 def described(
@@ -32,7 +32,7 @@ def described(
     left: Iterable[TopicPartition] | None,
     events: Iterable[HistoryEvent],
 ) -> pb.TransactionDescription:
-    """`left` are the partitions without a marker, of a transaction that ends."""
+    """Describe a transaction. `left` are the partitions without a marker, if the transaction ends."""
     partitions = sorted(record.partitions) if left is None else left
     return pb.TransactionDescription(
         transactional_id=transactional_id,
@@ -63,7 +63,7 @@ def producer_message(producer: TransactionProducer) -> TxnProducer:
 
 
 class Filter:
-    """Which transactions are to be listed. Raises INVALID_REGULAR_EXPRESSION for a pattern that is none."""
+    """Tells which transactions are to be listed. Raises INVALID_REGULAR_EXPRESSION for a pattern that is not valid."""
 
     def __init__(self, request: pb.ListTransactionsRequest) -> None:
         self._pattern: Final = _compiled(request.pattern) if request.pattern else None
@@ -86,7 +86,8 @@ class Filter:
 
 
 def _compiled(pattern: str) -> Any:
-    """Compile with RE2, whose time is linear in the id; other matchers can be made to hold the loop for hours."""
+    """Compile a pattern with RE2, whose time is linear in the id. Other matchers can be made to hold the loop for
+    hours."""
     if len(pattern) > LONGEST_NAME_BYTES:
         raise _no_expression(pattern, f"it is longer than any id, {LONGEST_NAME_BYTES} bytes")
     options = re2.Options()

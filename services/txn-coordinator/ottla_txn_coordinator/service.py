@@ -1,4 +1,4 @@
-"""The Txn contract: one method per RPC. Protobuf stops here; the id's shard decides."""
+"""The Txn contract has one method per RPC. Protobuf stops here, and the id's shard decides."""
 
 from __future__ import annotations
 
@@ -48,15 +48,16 @@ from ottla_txn_coordinator.responses import LONG_ID, Filter, described, producer
 
 _ASK_S: Final = 30.0
 _HELD_S: Final = 0.1
-"""Clients that hear CONCURRENT_TRANSACTIONS pause for 20 ms or more. But a call with many transactions is answered when
-all of them are, and the leader that is to write a marker may be away. So the time counts from the end's decision: a
-stuck end delays the other transactions of a call only once, and not at every try."""
+"""How long a request waits for the end of the last transaction. Clients that hear CONCURRENT_TRANSACTIONS pause for 20
+ms or more. But a call with many transactions is answered when all of them are, and the leader that is to write a marker
+may be away. So the time counts from the end's decision: a stuck end delays the other transactions of a call only once,
+and not at every try."""
 
 _CATCH_UP_S: Final = 1.0
 """How long to wait for newer metadata if a partition looks unknown: this coordinator may be the last to learn of it."""
 
 MOST_TRANSACTIONS: Final = 1_000
-"""In one call, which holds the loop; likewise for its partitions."""
+"""The most transactions in one call, which holds the loop, and also the most partitions of them."""
 MOST_PARTITIONS: Final = 10_000
 
 _TOO_MUCH: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_REQUEST})
@@ -69,7 +70,7 @@ Decide = Callable[[Caught, TransactionSettings, Moment, int | None], Decision]
 
 class ProducerIds(Protocol):
     async def next(self) -> int:
-        """An id that no producer has had."""
+        """Return an id that no producer has had."""
         ...
 
 
@@ -81,7 +82,7 @@ class Metadata(Protocol):
 
 class Markers(Protocol):
     def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
-        """The partitions that the end of this id's transaction waits for."""
+        """Return the partitions for which the end of this id's transaction waits."""
         ...
 
     async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
@@ -90,7 +91,7 @@ class Markers(Protocol):
 
 
 class TxnService:
-    """`node_id` is the instance's."""
+    """Serves the contract. `node_id` is the instance's."""
 
     def __init__(
         self,
@@ -137,10 +138,10 @@ class TxnService:
         return pb.AddPartitionsResponse(transactions=added)
 
     async def _add(self, items: Sequence[pb.PartitionsToAdd], context: RequestContext) -> list[pb.PartitionsAdded]:
-        """Return a response for each of the items, which ask the same about partitions of one transaction.
+        """Return a response for each of the items, which differ only in their partitions of one transaction.
 
-        They are one decision (`additions`). Where together they are more than a transaction may have, each half is
-        decided by itself, so that every item is judged as if it had come alone.
+        They are one decision (`additions`). If together they are more than a transaction may have, each half is decided
+        by itself, so that every item is judged as if it had come alone.
         """
         named = [[TopicPartition(p.topic, p.partition) for p in item.partitions] for item in items]
         unknown: dict[TopicPartition, OttlaError] = {}
@@ -243,12 +244,13 @@ class TxnService:
         return pb.ForgetResponse()
 
     async def _until_complete(self, transactional_id: str) -> None:
-        """A request of the next transaction waits for the end of the last one, for as long as that usually takes."""
+        """Wait for the end of the last transaction, for as long as that usually takes, before a request of the next
+        one."""
         check_id(transactional_id)
         await self._markers.completing(self._shards.shard_of(transactional_id), transactional_id, _HELD_S)
 
     async def _decide(self, transactional_id: str, decide: Decide, context: RequestContext, size_bytes: int) -> Any:
-        """The response, once it is durable. A decision that needs a producer id is made again with one."""
+        """Return the response, once it is durable. A decision that needs a producer id is made again with one."""
         check_id(transactional_id)
         caller = caller_of(context.client_id, context.client_host)
         fresh_id: int | None = None
@@ -262,7 +264,7 @@ class TxnService:
             if response is not NEEDS_ID:
                 break
             fresh_id = await self._producer_ids.next()
-        if isinstance(response, OttlaError):  # of something that had to be written
+        if isinstance(response, OttlaError):  # an error of a decision that had to be written
             raise response
         return response
 
@@ -288,7 +290,7 @@ class TxnService:
             try:
                 await self._metadata.catch_up(_CATCH_UP_S)
             except (StoreUnavailableError, TimeoutError, OttlaError):
-                return  # they are judged by the metadata as it is
+                return  # they are then judged by the metadata as it is
 
     # ---- what is there ----------------------------------------------------------------------------------------------
 
@@ -370,7 +372,7 @@ class TxnService:
 
 
 def check_id(transactional_id: str) -> None:
-    """Raise INVALID_REQUEST for one that no record can hold."""
+    """Raise INVALID_REQUEST for an id that no record can hold."""
     if not transactional_id:
         raise OttlaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty", hint="set a transactional.id")
     size_bytes = len(transactional_id.encode())
@@ -387,7 +389,7 @@ def _producer(message: TxnProducer) -> TransactionProducer:
 
 
 def _version(transaction_version: int) -> int:
-    """There are two transaction versions: before and since each end raises the epoch."""
+    """Return one of the two versions of transactions. In the second, each end raises the epoch."""
     return min(max(transaction_version, 0), TRANSACTIONS_V2)
 
 

@@ -1,4 +1,4 @@
-"""How much of the existing records a micro-batch takes: as Spark's own source does it, and by bytes."""
+"""Decides how many of the existing records a micro-batch takes: as Spark's own source does it, and by bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark_ottla.machines.offsets import Offsets
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:
-    """The most offsets and bytes of a micro-batch; it waits for `min_offsets`, at most for `max_delay_s`."""
+    """The most offsets and bytes of a micro-batch. It waits for `min_offsets`, but at most for `max_delay_s`."""
 
     max_offsets: int | None = None
     max_bytes: int | None = None
@@ -36,9 +36,9 @@ class Admission:
         *,
         patient: bool = True,
     ) -> Offsets | None:
-        """Where a batch that begins at `start` ends, None for "not yet", which only a `patient` caller gets.
+        """Return where a batch that begins at `start` ends, or None for "not yet", which only a `patient` caller gets.
 
-        `record_bytes` is what a record of each partition takes, about; it matters where there is a limit in bytes.
+        `record_bytes` is about what a record of each partition takes. It matters only with a limit in bytes.
         """
         limits = self._limits
         backlog = {p: max(0, offset - start.get(p, offset)) for p, offset in latest.items()}
@@ -59,10 +59,11 @@ class Admission:
 
 
 def share_out(start: Offsets, backlog: Mapping[TopicPartition, int], most: int) -> Offsets:
-    """`most` offsets over the partitions in proportion to what waits in each: exactly `most`, none left over.
+    """Share out `most` offsets over the partitions in proportion to what waits in each: exactly `most`, with none left
+    over.
 
-    Each partition in which something waits gets one first, so that no small one is starved by a large one that grows:
-    with more of them than `most` it is one for each, as in Spark's own source.
+    Each partition in which something waits gets one first, so that no small one is starved by a large one that grows.
+    If there are more partitions than `most`, each gets one, as in Spark's own source.
     """
     admitted = {partition: min(1, count) for partition, count in backlog.items()}
     left, waiting = most - sum(admitted.values()), sum(backlog.values()) - sum(admitted.values())

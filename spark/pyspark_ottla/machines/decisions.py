@@ -1,4 +1,4 @@
-"""What the driver of an exactly-once write decides, and what becomes of its tasks' transactions (KIP-98, KIP-939).
+"""The decisions of an exactly-once write's driver, and what becomes of its tasks' transactions (KIP-98, KIP-939).
 
 Each attempt of a task writes in a transaction and leaves it prepared. A batch is written by its decision alone: a
 record in a topic of decisions that says what the batch's rows are, which transactions count, and which never will. One
@@ -8,13 +8,14 @@ its own.
 
 So with a decision in hand every driver does the same, however often:
 
-* Its transactions that are open are committed. One that its coordinator does not know any more was committed and
-  forgotten, since nothing is forgotten before.
-* Its orphans that are open are aborted: attempts that failed, came second, or were left by a driver that died.
+* Its transactions that are open are committed. One that its coordinator no longer knows was committed and forgotten,
+because nothing is forgotten before that. * Its orphans that are open are aborted: attempts that failed, came second, or
+were left by a driver that died.
 
-What becomes an orphan depends on which driver decides. The one that decides a batch takes all attempts of that batch
-and of older ones which it does not name: none of a later batch exists before that decision. A driver that finds its
-batch decided, or whose batch has failed, takes what its own run has prepared, and leaves the rest to its follower.
+Which transactions become orphans depends on which driver decides. The driver that decides a batch takes all attempts of
+that batch and of older ones that it does not name: none of a later batch exists before that decision. A driver that
+finds its batch decided, or whose batch has failed, takes what its own run has prepared, and leaves the rest to its
+follower.
 
 A batch that is decided is not decided again. Spark repeats the last one alone, with the same rows: an older number, or
 the last one with other rows, comes from a checkpoint that was restored or copied, or from a run that was overtaken.
@@ -63,7 +64,7 @@ class TaskTransaction(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the coordinator of a transactional id knows of its last transaction; `state` is Kafka's name."""
+    """What the coordinator of a transactional id knows of its last transaction. `state` is Kafka's name."""
 
     state: str
     producer_id: int
@@ -87,7 +88,7 @@ class Batch(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """The run as it stands in the transactional ids of a streaming query; "" for a batch write."""
+        """This is the run in the form that the transactional ids of a streaming query have, or "" for a batch write."""
         return f"r{crc32(self.run.encode()):08x}" if self.is_micro_batch else ""
 
 
@@ -105,7 +106,7 @@ class Content(NamedTuple):
 class Decision:
     """The last batch that is written, by `transactions`, and the `orphans` that were open when that was decided.
 
-    `content` is None where an earlier release has decided.
+    `content` is None if an earlier release has decided.
     """
 
     batch: Batch
@@ -115,7 +116,7 @@ class Decision:
 
     @property
     def named(self) -> tuple[TaskTransaction, ...]:
-        """All transactions that it says the end of."""
+        """These are all transactions whose end it decides."""
         return self.transactions + self.orphans
 
     def to_texts(self) -> Sequence[str]:
@@ -134,8 +135,8 @@ def beginning(batch: Batch) -> str:
 
 
 def may_decide(text: str, batch: Batch) -> bool:
-    """Whether the record, which need not be committed, decides that batch or a newer one, or whether the driver that
-    wrote it may yet do so: that of the batch's own run."""
+    """Return whether the record, which need not be committed, decides that batch or a newer one. Return True, too, if
+    its driver may yet do so, which is a driver of the batch's own run."""
     fields = _fields(text)
     if begun := fields.get("begins"):
         other = Batch(*begun)
@@ -186,7 +187,8 @@ def _unreadable(cause: str) -> ConfigError:
 
 
 def attempts_of(query: str) -> str:
-    """Return what matches the transactional ids of the query's attempts, and those of no other query (RE2)."""
+    """Return a pattern that matches the transactional ids of the query's attempts, and those of no other query
+    (RE2)."""
     return f"spark-{re.escape(query)}({_OF_MICRO_BATCH}|{_OF_BATCH_WRITE})"
 
 
@@ -201,9 +203,9 @@ def _parsed(name: str) -> re.Match[str] | None:
 
 
 def is_over(name: str, batch: Batch, last: Decision | None, *, decides: bool) -> bool:
-    """Whether no other driver will decide what the attempt of that id has written.
+    """Return whether no other driver will decide what the attempt of that id has written.
 
-    `decides`: the driver decides its batch now, and `last` is the decision before.
+    `decides` says that the driver decides its batch now, and that `last` is the previous decision.
     """
     found = _parsed(name)
     if found is None:
@@ -280,11 +282,12 @@ ACTIONS: Final[Mapping[tuple[Role, Status], Action]] = {
     (Role.CANDIDATE, Status.OPEN): Action.NONE,
     **{(Role.CANDIDATE, status): Action.LOST for status in Status if status is not Status.OPEN},
 }
-"""For each role in each status. An id is used again, or forgotten, only after its transaction was ended as decided."""
+"""The action for each role in each status. An id is used again, or forgotten, only after its transaction was ended as
+decided."""
 
 
 def status_of(transaction: TaskTransaction, known: Known | None) -> Status:
-    """Return what the coordinator knows of that transaction; None: it does not know the id.
+    """Return what the coordinator knows of that transaction. `known` is None if it does not know the id.
 
     Its end raises the producer's epoch by one (KIP-890), and so does each producer that uses the id after it.
     """
@@ -341,8 +344,8 @@ def deciding(
 def letting_go(
     batch: Batch, tasks: Collection[TaskTransaction], last: Decision | None, known: Mapping[str, Known]
 ) -> Decision | None:
-    """Return the last decision with orphans of the batch's own: these tasks' transactions, and what else its run has
-    open. Return None where nothing is left to let go."""
+    """Return the last decision with orphans of the batch's own: these tasks' transactions, and the others that its run
+    has open. Return None if nothing is left to let go."""
     decided = set(last.named if last else ())
     left = (each for each in open_ones(known) if each not in decided)
     own = (e for e in left if e in tasks or is_over(e.transactional_id, batch, last, decides=False))
@@ -352,10 +355,10 @@ def letting_go(
 
 
 def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare: bool = True) -> bool:
-    """Whether the batch is written, so that nothing more of it counts.
+    """Return whether the batch is written, so that nothing more of it counts.
 
-    Raises OvertakenError where a newer one is written, and ConfigError where this one is written with other rows,
-    unless `compare` is False.
+    Raises OvertakenError if a newer one is written, and ConfigError if this one is written with other rows, unless
+    `compare` is False.
     """
     if last is None or last.batch.number < batch.number:
         return False
@@ -381,7 +384,7 @@ def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare
 
 
 def check_kept(actions: Mapping[TaskTransaction, Action], batch: Batch) -> None:
-    """Raise TransactionAborted where a transaction that counts, or is to count, has ended otherwise."""
+    """Raise TransactionAborted if a transaction that counts, or is to count, has ended otherwise."""
     if lost := sorted(each.transactional_id for each, action in actions.items() if action is Action.LOST):
         more = f" and {counted(len(lost) - 1, 'other transaction')}" if len(lost) > 1 else ""
         raise TransactionAborted(

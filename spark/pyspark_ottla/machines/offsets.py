@@ -1,9 +1,9 @@
 """Offsets as Spark keeps them, and where a query may begin and end.
 
 In the checkpoint and in options they are the JSON of Spark's own Kafka source: {"orders": {"0": 23, "1": -2}}. In the
-checkpoint each topic has its "id", too: offsets mean nothing in another topic of its name. Older checkpoints have none.
-What a query reports of its topics' ends may have "open", too: for each partition, the records behind the end of what is
-committed.
+checkpoint each topic has its "id", too, because offsets mean nothing in another topic of its name. Older checkpoints
+have none. A query's report of its topics' ends may have "open", too: for each partition, the records behind the end of
+what is committed.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any, Final
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
-"""For each partition the next offset to read."""
+"""For each partition, the next offset to read."""
 
 TopicIds = Mapping[str, str]
-"""By the names of topics."""
+"""Topic ids by the names of topics."""
 
 Json = dict[str, dict[str, Any]]
 
 ID, OPEN = "id", "open"
-"""Beside the numbers of a topic's partitions."""
+"""These keys are beside the numbers of a topic's partitions."""
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
-"""-2 instead of an offset."""
+"""It is -2 instead of an offset."""
 LATEST: Final = LATEST_TIMESTAMP
-"""-1 instead of an offset."""
+"""It is -1 instead of an offset."""
 
 
 def to_json(offsets: Offsets, ids: TopicIds | None = None, uncommitted: Offsets | None = None) -> Json:
-    """Topics and partitions in their order, so that equal offsets are equal texts."""
+    """Return offsets as JSON, with topics and partitions in order, so that equal offsets are equal texts."""
     json_offsets: Json = {}
     for (topic, number), offset in sorted(offsets.items()):
         json_offsets.setdefault(topic, {})[str(number)] = offset
@@ -45,7 +45,7 @@ def to_json(offsets: Offsets, ids: TopicIds | None = None, uncommitted: Offsets 
 
 
 def from_json(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """The offsets of what `to_json` made. Raises ValueError for anything else."""
+    """Return the offsets of what `to_json` made. Raises ValueError for anything else."""
     if not all(isinstance(numbers, Mapping) for numbers in json_offsets.values()):
         raise ValueError(f"{json_offsets} does not map topics to offsets")
     return {
@@ -57,25 +57,27 @@ def from_json(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartit
 
 
 def open_in(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """For each partition that has any, the records that are not committed yet, or behind such."""
+    """Return for each partition that has any the number of records that are not committed yet, or lie behind such
+    records."""
     return from_json({topic: numbers[OPEN] for topic, numbers in json_offsets.items() if OPEN in numbers})
 
 
 def ids_in(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The topics' ids, of those that have one."""
+    """Return the topics' ids, as far as they have one."""
     return {topic: numbers[ID] for topic, numbers in json_offsets.items() if ID in numbers}
 
 
 def differing(left: TopicIds, right: TopicIds) -> frozenset[str]:
-    """The names that stand for different topics in these."""
+    """Return the names that stand for different topics in these."""
     return frozenset(name for name, id_ in left.items() if right.get(name, id_) != id_)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where reading begins or ends: by partition an offset (or -2, -1) or a time in ms, for the others `otherwise`.
+    """Where reading begins or ends: by partition an offset (or -2, -1) or a time in ms, and `otherwise` for the other
+    partitions.
 
-    `or_latest` says what becomes of a time after the last record: the end of the log, else an error.
+    `or_latest` decides about a time after the last record: it means the end of the log, or else it is an error.
     """
 
     otherwise: int | None = None
@@ -86,11 +88,11 @@ class Bound:
 
     @property
     def named(self) -> frozenset[TopicPartition]:
-        """The partitions that it names itself."""
+        """These are the partitions that it names itself."""
         return frozenset({*self.offsets, *self.timestamps_ms})
 
     def timestamp_of(self, partition: TopicPartition) -> int | None:
-        """The timestamp for ListOffsets (-2, -1 or ms), None where the offset itself is known."""
+        """Return the timestamp for ListOffsets (-2, -1 or ms), or None if the offset itself is known."""
         if partition in self.timestamps_ms:
             return self.timestamps_ms[partition]
         if partition in self.offsets:

@@ -1,4 +1,4 @@
-"""Ranges of offsets: what one task reads, how a batch is cut into tasks, and what of a range is gone."""
+"""Ranges of offsets: what one task reads, how a batch is cut into tasks, and which part of a range is gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark_ottla.machines.offsets import Offsets
 
 
 class Range(NamedTuple):
-    """The records of one partition from `start` up to `end`, which is not among them."""
+    """The records of one partition from `start` to before `end`."""
 
     partition: TopicPartition
     start: int
@@ -20,7 +20,7 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets lie in it; compacted topics have fewer records."""
+        """This is the number of offsets in it. Compacted topics have fewer records."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -28,16 +28,17 @@ class Range(NamedTuple):
 
 
 def ranges_between(start: Offsets, end: Offsets) -> list[Range]:
-    """One range a partition that has something to read, in order; a partition that `start` lacks has none."""
+    """Return one range for each partition that has something to read, in order. A partition that `start` lacks has
+    none."""
     ranges = (Range(p, start[p], offset) for p, offset in sorted(end.items()) if p in start)
     return [range_ for range_ in ranges if range_.size > 0]
 
 
 def cut(ranges: Sequence[Range], *, min_partitions: int | None, max_records: int | None) -> list[Range]:
-    """Ranges for tasks: none longer than `max_records`, and about `min_partitions` where there are fewer.
+    """Return ranges for tasks, none longer than `max_records`, and about `min_partitions` if there are fewer.
 
-    The longer a range, the more parts of equal length it is cut into: those of a batch take about the same time. Both
-    are rounded, so the number of tasks is a hint, as in Spark's own source.
+    The longer a range, the more parts of equal length it is cut into, so that the tasks of a batch take about equally
+    long. Both are rounded, so the number of tasks is a hint, as in Spark's own source.
     """
     if max_records is not None:
         ranges = [part for whole in ranges for part in _parts(whole, -(-whole.size // max_records))]
@@ -55,13 +56,13 @@ def _parts(whole: Range, count: int) -> Iterator[Range]:
 
 
 def lost(ranges: Sequence[Range], beginnings: Offsets) -> list[Range]:
-    """The parts of `ranges` before the beginnings of the logs: retention or DeleteRecords removed them."""
+    """Return the parts of `ranges` before the beginnings of the logs, which retention or DeleteRecords has removed."""
     gone = (Range(p, start, min(end, beginnings[p])) for p, start, end in ranges)
     return [range_ for range_ in gone if range_.size > 0]
 
 
 def without(ranges: Sequence[Range], gone: Sequence[Range]) -> list[Range]:
-    """`ranges` without what is gone from their beginnings."""
+    """Return `ranges` without what is gone from their beginnings."""
     first = {partition: end for partition, _, end in gone}
     left = (Range(p, max(start, first.get(p, start)), end) for p, start, end in ranges)
     return [range_ for range_ in left if range_.size > 0]

@@ -1,4 +1,4 @@
-"""`ottla log …`: the options of each command, what is written, and the exit codes."""
+"""`ottla log …`: the options of each command, its output, and the exit codes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def dump(
 
 
 class _State:
-    """Whether something was damaged."""
+    """It notes whether something was damaged."""
 
     is_damaged = False
 
@@ -145,7 +145,7 @@ def verify(
 
 
 class _Checks:
-    """Checks one log after the other; damage is reported at once."""
+    """Checks one log after the other. Damage is reported at once."""
 
     def __init__(self, *, deep: bool, compacted: bool) -> None:
         self._deep = deep

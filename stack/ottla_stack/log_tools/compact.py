@@ -39,7 +39,7 @@ from ottla_stack.log_tools.verify import LogVerifier
 
 
 class Compacted(NamedTuple):
-    """Everything before `end_offset` is compacted; the counts of records are of those before it."""
+    """Everything before `end_offset` is compacted. The counts of records are of those before it."""
 
     directory: Path
     end_offset: int
@@ -51,13 +51,13 @@ class Compacted(NamedTuple):
 
 
 def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops_keyless: bool) -> Compacted:
-    """Compact the log in `directory`. Records without a key are dropped only on request: perhaps the topic is not a
+    """Compact the log in `directory`. Records without a key are dropped only on request. The topic may not be a
     compacted one, and there are no configs here that would show it.
 
     Raises ConfigError for anything but one partition, FatalError for a log that can't be cleaned, OSError. Segments are
     compacted group by group, and the groups that were compacted before the error stay compacted.
     """
-    find_logs(directory)  # its errors come first: a directory that is missing can't be locked
+    find_logs(directory)  # its errors come first, because a missing directory can't be locked
     data = directory.resolve().parent
     with locked(data):
         if (data / META).exists() and partition_of(directory.resolve().name) is None:
@@ -131,7 +131,7 @@ class _Compaction:
         return Compacted(self._directory, end, kept + removed, kept, before, log.size_bytes, seconds)
 
     def _checkpoint(self, name: str, default: int) -> int:
-        """Return the offset that the broker wrote down for this log, `default` for a copy."""
+        """Return the offset that the broker wrote down for this log, or `default` for a copy."""
         return default if self._id is None else checkpoint.read_offsets(self._disk.path / name).get(self._id, 0)
 
     def _note(self, name: str, offset: int) -> None:

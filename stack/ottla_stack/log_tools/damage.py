@@ -26,7 +26,7 @@ _NO_ENTRY: Final = 1 << 63
 
 
 class Damage(NamedTuple):
-    """`position` is in bytes from the start of the file; `offset` is the one that belongs there, or -1."""
+    """`position` is in bytes from the start of the file. `offset` is the one that belongs there, or -1."""
 
     path: Path
     position: int
@@ -36,12 +36,12 @@ class Damage(NamedTuple):
 
 
 def stored_crc(file: DataFile, position: int, header: BatchHeader) -> int:
-    """Return the CRC of the batch at `position`; a megabyte of it is in memory."""
+    """Return the CRC of the batch at `position`, with a megabyte of it in memory at a time."""
     return crc_in_pieces(file, position + ATTRIBUTES_OFFSET, position + header.size_bytes)
 
 
 def bytes_problem(file: DataFile, position: int, end: int) -> str:
-    """Why no sound batch begins at `position` of a file of `end` bytes; empty where one does."""
+    """Return why no sound batch begins at `position` of a file of `end` bytes, or an empty text if one does."""
     rest = end - position
     data = file.read(position, HEADER_SIZE)
     if not any(data):
@@ -64,7 +64,8 @@ def bytes_problem(file: DataFile, position: int, end: int) -> str:
 
 
 def header_problem(header: BatchHeader, segment_offset: int, next_offset: int, leader_epoch: int) -> str:
-    """Why a batch whose CRC is right can't lie in this segment after those before it; empty where it can."""
+    """Return why a batch whose CRC is right can't lie in this segment after those before it, or an empty text if it
+    can."""
     if header.base_offset < next_offset:
         before = (
             f"batches before it end at {next_offset - 1}"
@@ -112,7 +113,7 @@ class IndexCheck:
         self._advance()
 
     def compare(self, second: int, first: int) -> None:
-        """Take a batch whose second field is at or after `due`; `first` is the first field of its entry."""
+        """Compare a batch whose second field is at or after `due`. `first` is the first field of its entry."""
         while self.due <= second:
             if (self._first, self.due) != (first, second):
                 self._fail(f"entry ({self._first}, {self.due}) names a batch that is not in the segment")
@@ -121,7 +122,8 @@ class IndexCheck:
                 self._advance()
 
     def finish(self, *, has_grown: bool) -> None:
-        """No batch is left. `has_grown`: some were appended since, and entries may be theirs."""
+        """Finish, because no batch is left. `has_grown` says that some were appended since, to which entries may
+        belong."""
         if self.due != _NO_ENTRY and not has_grown:
             self._fail(f"entry ({self._first}, {self.due}) names a batch that is not in the segment")
         rest = self.path.stat().st_size % self._size if self.path.exists() and not self.problem else 0

@@ -21,9 +21,10 @@ from ottla_stack.log_tools.log_files import no_log_file, read_metadata
 
 
 def items_of(path: Path, *, records: bool = False) -> Iterator[Item]:
-    """Yield what is in the file. With `records`, also those inside the batches; control records come in any case.
+    """Yield the items in the file. With `records`, also yield those inside the batches. Control records come in any
+    case.
 
-    Raises ConfigError for a file of another kind, ValueError for a torn one.
+    Raises ConfigError for a file of another kind, and ValueError for a torn one.
     """
     if SEGMENT_NAME.fullmatch(path.name):
         return _batches(path, records=records)

@@ -1,8 +1,8 @@
 """`ottla log export`: one partition's log as Kafka keeps it, in a directory `<topic>-<partition>` that a Kafka broker
 serves once it is among its logs.
 
-Batches, offsets and leader epochs stay; only names change. Indexes are built for it. Producer snapshots, whose format
-is ottla's own, are left out: Kafka makes its own from the batches.
+Batches, offsets and leader epochs stay, and only names change. Indexes are built for it. Producer snapshots, whose
+format is ottla's own, are left out, because Kafka makes its own from the batches.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _UNFINISHED: Final = ".unfinished"
 
 
 def export(log: LogFiles, out: Path, topic_id: str | None = None) -> tuple[Path, list[SegmentReport]]:
-    """Copy the log into `out`, under Kafka's name for it; return its directory, fsynced, and what was copied.
+    """Copy the log into `out`, under Kafka's name for it. Return its directory, fsynced, and what was copied.
 
-    `topic_id` is the topic's id in the other cluster, 22 characters of base64; None means its id in this one. Raises
-    ConfigError if `out` can't be used, FatalError for a damaged log; nothing is left behind then.
+    `topic_id` is the topic's id in the other cluster, 22 characters of base64. None means its id in this one. Raises
+    ConfigError if `out` can't be used, and FatalError for a damaged log. Nothing is left behind then.
     """
     name = name_of(log.directory)
-    check_topic(name.topic)  # a file's text becomes a path
+    check_topic(name.topic)  # because a file's text becomes a path
     directory = out / f"{name.topic}-{name.partition}"
     uuid = topic_id or read_metadata(log.directory).get("topic_id", "")
     if not _UUID.fullmatch(uuid):
@@ -59,7 +59,7 @@ def export(log: LogFiles, out: Path, topic_id: str | None = None) -> tuple[Path,
 
 
 def _copied(log: LogFiles, draft: Path, topic_id: str) -> list[SegmentReport]:
-    """Copy segments as far as they were checked: a running broker may append meanwhile."""
+    """Copy segments as far as they were checked, because a running broker may append to them."""
     disk, verifier, reports = Disk(draft), LogVerifier(log), []
     for report in verifier.sound_segments("nothing was exported"):
         path = draft / report.path.name

@@ -2,7 +2,7 @@
 
 It goes through the partition's leader, which appends the batches at the offsets that they have. So the replicas copy it
 as they copy everything, and no broker stops (ADR 0018). Offsets, times and compression stay, and so does the result of
-compaction. The leader's epoch replaces theirs; producer ids are removed, as they belong to other producers here.
+compaction. The leader's epoch replaces theirs. Producer ids are removed, because they belong to other producers here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
 _NOTHING: Final = "nothing was imported"
 _CHUNK_BYTES: Final = 1 << 20
-"""A leader writes a chunk into one segment, which exceeds segment.bytes by this at most, or by one larger batch."""
+"""The size of a chunk. A leader writes it into one segment, which exceeds segment.bytes by this at most, or by one
+larger batch."""
 _MOST_BYTES: Final = MAX_MESSAGE_BYTES - (1 << 16)
 
 
 class Source(NamedTuple):
-    """A sound log, as far as its segments went when they were read; `partition` is its destination."""
+    """A sound log, as far as its segments went when they were read. `partition` is its destination."""
 
     log: LogFiles
     partition: int
@@ -64,16 +65,16 @@ class Imported(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Whole batches that one segment can hold from `expected_offset` on, where those before them end."""
+    """Whole batches that one segment can hold from `expected_offset` on, where the previous ones end."""
 
     expected_offset: int
     records: bytes
 
 
 def sources_of(paths: Sequence[Path], partition: int | None, *, compacted: bool) -> list[Source]:
-    """The logs in these directories, each checked whole: every byte of its segments, and what they may hold.
+    """Return the logs in these directories, each checked whole: every byte of its segments, and what they may hold.
 
-    `partition` is the destination of a single log; None sends each log to the number in its name. Raises NotFoundError,
+    `partition` is the destination of a single log. None sends each log to the number in its name. Raises NotFoundError,
     ConfigError, and FatalError for a log that is damaged or can't be imported.
     """
     logs = [found for path in paths for found in find_logs(path)]
@@ -140,8 +141,11 @@ def check_ends(admin: Admin, topic: str, sources: Sequence[Source], *, resume: b
 
 
 def import_log(admin: Admin, topic: str, source: Source, end: int, timeout: float) -> Imported:
-    """Send it chunk by chunk, each once the one before it is on every in-sync replica. What is there already, before
-    `end`, is skipped. `timeout` in seconds applies to each chunk. Raises what `import_records` raises."""
+    """Send the log chunk by chunk, each once the previous one is on every in-sync replica. Batches before `end` are
+    there already, and are skipped.
+
+    `timeout` in seconds applies to each chunk. Raises what `import_records` raises.
+    """
     began_at, next_offset = time.monotonic(), 0
     for chunk in _chunks(source, end):
         next_offset = admin.partitions.import_records(
@@ -165,8 +169,8 @@ def import_log(admin: Admin, topic: str, source: Source, end: int, timeout: floa
 
 
 def _chunks(source: Source, end: int) -> Iterator[Chunk]:
-    """Begin with the batch that ends at `end`: if that is the same in both, so is the log. Compaction may have changed
-    those before it, but leaves this one alone."""
+    """Yield the chunks to send, beginning with the batch that ends at `end`. If that batch is equal in both logs, so
+    are the logs. Compaction may have changed the batches before it, but leaves this one alone."""
     batches: list[bytes] = []
     size = expected_offset = next_offset = 0
     for report in source.segments:

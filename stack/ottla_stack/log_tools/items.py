@@ -1,4 +1,5 @@
-"""The items that `ottla log dump` shows, of a batch and its records, and each as one line with Kafka's names.
+"""The items that `ottla log dump` shows for a batch and its records. Each can be written as one line with Kafka's
+names.
 
 An item has a `type`: batch, record, offset, time, aborted, producer, fence, epoch, entry, field, or damage.
 """
@@ -99,7 +100,7 @@ def _timestamp_type(header: BatchHeader) -> str:
 
 
 def as_text(item: Item) -> str:
-    """One line with Kafka's names."""
+    """Return an item as one line with Kafka's names."""
     prefix = "| " if item["type"] == "record" else ""
     return prefix + " ".join(f"{_label(name, item)}: {_text(value)}" for name, value in item.items() if _is_shown(name))
 
@@ -115,5 +116,5 @@ def _label(name: str, item: Item) -> str:
 
 
 def _text(value: object) -> str:
-    """On one line, whatever is in a key or value."""
+    """Return a value as text on one line, whatever is in a key or value."""
     return value if isinstance(value, str) and value.isprintable() else _encode(value)

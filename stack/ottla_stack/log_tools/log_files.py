@@ -1,4 +1,5 @@
-"""Which files a PATH of `ottla log` stands for: one segment, the directory of a partition, or a data directory.
+"""Finds the files that a PATH of `ottla log` stands for: one segment, the directory of a partition, or a data
+directory.
 
 Directories are ottla's, `<topic id, 32 hex>-<partition>`, or Kafka's, `<topic>-<partition>`.
 """
@@ -22,7 +23,7 @@ PARTITION_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)(\.\w+-\w+-
 
 
 class LogFiles(NamedTuple):
-    """Segments of one log, oldest first; all that it has where `is_whole`."""
+    """Segments of one log, oldest first. They are all that it has if `is_whole`."""
 
     directory: Path
     segments: Sequence[Path]
@@ -66,7 +67,8 @@ def find_logs(path: Path, topic: str | None = None, partitions: Sequence[int] = 
 
 
 def name_of(directory: Path) -> PartitionName:
-    """By its partition.metadata, if that names the topic, or else by its own name; ("?", -1) if neither does."""
+    """Return the name by its partition.metadata, if that names the topic, or else by the directory's own name. Return
+    ("?", -1) if neither does."""
     fields, name = read_metadata(directory), PARTITION_NAME.fullmatch(directory.resolve().name)
     return PartitionName(
         fields.get("topic") or (name["topic"] if name else "?"), int(name["partition"]) if name else -1
@@ -74,7 +76,7 @@ def name_of(directory: Path) -> PartitionName:
 
 
 def read_metadata(directory: Path) -> dict[str, str]:
-    """Return the fields of partition.metadata; none if it is missing."""
+    """Return the fields of partition.metadata, or none if it is missing."""
     try:
         path = _regular(directory / PARTITION_METADATA)
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -84,7 +86,7 @@ def read_metadata(directory: Path) -> dict[str, str]:
 
 
 def no_log_file(path: Path) -> ConfigError:
-    """The error for a file that is not part of a log."""
+    """Return the error for a file that is not part of a log."""
     return config_error(f"{path} is not part of a log", hint="segments have names such as 00000000000000000000.log")
 
 
@@ -100,11 +102,11 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def naming_failures() -> Iterator[None]:
-    """Turn a file that can't be read into an error that names it, and what to do."""
+    """Turn the failure of a file that can't be read into an error that names it, and says what to do."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:  # a closed pipe
+        if error.filename is None:  # it is a closed pipe
             raise
         hint = (
             "run it as the user of the broker" if isinstance(error, PermissionError) else "check the disk and the path"
@@ -133,7 +135,7 @@ def _segments(directory: Path) -> list[Path]:
 
 
 def _regular(path: Path) -> Path:
-    """Return `path`, even if it is gone by now. Raises ConfigError for what can't be read to an end: a FIFO, a
+    """Return `path`, even if it is gone by now. Raises ConfigError for anything that can't be read to an end: a FIFO, a
     directory, a link to nothing."""
     if (path.exists() or path.is_symlink()) and not path.is_file():
         raise config_error(f"{path} is not a regular file", hint="move it out of the directory, or pass another path")

@@ -19,7 +19,7 @@ from ottla_stack.log_tools.log_files import LogFiles, reading
 
 
 class Rebuilt(NamedTuple):
-    """`next_offset` is -1 if the file does not end with a whole batch: its indexes cover what is before."""
+    """`next_offset` is -1 if the file does not end with a whole batch. Then its indexes cover the part before."""
 
     file: Path
     next_offset: int

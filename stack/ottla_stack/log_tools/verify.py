@@ -35,7 +35,7 @@ _OF_A_LOG: Final = (LOG_SUFFIX, *INDEX_SUFFIXES, producer_snapshot.SUFFIX, ".txn
 _LEFTOVERS: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
 _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}")
 _KAFKAS_SNAPSHOT: Final = b"\0\1"
-"""The version that a snapshot of Kafka's begins with."""
+"""A snapshot of Kafka's begins with this version."""
 _NAMES: Final = (PARTITION_METADATA, checkpoint.LEADER_EPOCHS)
 _AN_APPEND_S: Final = 0.1
 """After this time a broker has written the rest of what it has begun to append."""
@@ -55,9 +55,9 @@ class SegmentReport:
     next_offset: int = 0
     leader_epoch: int = NO_EPOCH
     gaps: int = 0
-    """How often offsets are missing between batches, as after compaction."""
+    """It counts how often offsets are missing between batches, as after compaction."""
     is_cleaned: bool = False
-    """Whether compaction has left traces in it."""
+    """It tells whether compaction has left traces in the segment."""
     damages: list[Damage] = field(default_factory=list)
 
     @property
@@ -66,12 +66,13 @@ class SegmentReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its batches are known up to its end; an index may be damaged all the same."""
+        """It tells whether the segment's batches are known up to its end. An index may be damaged all the same."""
         return all(damage.path != self.path for damage in self.damages)
 
 
 class LogVerifier:
-    """Checks one log; `deep` reads the records inside the batches too, `is_compacted` allows gaps between segments."""
+    """Checks one log. `deep` reads the records inside the batches, too, and `is_compacted` allows gaps between
+    segments."""
 
     def __init__(self, log: LogFiles, *, deep: bool = False, is_compacted: bool = False) -> None:
         self._log: Final = log
@@ -79,12 +80,12 @@ class LogVerifier:
         self._is_compacted = is_compacted
         self._leader_epoch = NO_EPOCH
         self.epochs = LeaderEpochs()
-        """Those of the checkpoint; none if it is missing or torn."""
+        """These are the epochs of the checkpoint. There are none if it is missing or torn."""
         with suppress(ValueError):  # `other_files` reports it
             self.epochs = LeaderEpochs(_read_epochs(log.directory / checkpoint.LEADER_EPOCHS))
 
     def segments(self) -> Iterator[SegmentReport]:
-        """Yield one report after the other; segments that retention deletes meanwhile are left out."""
+        """Yield one report after the other. Segments that retention has just deleted are left out."""
         end: int | None = None
         for path in self._log.segments:
             try:
@@ -105,8 +106,8 @@ class LogVerifier:
             yield report
 
     def sound_segments(self, consequence: str, *, but_indexes: bool = False) -> Iterator[SegmentReport]:
-        """Yield the same reports. Raises FatalError at the first damage; with `but_indexes`, that of an index does not
-        count. `consequence` is what the damage means for the caller's work."""
+        """Yield the reports of `segments`. Raises FatalError at the first damage. With `but_indexes`, damage of an
+        index does not count. `consequence` is what the damage means for the caller's work."""
         for report in self.segments():
             for damage in report.damages:
                 if but_indexes and damage.path != report.path:
@@ -122,7 +123,7 @@ class LogVerifier:
         return base_offset == end or (base_offset > end and self._is_compacted)
 
     def other_files(self) -> Iterator[Damage]:
-        """Yield the damage of all other files than segments and indexes; a broker may remove files meanwhile."""
+        """Yield the damage of all files other than segments and indexes. A broker may remove files during that."""
         directory = self._log.directory
         names = sorted(os.listdir(directory)) if self._log.is_whole else ()
         if self._log.is_whole and not any(name.endswith(LOG_SUFFIX) for name in names):
@@ -143,7 +144,8 @@ class LogVerifier:
                     yield Damage(path, 0, -1, problem, remedy)
 
     def _segment(self, path: Path) -> SegmentReport:
-        """Compaction may replace files meanwhile: an old segment looks damaged beside new indexes, or is missing."""
+        """Return the report of a segment. It is read again if compaction has replaced files: an old segment looks
+        damaged beside new indexes, or is missing."""
         leader_epoch = self._leader_epoch
         while True:
             before, self._leader_epoch = _identity(path), leader_epoch
@@ -201,7 +203,7 @@ class LogVerifier:
         return at
 
     def _epoch_problem(self, header: BatchHeader) -> str:
-        """Return a problem if the checkpoint has the batch in another epoch; it may not know the latest ones yet."""
+        """Return a problem if the checkpoint has the batch in another epoch. It may not know the latest ones yet."""
         known = self.epochs.epoch_of(header.base_offset)
         if known in (NO_EPOCH, header.leader_epoch) or known == self.epochs.latest < header.leader_epoch:
             return ""
@@ -246,7 +248,8 @@ def _name_problem(name: str, names: list[str] | tuple[()]) -> str:
 
 
 def _metadata_problem(directory: Path) -> str:
-    """Return a problem if partition.metadata is of another directory: some were swapped, or copied into each other."""
+    """Return a problem if partition.metadata is of another directory, because some were swapped, or copied into each
+    other."""
     fields, name = read_metadata(directory), PARTITION_NAME.fullmatch(directory.resolve().name)
     if name is None:
         return ""
@@ -260,12 +263,12 @@ def _metadata_problem(directory: Path) -> str:
 
 
 def _read_epochs(path: Path) -> list[EpochStart]:
-    """Raises ValueError where the checkpoint is torn."""
+    """Read the epochs. Raises ValueError if the checkpoint is torn."""
     return [EpochStart(int(epoch), int(start)) for epoch, start in checkpoint.read_fields(path) or ()]
 
 
 def _read_snapshot(path: Path) -> None:
-    """Raises ValueError where it is torn; Kafka's own are not read."""
+    """Check a snapshot. Raises ValueError if it is torn. Kafka's own snapshots are not read."""
     if not (data := path.read_bytes()).startswith(_KAFKAS_SNAPSHOT):
         producer_snapshot.decode(data)
 

@@ -1,4 +1,5 @@
-"""A log as a clean finds it: how much of it may be cleaned, the job, and what comes of it put into its place."""
+"""A log as a clean finds it. It says how much of the log may be cleaned and makes the job, and puts the results into
+their place."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 class OvertakenError(Exception):
-    """A truncation has taken segments that a clean was working on, so what the clean has written fits no longer."""
+    """A truncation has taken segments that a clean was working on, so what the clean has written no longer fits."""
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Candidate:
     ) -> Candidate:
         """Find what may be cleaned of a log with this recovery point, or with the one that is known to be on disk.
 
-        It has to be called in a thread where `reads_disk`. Raises OSError or KAFKA_STORAGE_ERROR.
+        It has to be called in a thread if `reads_disk`. Raises OSError or KAFKA_STORAGE_ERROR.
         """
         if recovery_point is None:
             recovery_point = log.compaction.recovery_point
@@ -74,13 +75,15 @@ class Candidate:
     def job(self, settings: CleanerSettings, now_ms: int) -> CleaningJob:
         """Write the segments' indexes of aborted transactions, and return the job of a worker. For a thread.
 
-        Raises OSError where an index can't be written, KAFKA_STORAGE_ERROR without room for the largest segment.
+        Raises OSError if an index can't be written, and KAFKA_STORAGE_ERROR if there is no room for the largest
+        segment.
         """
         room = Room(self.log.directory)
         largest = max((segment.size_bytes for segment, _ in self.sources), default=0)
         room.check(largest)
         log, part = self.log, self.part
-        for segment in log.segments:  # all of them: markers of what is cleaned may lie behind it
+        # in all of them, because markers of cleaned records may lie behind the cleaned part
+        for segment in log.segments:
             segment.aborted.write()
         return CleaningJob(
             directory=log.directory,
@@ -100,7 +103,7 @@ class Candidate:
         )
 
     def check_progress(self, result: CleaningResult, settings: CleanerSettings) -> None:
-        """Raise KAFKA_STORAGE_ERROR where the next clean would come no further either."""
+        """Raise KAFKA_STORAGE_ERROR if the next clean would come no further either."""
         if result.end_offset <= self.part.first_dirty_offset:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -109,7 +112,7 @@ class Candidate:
             )
 
     def hold(self) -> None:
-        """Have retention leave alone what is to be cleaned, until `release`."""
+        """Keep retention from the segments to be cleaned, until `release`."""
         if self.sources:
             self.log.compaction.hold(self.sources[0][0].base_offset)
 
@@ -119,7 +122,7 @@ class Candidate:
     def swap(self, group: CleanedGroup) -> int:
         """Put a cleaned group in its place, and return how many bytes that has saved. For a thread.
 
-        Raises OvertakenError where its sources are not there any more, and what `Compaction.swap` raises.
+        Raises OvertakenError if its sources are no longer there, and what `Compaction.swap` raises.
         """
         sources = [segment for segment, end in self.sources if end <= group.next_offset]
         before = sum(segment.size_bytes for segment in sources)
@@ -130,9 +133,11 @@ class Candidate:
         return before - group.segment.size_bytes
 
     def on_passed(self, group: CleanedGroup) -> None:
-        """Note that the group is in its place: all before its end is compacted now, since all before the group was.
+        """Note that the group is in its place. Everything before its end is compacted now, since everything before the
+        group was.
 
-        A clean begins with the oldest segment, so it passes the part that was clean before it reaches what is new."""
+        A clean begins with the oldest segment, so it passes the part that was clean before it reaches the new part.
+        """
         if not self.is_unchanged_by_truncation:
             raise OvertakenError
         self.sources = [each for each in self.sources if each[1] > group.next_offset]

@@ -21,12 +21,12 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, iter_headers
 
 _CHUNK_BYTES: Final = 1 << 20
-_INDEX_ENTRY_BYTES: Final = 12  # of the time index, the larger one
+_INDEX_ENTRY_BYTES: Final = 12  # an entry of the time index, which is the larger one
 
 
 class CleanedFile:
-    """Stands for one source or for more, and ends with the last batch of the last of them even if that is empty: to
-    recovery, a gap between two segments is a loss."""
+    """The file stands for one source or for more. It ends with the last batch of the last source even if that batch is
+    empty, because recovery takes a gap between two segments for a loss."""
 
     def __init__(self, job: CleaningJob, base_offset: int, throttle: Throttle) -> None:
         log_path = segment_path(job.directory, base_offset)
@@ -45,13 +45,13 @@ class CleanedFile:
         self._markers_gone: Final[set[int]] = set()
         self._paths: Final = [path_of(log_path.with_suffix(kind), CLEANED) for kind in (LOG_SUFFIX, *BESIDE_LOG)]
         for path in self._paths:
-            path.unlink(missing_ok=True)  # whatever a clean before this one has left in it
+            path.unlink(missing_ok=True)  # an earlier clean may have left something in it
         for path in self._paths[:-1]:
             path.write_bytes(b"")
         self._file: Final = DataFile(self._paths[0], write=True)
 
     def takes(self, source: SourceSegment) -> bool:
-        """Whether `source`, though it loses nothing, fits behind what is written so far."""
+        """Return whether `source` fits behind what is written so far, even if it loses nothing."""
         job, size_bytes = self._job, self.size_bytes + source.size_bytes
         most_entries = size_bytes // max(job.index_interval_bytes, HEADER_SIZE) + 2
         return (
@@ -61,16 +61,16 @@ class CleanedFile:
         )
 
     def stand_for(self, source: SourceSegment) -> None:
-        """Batches that are added from now on come from `source`."""
+        """Note that the batches that are added from now on come from `source`."""
         self._sources.append(source)
         path = segment_path(self._job.directory, source.base_offset)
         if path.with_suffix(aborted_index.SUFFIX).exists():
-            self._paths[-1].touch()  # to take the place of that one, though it be empty
+            self._paths[-1].touch()  # it takes the place of the source's index even if it is empty
             self._aborted += AbortedIndex(path).entries()
 
     def add(self, header: BatchHeader, batch: bytes, left: Survivors, *, stays: bool) -> None:
-        """Add what is left of `batch`; unless it `stays`, only if no other batch follows. Raises OSError, and
-        MESSAGE_TOO_LARGE if the file would grow beyond the positions of an index."""
+        """Add what is left of `batch`. Unless it `stays`, it is added only if no other batch follows. Raises OSError,
+        and MESSAGE_TOO_LARGE if the file would grow beyond the positions of an index."""
         if self._withheld is not None:
             self._is_changed, self._withheld = True, None
         if header.is_control and not left.record_count:
@@ -92,7 +92,8 @@ class CleanedFile:
         return self._sources[-1].next_offset
 
     def close(self) -> CleanedSegment | None:
-        """The segment, fsynced; None, without files, where its only source loses nothing. Raises OSError."""
+        """Return the segment, fsynced. If its only source loses nothing, return None and leave no files. Raises
+        OSError."""
         if self._withheld is not None:
             self._write(*self._withheld)
         if len(self._sources) == 1 and not self._is_changed:

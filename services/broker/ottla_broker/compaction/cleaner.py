@@ -1,7 +1,7 @@
 """The log cleaner compacts the logs that this broker leads or follows: the dirtiest first, each in a worker process.
 
-Each replica compacts its own log, below its own high watermark. So only the newest value of each key is equal on all of
-them, and what else is left at the same offsets (I16).
+Each replica compacts its own log, below its own high watermark. So the replicas have in common only the newest value of
+each key, and what is left at the same offsets (I16).
 
 Decoding and compressing take the CPU for minutes, so a worker process does it, and the loop stays free. A worker cleans
 the segments of a log group by group. Each group takes its place before the next one is written, and stays there however
@@ -58,19 +58,19 @@ class Totals:
     bytes_saved: int = 0
     seconds: float = 0.0
     ended_at_ms: int = 0
-    """When the last clean ended; 0 before the first."""
+    """It is the time at which the last clean ended, or 0 before the first."""
 
 
 @dataclass(slots=True)
 class _Failure:
-    """When a log whose clean failed is next due."""
+    """A log whose clean failed, and when it is next due."""
 
     due_at: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(_TRY_AGAIN_FIRST_S, _TRY_AGAIN_MOST_S))
 
 
 class LogCleaner:
-    """A component."""
+    """A component that compacts logs."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class LogCleaner:
     ) -> None:
         self.totals: Final = Totals()
         self.dirtiest_ratio = 0.0
-        """As of the last look."""
+        """The highest dirty ratio, as of the last look."""
         self._metadata: Final = metadata
         self._replicas: Final = replicas
         self._broker_id: Final = broker_id
@@ -102,7 +102,7 @@ class LogCleaner:
 
     @property
     def uncleanable(self) -> int:
-        """How many logs could not be cleaned when it was tried last."""
+        """This is the number of logs whose last clean failed."""
         return len(self._failures)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -136,11 +136,11 @@ class LogCleaner:
     # ---- which one ---------------------------------------------------------------------------------------------------
 
     async def _dirtiest(self) -> tuple[Replica, Candidate] | None:
-        """Return the dirtiest log; logs with a record that has waited too long come first."""
+        """Return the dirtiest log. Logs with a record that has waited too long come first."""
         slice_, now_ms = Slice(), self._clock.wall_ms()
         found: list[tuple[Replica, Candidate]] = []
         ratios = [0.0]
-        # A copy, because the set changes while others have their turns.
+        # The set is copied, because it changes while others have their turns.
         for replica in list(self._replicas.compacted):
             await slice_.rest()
             # A truncation has the log in a thread. A cleaning that begins beside it would be overtaken right away.
@@ -149,14 +149,14 @@ class LogCleaner:
             candidate = await self._candidate(replica, now_ms)
             if candidate is None:
                 continue
-            # Also of logs that are not due or can't be cleaned now: the metric shows the dirtiest of all.
+            # The ratios include logs that are not due or can't be cleaned now: the metric shows the dirtiest of all.
             ratios.append(candidate.part.dirty_ratio)
             if self._may_be_cleaned(replica.id) and candidate.part.is_due(replica.log.config.least_dirty_ratio):
                 found.append((replica, candidate))
         self.dirtiest_ratio = max(ratios)
         for id_ in self._failures.keys() - {replica.id for replica in self._replicas.compacted}:
             del self._failures[id_]
-            if (former := self._replicas.get(id_)) is not None:  # its cleanup.policy is another
+            if (former := self._replicas.get(id_)) is not None:  # its cleanup.policy has changed
                 former.log.compaction.failure = ""
         # max.compaction.lag.ms promises when old values are deleted (KIP-354), so it goes before the ratio, which is
         # about space.
@@ -165,7 +165,8 @@ class LogCleaner:
     async def _candidate(self, replica: Replica, now_ms: int) -> Candidate | None:
         """Return what may be cleaned of the log once its sealed segments are durable.
 
-        None where its segments can't be read, which is noted, or where they changed meanwhile."""
+        Return None if its segments can't be read, which is noted, or if they have changed in between.
+        """
         segments = replica.log.segments
         try:
             # The look assumes the recovery point that `_secured` reaches before the cleaning. Measured by the present
@@ -192,9 +193,10 @@ class LogCleaner:
     # ---- cleaning one ------------------------------------------------------------------------------------------------
 
     async def _after_retention(self, replica: Replica, candidate: Candidate) -> Candidate | None:
-        """Apply retention, so that nothing is cleaned that it deletes anyhow; return what is left to be cleaned.
+        """Apply retention, so that nothing is cleaned that it deletes in any case. Return what is left to be cleaned.
 
-        None where that is not worth a cleaning, or where the log is no longer free to be cleaned."""
+        Return None if that is not worth a cleaning, or if the log is no longer free to be cleaned.
+        """
         left: Candidate | None = candidate
         if replica.log.config.deletes:
             now_ms = self._clock.wall_ms()
@@ -210,8 +212,8 @@ class LogCleaner:
 
     def _begin(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
         def on_done(_: asyncio.Task[None]) -> None:
-            # In a callback, so that retention gets its segments back however the cleaning ends, also cancelled before
-            # it began.
+            # A callback does it, so that retention gets its segments back however the cleaning ends, even if it is
+            # cancelled before it begins.
             candidate.release()
             del self._running[replica.id]
             self._look.set()
@@ -224,7 +226,7 @@ class LogCleaner:
     async def _clean(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
         began_at = self._clock.monotonic()
         try:
-            # What was flushed may be less than what was hoped for, so the candidate is taken again before the job is
+            # The flush may have covered less than the look assumed, so the candidate is taken again before the job is
             # made (I35).
             candidate = await self._secured(replica, candidate)
             candidate.hold()
@@ -244,7 +246,7 @@ class LogCleaner:
         """Make the segments durable, write the recovery point to disk, and return what may be cleaned then.
 
         On a full disk that may fail. What was durable before may still be cleaned, which makes room. Raises
-        KAFKA_STORAGE_ERROR where nothing may be cleaned.
+        KAFKA_STORAGE_ERROR if nothing may be cleaned.
         """
         if candidate.is_secured:
             return candidate
@@ -253,7 +255,7 @@ class LogCleaner:
             await self._threads.flush(replica.log.secure_sealed)
         except OttlaError as error:
             failure = error
-        # By the recovery point that is on disk now, whatever became of the flush.
+        # This look goes by the recovery point that is on disk now, whatever became of the flush.
         secured = await self._look_at(replica, self._clock.wall_ms())
         if not secured.part.dirty_bytes:
             raise failure or _not_secured(replica)
@@ -270,16 +272,16 @@ class LogCleaner:
             _log.warning("%s: compaction dropped records without a key: %d", replica, result.keyless)
 
     async def _take(self, candidate: Candidate, group: CleanedGroup) -> None:
-        """Put the group in its place. Raises OvertakenError where a truncation came first."""
+        """Put the group in its place. Raises OvertakenError if a truncation came first."""
         self.totals.bytes_saved += await self._threads.keep(candidate.swap, group)
         candidate.on_passed(group)
 
     async def _on_failure(self, replica: Replica, candidate: Candidate, error: Exception) -> None:
         if self._replicas.get(replica.id) is not replica:
             return  # the topic is gone, or the partition has moved
-        with suppress(OSError):  # the next cleaning writes over them
+        with suppress(OSError):  # the next cleaning overwrites them
             await self._threads.keep(swap.remove_cleaned, replica.log.directory)
-        if candidate.is_unchanged:  # else no wonder: its files are others by now
+        if candidate.is_unchanged:  # otherwise the failure has a reason: its files are others by now
             self._note_failure(replica, error)
 
     def _note_failure(self, replica: Replica, error: Exception) -> None:

@@ -24,7 +24,8 @@ from ottla_core.records.reader import sound_records
 
 
 def clean(job: CleaningJob, take: Callable[[CleanedGroup], object] | None = None) -> CleaningResult:
-    """Clean a log, and call `take` with each group, which owns the group's files from then on; without it none is left.
+    """Clean a log, and call `take` with each group. The callee owns the group's files from then on; without a `take`
+    they are removed.
 
     Raises OSError, and OttlaError with the file and the position for what can't be compacted. Groups that were taken
     before stay valid, and no file of another group is left.
@@ -72,7 +73,7 @@ class _Clean:
     # ---- the first pass ---------------------------------------------------------------------------------------------
 
     def _learn(self) -> int:
-        """Put the dirty part into the map; where this clean ends."""
+        """Put the dirty part into the map. Return where this clean ends."""
         job = self._job
         for segment in job.segments:
             if segment.base_offset >= job.end_offset:
@@ -89,7 +90,7 @@ class _Clean:
         return min(job.end_offset, job.segments[-1].next_offset)
 
     def _learn_batch(self, header: BatchHeader, batch: bytes) -> int | None:
-        """The first offset that the map has no room for, if there is one."""
+        """Put a batch into the map. Return the first offset for which the map has no room, if there is one."""
         if header.is_control:
             if fence_of(batch) is not None:
                 self._newest_fence = header.base_offset
@@ -110,7 +111,8 @@ class _Clean:
     # ---- the second -------------------------------------------------------------------------------------------------
 
     def _write(self, end_offset: int) -> None:
-        """From the log's start to the end of the last segment that has something below `end_offset`."""
+        """Write the survivors, from the log's start to the end of the last segment that has something below
+        `end_offset`."""
         job = self._job
         survival = Survival(
             self._map.get,

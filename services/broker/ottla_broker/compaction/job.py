@@ -51,7 +51,7 @@ class CleaningJob:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CleaningJob:
-        """Raises ValueError, KeyError or TypeError for what `to_json` did not write."""
+        """Parse a job. Raises ValueError, KeyError or TypeError for a text that `to_json` did not write."""
         fields = json.loads(text)
         fields["directory"] = Path(fields["directory"])
         fields["segments"] = tuple(SourceSegment(**segment) for segment in fields["segments"])
@@ -59,15 +59,15 @@ class CleaningJob:
         return cls(**fields)
 
     def to_json(self) -> str:
-        """One line, without its end."""
+        """Return the job as one line, without its end."""
         fields = asdict(self)
         return json.dumps(fields | {"directory": str(self.directory), "newest_batches": sorted(self.newest_batches)})
 
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """`<base_offset>.log.cleaned` and its indexes, to stand for the sources whose base offsets are `replaced`: it
-    begins where the first of them does, and `next_offset` is where the last of them ends."""
+    """The segment `<base_offset>.log.cleaned` and its indexes, which replaces the sources with the base offsets
+    `replaced`. It begins where the first of them does, and `next_offset` is where the last of them ends."""
 
     base_offset: int
     next_offset: int
@@ -79,7 +79,8 @@ class CleanedSegment:
 class CleanedGroup:
     """A group of cleaned segments, from the end of the group before it to `next_offset`.
 
-    All before `clean_to` is compacted once `segment` has replaced them. It is None where they lose nothing, and stay.
+    Everything before `clean_to` is compacted once `segment` has replaced them. `segment` is None if they lose nothing,
+    and stay.
     """
 
     next_offset: int
@@ -99,14 +100,14 @@ class CleanedGroup:
         return cls(group["next_offset"], group["clean_to"], segment)
 
     def to_json(self) -> str:
-        """One line, without its end."""
+        """Return the group as one line, without its end."""
         return json.dumps({"group": asdict(self)})
 
 
 @dataclass(frozen=True, slots=True)
 class CleaningResult:
-    """Sources that no segment of `segments` replaces lose nothing. `end_offset` is the new first dirty offset: less
-    than that of the job where the offset map was full. Bytes are those of both passes. `keyless` records had no key,
+    """Sources that no segment of `segments` replaces lose nothing. `end_offset` is the new first dirty offset: it is
+    less than that of the job if the offset map was full. Bytes are those of both passes. `keyless` records had no key,
     and were dropped."""
 
     segments: tuple[CleanedSegment, ...]
@@ -120,7 +121,7 @@ class CleaningResult:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CleaningResult:
-        """Raises ValueError, KeyError or TypeError for what `to_json` did not write."""
+        """Parse a result. Raises ValueError, KeyError or TypeError for a text that `to_json` did not write."""
         fields = json.loads(text)
         fields["segments"] = tuple(
             CleanedSegment(**segment | {"replaced": tuple(segment["replaced"])}) for segment in fields["segments"]
@@ -128,5 +129,5 @@ class CleaningResult:
         return cls(**fields)
 
     def to_json(self) -> str:
-        """One line, without its end."""
+        """Return the result as one line, without its end."""
         return json.dumps(asdict(self))

@@ -1,6 +1,6 @@
-"""The newest offset of each key, in memory of a fixed size: what a clean knows of the dirty part of its log.
+"""The newest offset of each key in the dirty part of a log, in memory of a fixed size.
 
-A key is known by 128 bits of a hash that a producer can't make collide; 24 bytes a key, however long it is.
+A key is known by 128 bits of a hash for which a producer can't make collisions. It takes 24 bytes, however long it is.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ _FIELDS: Final = 3  # two halves of the hash, the offset + 1; 0 is an empty slot
 _HASH_BYTES: Final = 16
 _LOAD: Final = 0.9
 _PRIME_GAP: Final = 400
-"""There is a prime below any number of slots that is not further away."""
+"""Below any number of slots there is a prime that is not further away."""
 _halves: Final = Struct("=QQ").unpack
 
 
 def bytes_for(keys: int) -> int:
-    """A size that has room for as many keys."""
+    """Return a size that has room for this many keys."""
     return SLOT_BYTES * (int(keys / _LOAD) + _PRIME_GAP)
 
 
 class OffsetMap:
-    """Open addressing with a step of each key's own: even at its fullest a key is found in some ten probes."""
+    """A hash table with open addressing. Each key has a step of its own, so even at its fullest a key is found in some
+    ten probes."""
 
     __slots__ = ("_end", "_room", "_slots", "_table", "count")
 
     def __init__(self, size_bytes: int) -> None:
-        """A table of at most `size_bytes`, which are at least `LEAST_BYTES`."""
+        """Create a table of at most `size_bytes`, which are at least `LEAST_BYTES`."""
         assert size_bytes >= LEAST_BYTES, "a clean goes on by a record at least"
         self._slots: Final = _prime_below(size_bytes // SLOT_BYTES)
         self._room: Final = int(self._slots * _LOAD)
@@ -40,7 +41,7 @@ class OffsetMap:
         self.count = 0
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note the newest offset of `key`; False where the key is new and there is no room left for it."""
+        """Note the newest offset of `key`. Return False if the key is new and there is no room left for it."""
         first, second = _halves(blake2b(key, digest_size=_HASH_BYTES).digest())
         table, at = self._table, self._find(first, second)
         if not table[at + 2]:
@@ -52,11 +53,11 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The newest offset of `key`, -1 where there is none."""
+        """Return the newest offset of `key`, or -1 if it has none."""
         return self._table[self._find(*_halves(blake2b(key, digest_size=_HASH_BYTES).digest())) + 2] - 1
 
     def _find(self, first: int, second: int) -> int:
-        """Where a hash lies or belongs. The number of slots is a prime: any step comes by all of them."""
+        """Return where a hash lies or belongs. The number of slots is a prime, so any step passes all of them."""
         table, at = self._table, first % self._slots * _FIELDS
         while table[at + 2] and (table[at] != first or table[at + 1] != second):
             at = (at + (second % (self._slots - 1) + 1) * _FIELDS) % self._end
@@ -64,5 +65,5 @@ class OffsetMap:
 
 
 def _prime_below(limit: int) -> int:
-    """The largest prime that is not above `limit`, which is at least 3."""
+    """Return the largest prime that is not above `limit`, which is at least 3."""
     return next(n for n in range(limit, 1, -1) if all(n % divisor for divisor in range(2, int(n**0.5) + 1)))

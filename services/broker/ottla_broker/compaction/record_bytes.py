@@ -15,7 +15,7 @@ _INT64_HALF: Final = 1 << 63
 
 
 def split(records: bytes) -> Iterator[bytes]:
-    """Each record of those that `read_records` has found to be sound."""
+    """Yield each of the records, which `read_records` has found to be sound."""
     start = 0
     while start < len(records):
         length, at = decode_varint(records, start)
@@ -24,7 +24,7 @@ def split(records: bytes) -> Iterator[bytes]:
 
 
 def with_base_timestamp(record: bytes, old_ms: int, new_ms: int) -> bytes:
-    """A record of a batch whose base timestamp changes; its own timestamp stays what it is."""
+    """Return a record of a batch whose base timestamp changes. The record's own timestamp does not change."""
     _, start = decode_varint(record, 0)
     delta, end = decode_varint(record, start + 1)
     delta = (old_ms + delta - new_ms + _INT64_HALF) % _INT64_RANGE - _INT64_HALF  # wraps, as readers' sums do
@@ -39,7 +39,8 @@ def deltas_of(record: bytes) -> tuple[int, int]:
 
 
 def with_base_offset(record: bytes, start: int) -> bytes:
-    """Return a record for a batch that begins `start` offsets after its present one; its offset does not change."""
+    """Return a record for a batch that begins `start` offsets after its present one. The record's offset does not
+    change."""
     _, body_at = decode_varint(record, 0)
     _, at = decode_varint(record, body_at + 1)
     delta, end = decode_varint(record, at)

@@ -14,18 +14,18 @@ from ottla_broker.storage.reserve import reserve_bytes
 from ottla_core.errors import ErrorCode, OttlaError
 
 _RESERVES: Final = 2
-"""A reserve that was given up comes back only where there is room for two."""
+"""A reserve that was released comes back only if there is room for two."""
 
 
 class Room:
-    """The room on the disk of `directory`; cheap enough to be measured for every megabyte that is written."""
+    """The room on the disk of `directory`. Measuring it is cheap enough for every megabyte that is written."""
 
     def __init__(self, directory: Path) -> None:
         self._directory: Final = directory
 
     @property
     def usable_bytes(self) -> int:
-        """How many bytes a clean may write now. Raises OSError."""
+        """This is how many bytes a clean may write now. Raises OSError."""
         disk = os.statvfs(self._directory)
         return max(0, disk.f_bavail * disk.f_frsize - _RESERVES * reserve_bytes(disk))
 

@@ -1,7 +1,7 @@
 """The batch, or the batches, that hold what a clean leaves of one batch. Pure.
 
-Records of one batch may compress far better than the whole batch did. Readers take what comes out at more than a
-hundred times its size for a bomb (`compression.output_limit`), and to store it without a codec would turn half a
+Records of one batch may compress far better than the whole batch did. Readers take a batch that grows to more than a
+hundred times its size for a bomb (`compression.output_limit`), and storing it without a codec would turn half a
 megabyte into 64. Such records are divided among several batches, each of which readers take as it is.
 """
 
@@ -32,8 +32,8 @@ class _Piece(NamedTuple):
 def sealed(header: BatchHeader, records: list[bytes], *, divisible: bool) -> bytes:
     """Return the batch of `header` with these records, compressed by its codec.
 
-    Where its readers would refuse it, return several batches that follow one another, if it is `divisible`, or one
-    without a codec. Together they have the offsets and the sequences of `header`.
+    If its readers would refuse it, return several batches that follow one another, if it is `divisible`, or one without
+    a codec. Together they have the offsets and the sequences of `header`.
     """
     whole = _compressed(header, records)
     if _is_readable(header, whole, records):
@@ -90,5 +90,6 @@ def _largest_ms(header: BatchHeader, piece: _Piece) -> int:
 
 
 def _sequence(header: BatchHeader, start: int) -> int:
-    """A producer's sequences rise with its offsets, and begin at 0 again after the largest int32."""
+    """Return the first sequence of a batch that begins `start` offsets later. A producer's sequences rise with its
+    offsets, and begin at 0 again after the largest int32."""
     return -1 if header.producer_id == NO_PRODUCER_ID else (header.base_sequence + start) % _SEQUENCES

@@ -1,4 +1,4 @@
-"""What the cluster's configs mean to compaction on one broker."""
+"""The meaning of the cluster's configs for compaction on one broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _NO_LIMIT: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Kafka's log.cleaner.* configs, with its defaults. `map_bytes` is that of one worker; a limit of 0 is none."""
+    """Kafka's log.cleaner.* configs, with its defaults. `map_bytes` is the memory of one worker. A limit of 0 means no
+    limit."""
 
     enabled: bool = True
     threads: int = 1
@@ -24,7 +25,7 @@ class CleanerSettings:
 
 def cleaner_settings(image: ClusterImage, broker_id: int) -> CleanerSettings:
     values = resolve_broker(image.broker_configs(), image.broker_configs(broker_id), {})
-    threads = max(1, values.integer("log.cleaner.threads"))  # 0 could be stored once
+    threads = max(1, values.integer("log.cleaner.threads"))  # the store may have 0 from an older release
     rate = values.decimal("log.cleaner.io.max.bytes.per.second")
     return CleanerSettings(
         enabled=values.boolean("log.cleaner.enable"),

@@ -23,7 +23,7 @@ _DAMAGED: Final = (
 
 
 class Sources:
-    """Memory: a megabyte and a batch."""
+    """Reads the segments of a job. It takes the memory for a megabyte and a batch."""
 
     def __init__(self, job: CleaningJob, throttle: Throttle) -> None:
         self.bytes_read = 0
@@ -32,7 +32,7 @@ class Sources:
         self._position = ("", 0, 0)
 
     def batches(self, segment: SourceSegment) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Each batch of a segment. Raises CORRUPT_MESSAGE before the first that can't be read, and OSError."""
+        """Yield each batch of a segment. Raises CORRUPT_MESSAGE before the first that can't be read, and OSError."""
         path = segment_path(self._directory, segment.base_offset)
         file = DataFile(path)
         position, next_offset = 0, segment.base_offset
@@ -52,7 +52,8 @@ class Sources:
             raise corrupt(f"none of the {segment.size_bytes - position} bytes to its end are a whole batch")
 
     def located(self, error: OttlaError) -> OttlaError:
-        """Add the position of the batch that was read last, and what to do. An error of the disk needs neither."""
+        """Return the error with the position of the batch that was read last, and with what to do. An error of the disk
+        needs neither."""
         if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
             return error
         name, position, offset = self._position
@@ -62,7 +63,7 @@ class Sources:
 
 
 def aborted_in(job: CleaningJob) -> Iterator[AbortedTransaction]:
-    """The aborted transactions of what is cleaned. Their markers may lie behind it."""
+    """Yield the aborted transactions of the part to be cleaned. Their markers may lie behind it."""
     first = job.segments[0].base_offset
     for path in sorted(job.directory.glob(f"*{aborted_index.SUFFIX}")):
         if int(path.stem) >= first:

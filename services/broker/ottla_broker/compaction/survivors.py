@@ -82,8 +82,8 @@ class Survival:
         if header.base_offset >= self.end_offset:
             return Survivors(batch, header.record_count)
         if not header.is_control:
-            # Noted before any batch is emptied: a marker may go only once a clean has found no batch of its transaction
-            # any more.
+            # The data is noted before any batch is emptied: a marker may go only once a clean has found no batch of its
+            # transaction any more.
             self.transactions.on_data(header)
         if header.next_offset <= self.log_start_offset:
             return emptied(header)
@@ -159,7 +159,7 @@ class Survival:
         The records' own times stay, because their deltas are counted from the new base timestamp.
         """
         horizon_ms = min(self.now_ms + self.delete_retention_ms, MAX_INT64)
-        if not header.has_log_append_time:  # else their times are the batch's maxTimestamp
+        if not header.has_log_append_time:  # otherwise their times are the batch's maxTimestamp
             kept[:] = [with_base_timestamp(record, header.base_timestamp, horizon_ms) for record in kept]
         return header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon_ms)
 

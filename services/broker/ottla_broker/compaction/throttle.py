@@ -1,4 +1,4 @@
-"""A bound of bytes a second, held by sleeps."""
+"""A limit of bytes a second, which sleeps enforce."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Throttle:
         self._free_at = clock()
 
     def take(self, size_bytes: int) -> None:
-        """Account for bytes that were read or written; sleeps while they are ahead of their time."""
+        """Account for bytes that were read or written. It sleeps while they are ahead of their time."""
         if not self._most_bytes_per_s:
             return
         now = self._clock()

@@ -1,4 +1,4 @@
-"""What a clean has to know of transactions: which ones were aborted, and which markers no longer end anything."""
+"""Transactions as a clean has to know them: those that were aborted, and the markers that no longer end anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ottla_core.records.batch import BatchHeader
 
 
 class CleanedTransactions:
-    """`aborted`: all that overlap what is cleaned. `newest_batches`: last offsets of batches that stay in any case."""
+    """`aborted` are all that overlap the cleaned part. `newest_batches` are the last offsets of batches that stay in
+    any case."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction], newest_batches: Collection[int]) -> None:
         self._aborted: Final[dict[int, list[tuple[int, int]]]] = defaultdict(list)
@@ -22,7 +23,7 @@ class CleanedTransactions:
         self._seen: Final[set[int]] = set()
 
     def are_void(self, header: BatchHeader) -> bool:
-        """Whether the batch's records are those of an aborted transaction."""
+        """Return whether the batch's records are those of an aborted transaction."""
         ranges = self._aborted.get(header.producer_id)
         if not ranges or not header.is_transactional or header.is_control:
             return False
@@ -30,12 +31,14 @@ class CleanedTransactions:
         return number >= 0 and header.base_offset < ranges[number][1]
 
     def on_data(self, header: BatchHeader) -> None:
-        """A batch lies there still, if only until this clean is done. Those of the second pass, in their order."""
+        """Note a batch that is still in the log, if only until this clean is done. The second pass calls it in the
+        order of the batches."""
         if header.is_transactional:
             self._seen.add(header.producer_id)
 
     def is_spent(self, header: BatchHeader) -> bool:
-        """Whether nothing was left of the marker's transaction, and it is not what its producer is known by."""
+        """Return whether nothing was left of the marker's transaction, and the marker is not the newest batch of its
+        producer."""
         is_spent = header.producer_id not in self._seen and header.last_offset not in self.newest_batches
         self._seen.discard(header.producer_id)
         return is_spent

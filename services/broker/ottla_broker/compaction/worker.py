@@ -1,4 +1,4 @@
-"""A process that cleans one log: to go through a million records holds up no loop."""
+"""A process that cleans one log, so that going through a million records holds up no loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Take = Callable[[CleanedGroup], Awaitable[None]]
 async def run_worker(job: CleaningJob, take: Take) -> CleaningResult:
     """Run a worker that cleans a log. `take` puts each group in its place; then the worker writes the next one.
 
-    Raises KAFKA_STORAGE_ERROR where the log can't be cleaned, or the worker ended or took too long, and what `take`
+    Raises KAFKA_STORAGE_ERROR if the log can't be cleaned, or the worker ended or took too long, and what `take`
     raises. The groups that were taken before count. Cancelled, it ends the worker.
     """
     worker = _Worker(job)
@@ -42,9 +42,10 @@ class _Worker:
     """The process, and the thread that talks to it."""
 
     def __init__(self, job: CleaningJob) -> None:
-        # Not by the loop: uvloop forks, and the child of a process with gRPC's threads may abort before it is another.
+        # A thread starts it and not the loop: uvloop forks, and the child of a process with gRPC's threads may abort
+        # before it becomes another program.
         command = [sys.executable, "-m", "ottla_broker.compaction"]
-        # A session of its own: what interrupts a broker at its terminal is no end of the worker's own.
+        # It has a session of its own, so that an interrupt at the broker's terminal does not end the worker.
         self.process: Final = Popen(command, stdin=PIPE, stdout=PIPE, start_new_session=True)
         self._limit_s: Final = _limit_s(job)
         self._thread: Final = ThreadPoolExecutor(1, "cleaner-worker")

@@ -1,9 +1,9 @@
-"""Which Kafka address a client gets for a broker: that of the listener by which it came, as in Kafka.
+"""The Kafka address that a client gets for a broker is that of the listener by which the client came, as in Kafka.
 
-Each broker registers an address for each of its listeners. Where it is not configured, its host is that of the
-broker's own contract, which clients may know under another address: so brokers on this very host are named by the
-address that the client has reached, each with its own port. The protocol does not carry the name that was dialled; only
-the socket knows where it arrived.
+Each broker registers an address for each of its listeners. If the address is not configured, its host is that of the
+broker's own contract, which clients may know under another address. So brokers on this very host are named by the
+address that the client has reached, each with its own port. The protocol does not carry the name that was dialled. Only
+the socket knows the address at which it arrived.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class KafkaEndpoint(NamedTuple):
 
 class KafkaAddresses:
     def __init__(self, host: str, advertised_host: str, listeners: Iterable[KafkaListener]) -> None:
-        """`host`: where the broker's contract is served; `advertised_host`: by which name, empty for the same."""
+        """Set where the broker's contract is served: at `host`, which others know as `advertised_host` unless that is
+        empty."""
         self._advertised: Final = frozenset(entry.name for entry in listeners if entry.advertised is not None)
         self._own: Final = {
             listener.name: listener.advertised
@@ -34,13 +35,14 @@ class KafkaAddresses:
         }
 
     def own(self, ports: Mapping[str, int]) -> dict[str, str]:
-        """The addresses that this broker registers, host:port by listener name; `ports` has the bound ports."""
+        """Return the addresses that this broker registers, host:port by listener name. `ports` has the bound ports."""
         return {name: f"{at.host}:{at.port or ports[name]}" for name, at in self._own.items()}
 
     def advertised(self, broker: Broker, caller: Caller) -> KafkaEndpoint | None:
-        """None for a broker that this client can't reach: it has no listener of that name, or none at all.
+        """Return the address that the client gets for a broker, or None if the client can't reach it: it has no
+        listener of that name, or none at all.
 
-        A broker of a release that knew one listener has registered no names: every client gets its address.
+        A broker of a release that had only one listener has registered no names. Every client gets its address.
         """
         by_name = broker.kafka_listeners
         address = by_name.get(caller.listener, "") if by_name else broker.kafka_address
@@ -63,5 +65,6 @@ def controller_for(node_id: int, reported: Iterable[int]) -> int:
 
 
 def _reached(bound: str, host: str, advertised_host: str) -> str:
-    """The host of a listener that advertises none: that of the contract, unless it has an interface for itself."""
+    """Return the host of a listener that advertises none: that of the contract, unless the listener has an interface
+    for itself."""
     return bound if bound not in _EVERY_INTERFACE and bound != host else advertised_host or host

@@ -1,10 +1,10 @@
 """The APIs that are served, with their versions and handlers, are one table.
 
-A Kafka client picks the newest version that both sides know, from what ApiVersions says. A table and handlers that
-disagreed would make clients send what nothing can read. So ApiVersions, dispatch and docs/kafka-apis.md are all made
-from this table.
+A Kafka client picks the newest version that both sides know, from what ApiVersions says. If the table and the handlers
+disagreed, clients would send requests that nothing can read. So ApiVersions, dispatch and docs/kafka-apis.md are all
+made from this table.
 
-The minima are those of Kafka 4.x, except for Produce. That is advertised from 0 and served from 3, as Kafka does it:
+The minima are those of Kafka 4.x, except for Produce. Produce is advertised from 0 and served from 3, as Kafka does it:
 old librdkafka takes a larger minimum for a broker that knows no compression (see the traps in docs/kafka-apis.md).
 """
 
@@ -106,7 +106,7 @@ from ottla_core.kafka.messages import (
 from ottla_core.kafka.private_messages import OttlaCallRequest
 
 NEVER: Final = 2**15 - 1
-"""The API is flexible in no version."""
+"""It means that the API is flexible in no version."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Topics that come to be because a client has named them, where auto.create.topics.enable allows it.
+"""Topics that are created because a client has named them, if auto.create.topics.enable allows it.
 
-Kafka (AutoTopicCreationManager) answers that it knows no such topic, and creates it meanwhile, so that clients warn and
-ask again. Here the response waits a moment for the topic, which spares both.
+Kafka (AutoTopicCreationManager) answers that there is no such topic, and creates it in the background, so clients warn
+and ask again. Here the response waits a moment for the topic, which spares both.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ottla_proto.contracts import Controller
 _log = logging.getLogger(__name__)
 
 _ALLOWED_FROM: Final = 4
-"""Older versions of Metadata can't say whether the client allows it: it does, as in Kafka."""
+"""Older versions of Metadata can't say whether the client allows it. It counts as allowed, as in Kafka."""
 _AT_ONCE: Final = 100
-"""Topics created for one request: the others are created when the client retries."""
+"""How many topics are created for one request. The others are created when the client retries."""
 _LIMIT_S: Final = 2.0
 _DEFAULT: Final = -1  # the cluster's num.partitions and default.replication.factor
 
 
 def to_create(image: ClusterImage, request: MetadataRequest, version: int) -> list[str]:
-    """The topics that a Metadata request names, that are not there, and that may be created for it."""
+    """Return the topics that a Metadata request names, that do not exist, and that may be created for it."""
     if not request.topics or (version >= _ALLOWED_FROM and not request.allow_auto_topic_creation):
         return []
     unknown = [t.name for t in request.topics if t.name is not None and t.name not in image.topics]
@@ -40,7 +40,8 @@ def to_create(image: ClusterImage, request: MetadataRequest, version: int) -> li
 
 
 async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]:
-    """Have them created with the cluster's defaults; why some can't be, where a retry is of no use."""
+    """Have topics created with the cluster's defaults. Return the errors of those that can't be created even by a
+    retry."""
     topics = [pb.NewTopic(name=name, partitions=_DEFAULT, replication_factor=_DEFAULT) for name in names]
     request = pb.CreateTopicsRequest(topics=topics)
     try:

@@ -1,4 +1,4 @@
-"""The parts of the broker that the handlers call: those that the gRPC service calls too, and nothing else."""
+"""The parts of the broker that the handlers call. They are those that the gRPC service calls, too, and nothing else."""
 
 from __future__ import annotations
 
@@ -49,18 +49,19 @@ class Backend:
         return self.metadata.image
 
     def id_of(self, topic: str, partition: int) -> PartitionId | None:
-        """None where there is no such topic; whether it has the partition is checked later."""
+        """Return the id of a partition, or None if there is no such topic. Whether the topic has the partition is
+        checked later."""
         known = self.image.topics.get(topic)
         return None if known is None else PartitionId(known.id, partition)
 
 
 def known_epoch(leader_epoch: int) -> int | None:
-    """A leader epoch as Kafka spells it, where -1 is not to be checked."""
+    """Return a leader epoch of a request, or None for Kafka's -1, which is not to be checked."""
     return None if leader_epoch < 0 else leader_epoch
 
 
 def leading_by_name(backend: Backend, topic: str, partition: int, leader_epoch: int) -> Leading:
-    """What this broker leads the partition with. Raises UNKNOWN_TOPIC_OR_PARTITION and what `ReplicaTable.leading`
+    """Return the leadership of the partition. Raises UNKNOWN_TOPIC_OR_PARTITION and what `ReplicaTable.leading`
     raises."""
     partition_id = backend.id_of(topic, partition)
     if partition_id is None:

@@ -1,8 +1,8 @@
-"""The loggers of this broker's process, described and altered as Kafka's: a level by name, for as long as the process
-lives.
+"""The loggers of this broker's process. They are described and altered as Kafka's: a level by name, until the process
+ends.
 
-Names are Python's, of modules (`ottla_broker.replication.replica_fetcher`) and packages; one without a level of its
-own has that of the package around it, and `root` is around all.
+Names are Python's, of modules (`ottla_broker.replication.replica_fetcher`) and packages. A logger without a level of
+its own has that of the package around it, and `root` is around all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 ROOT: Final = "root"
 
-_TRACE: Final = 5  # Python has none: below DEBUG, where some libraries say more
+_TRACE: Final = 5  # Python has none; it is below DEBUG, for libraries that log more
 LEVELS: Final[Mapping[str, int]] = {
     "TRACE": _TRACE,
     "DEBUG": logging.DEBUG,
@@ -24,7 +24,7 @@ LEVELS: Final[Mapping[str, int]] = {
     "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
 }
-"""Kafka's, from the one that says most to the one that says least."""
+"""Kafka's levels, from the one that logs most to the one that logs least."""
 
 _SET, _DELETE = 0, 1
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 def levels() -> dict[str, str]:
-    """The level that holds for each logger, the root's first."""
+    """Return the level that is in force for each logger, the root's first."""
     known = sorted(logging.root.manager.loggerDict.items())
     return {ROOT: _name_of(logging.root)} | {
         name: _name_of(logger) for name, logger in known if isinstance(logger, logging.Logger)
@@ -40,7 +40,7 @@ def levels() -> dict[str, str]:
 
 
 def misplaced(name: str, node_id: int) -> OttlaError | None:
-    """Why this broker does not speak of that resource's loggers: they are in another process."""
+    """Return why this broker does not describe or alter that resource's loggers: they are in another process."""
     if name == str(node_id):
         return None
     text = f"Unexpected broker id, expected {node_id}, but received {name[:80] or 'an empty name'}"
@@ -48,7 +48,8 @@ def misplaced(name: str, node_id: int) -> OttlaError | None:
 
 
 def alter(changes: Sequence[tuple[str, int, str | None]], *, dry: bool) -> None:
-    """Carry out (logger, operation of KIP-412, level), all or none of them. Raises INVALID_CONFIG, INVALID_REQUEST."""
+    """Carry out the changes, each a logger, an operation of KIP-412 and a level. All are carried out or none. Raises
+    INVALID_CONFIG, INVALID_REQUEST."""
     if len({name for name, *_ in changes}) < len(changes):
         raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a logger twice", hint="name each logger once")
     requested = {name: _level_after(name, operation, level) for name, operation, level in changes}
@@ -89,6 +90,6 @@ def _level_after(name: str, operation: int, level: str | None) -> int:
 
 
 def _name_of(logger: logging.Logger) -> str:
-    """The most silent of Kafka's levels that says as much."""
+    """Return the most silent of Kafka's levels that logs as much."""
     holds = logger.getEffectiveLevel()
     return next((name for name, level in LEVELS.items() if holds <= level), "FATAL")

@@ -1,7 +1,7 @@
-"""Control messages in the versions of one connection's client: `ottla_core.kafka` with what a broker adds to it.
+"""Control messages in the versions of one connection's client: `ottla_core.kafka` and what a broker adds to it.
 
-A broker never sends an error code that a version lacks, and it wants to know how large a message is before it works on
-it. Both need a walk through a message's arrays, which is generated for each version as the codec itself is.
+A broker never sends an error code that a version lacks, and it has to know how large a message is before it works on
+it. Both need a walk through a message's arrays. Its code is generated for each version, like the codec itself.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def encode(response: Message, version: int) -> Parts:
 
 
 def has_more_elements(message: Message, version: int, most: int) -> bool:
-    """Whether all arrays in it together have more elements than that."""
+    """Return whether all arrays in the message together have more elements than `most`."""
     return _counting(type(message).__name__, version)(message, most) > most
 
 
 @cache
 def _counting(name: str, version: int) -> Callable[[Message, int], int]:
-    """Return a function that counts elements, and gives up soon after it has found more than it is given."""
+    """Return a function that counts elements, and stops soon after it has found more than its limit."""
     source = Source(schema_of(name), version)
     with source.block("def count(m, most):"):
         source.line("n = 0")
@@ -65,7 +65,8 @@ def _write_count(source: Source, of: Struct, message: str) -> None:
 
 @cache
 def _replacing(name: str, version: int) -> Callable[[Message, Callable[[int, int, int], int]], None]:
-    """Return a function that replaces error codes by what another function has for an API's key, a version and one."""
+    """Return a function that replaces error codes. It gets the new code from a function of an API's key, a version and
+    a code."""
     source = Source(schema_of(name), version)
     with source.block("def replace(m, sent_code):"):
         source.line("pass")

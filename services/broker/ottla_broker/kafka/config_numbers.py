@@ -1,4 +1,4 @@
-"""Kafka's numbers for what configs belong to, where their values come from and what type they have."""
+"""Kafka's numbers for what configs belong to, for where their values come from, and for their types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls to whichever coordinator owns the shard of a group or of a transactional id."""
+"""Calls to the coordinator that owns the shard of a group or of a transactional id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 CALL_S: Final = 10.0
-"""For what doesn't wait for members: above the time that a coordinator gives an append."""
+"""The time limit for calls that don't wait for members. It is above the time that a coordinator gives an append."""
 
 _HAND_OVER_S: Final = 3.0
 _PAUSE_S: Final = 0.05
@@ -25,11 +25,11 @@ _PAUSE_S: Final = 0.05
 async def call_owner(
     backend: Backend, kind: str, key: str, method: Method[RequestT, Response], request: RequestT, limit_s: float
 ) -> Response:
-    """The response of the coordinator of the key's shard, with the error that it may carry.
+    """Return the response of the coordinator of the key's shard, with the error that it may carry.
 
-    While a shard is on its way from one coordinator to another it is requested again, for a moment: a client could do
-    no better, for to it the coordinator is this broker, before and after. It was not done then, or counts once: what is
-    requested says what is to be. Raises COORDINATOR_NOT_AVAILABLE.
+    While a shard moves from one coordinator to another, the request is repeated for a moment. A client could do no
+    better, because to the client this broker is the coordinator, before and after. Either the request was not carried
+    out, or a repeat changes nothing, because it says what the result is to be. Raises COORDINATOR_NOT_AVAILABLE.
     """
     loop = asyncio.get_running_loop()
     patient_until = loop.time() + _HAND_OVER_S
@@ -49,11 +49,10 @@ async def call_owner(
 async def list_all(
     backend: Backend, kind: str, method: Method[RequestT, Response], request: RequestT
 ) -> tuple[int, list[Response]]:
-    """Return what the coordinators list of the shards that the request names, and an error code where a shard is
-    missing.
+    """Return the coordinators' responses to a listing, and an error code if a shard that the request names is missing.
 
-    A coordinator lists the shards that it serves at that moment. While a shard is on its way from one to another, they
-    are asked again, for a moment.
+    A coordinator lists the shards that it serves at that moment. While a shard moves from one to another, they are
+    asked again, for a moment.
     """
     named = set(request.shards.numbers)  # type: ignore[attr-defined]  # every request of a listing names shards
     loop = asyncio.get_running_loop()

@@ -1,4 +1,5 @@
-"""Requests to their handlers: frames taken apart, responses put into frames, both counted and timed."""
+"""Takes requests to their handlers: frames are taken apart, and responses put into frames, and both are counted and
+timed."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from ottla_core.rpc.status import log_bug
 from ottla_core.telemetry import Counter, Histogram, Metrics
 
 AroundApi = Callable[[str, Handler], Handler]
-"""Wraps every API that is served, given its name; how `ottla.testing` brings its faults in."""
+"""A function that wraps every API that is served, given its name. `ottla.testing` uses it for its faults."""
 
 
 def unchanged(name: str, handler: Handler) -> Handler:
@@ -28,7 +29,8 @@ def unchanged(name: str, handler: Handler) -> Handler:
 
 
 class Dispatcher:
-    """Takes frames apart, finds who answers, and puts answers into frames. `apis` by their keys, by default `APIS`."""
+    """Takes frames apart, finds their handlers, and puts the responses into frames. `apis` are by their keys, by
+    default `APIS`."""
 
     def __init__(
         self,
@@ -47,13 +49,13 @@ class Dispatcher:
         }
         self._metrics = metrics
         self._times: Final[dict[int, Histogram]] = {}
-        """Only for APIs that were requested: a histogram has many series."""
+        """It has only APIs that were requested, because a histogram has many series."""
 
     def may_overlap(self, key: int) -> bool:
         return key == PRODUCE_KEY
 
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
-        """Begin a request. It, or what it gives, may raise MalformedError or CloseConnectionError."""
+        """Begin a request. This call or its result may raise MalformedError or CloseConnectionError."""
         api = self._apis.get(head.key)
         if head.key == PRIVATE.key and caller.is_ottlas:
             api = PRIVATE
@@ -105,7 +107,8 @@ class Dispatcher:
 
 
 def _unsupported(api: Api, version: int, frame: memoryview) -> Parts:
-    """The response to an unknown version: ApiVersions has its own range, any other API ends the connection."""
+    """Return the response to an unknown version. ApiVersions responds with its own range; for any other API the
+    connection ends."""
     if api.key != api_versions.KEY:
         raise CloseConnectionError(f"version {version} of {api.name} is not supported")
     return frames.response(frames.read_correlation_id(frame), api_versions.unsupported(api), tagged=False)

@@ -1,7 +1,7 @@
-"""Topics as Metadata's response has them: encoded once, and kept as long as they are the same.
+"""Topics as Metadata's response has them. They are encoded once, and kept as long as they do not change.
 
-An image says at which revision a topic or one of its partitions last changed. All topics together are kept too, for
-clients by the hundred that request them at once: the first encodes them while the others wait.
+An image says at which revision a topic or one of its partitions last changed. All topics together are kept, too,
+because hundreds of clients may request them at once: the first request encodes them while the others wait.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ottla_core.model import PartitionId, TopicId
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 ENTRY_BYTES: Final = 256
-"""Memory that a topic takes in addition to its bytes."""
+"""The memory that a topic takes in addition to its bytes."""
 _LOOK_INTERVAL: Final = 64
-"""Topics or partitions. A request of fewer waits for no other."""
+"""It counts topics or partitions. A request with fewer of them waits for no other."""
 
 
 class _Encoded(NamedTuple):
@@ -31,18 +31,19 @@ class _Encoded(NamedTuple):
 
 
 class EncodedTopics:
-    """`turn`: of those who request all topics. `held_bytes`: of what is kept."""
+    """Keeps encoded topics. `turn` is for requests of all topics, one at a time. `held_bytes` counts the bytes that are
+    kept."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.held_bytes = 0
         self.turn: Final = asyncio.Lock()
         self._max_bytes: Final = max_bytes
         self._kept: Final[dict[Terms, dict[TopicId | None, _Encoded]]] = {}
-        self._slice: Final = Slice()  # of all requests together
+        self._slice: Final = Slice()  # one for all requests together
 
     async def all(self, image: ClusterImage, terms: Terms, since: int) -> tuple[int, bytes]:
-        """How many topics there are, and their bytes: from `image`, or from an older one that has all the changes up to
-        revision `since`. In `turn`."""
+        """Return the number of all topics, and their bytes. They are from `image`, or from an older image that has all
+        the changes up to revision `since`. In `turn`."""
         encoded = self._kept.get(terms, {}).get(None)
         if encoded is None or encoded.revision < since:
             parts = await self.encode(image, image.topics.values(), terms)
@@ -51,7 +52,7 @@ class EncodedTopics:
         return encoded.topics, encoded.data
 
     async def encode(self, image: ClusterImage, topics: Iterable[Topic | bytes], terms: Terms) -> list[bytes]:
-        """Each topic's bytes; those that are bytes already as they are."""
+        """Return each topic's bytes. Elements that are bytes already are returned as they are."""
         kept = self._kept.get(terms, {})
         parts: list[bytes] = []
         for topic in topics:
@@ -76,7 +77,8 @@ class EncodedTopics:
         return _Encoded(image.topic_revisions[topic.id], 1, b"".join(parts))
 
     def _keep(self, terms: Terms, key: TopicId | None, encoded: _Encoded) -> None:
-        """Where there is no room all else is forgotten: what is requested is soon there again."""
+        """Keep encoded topics. If there is no room, all others are forgotten: topics that are requested are soon kept
+        again."""
         before = self._kept.get(terms, {}).get(key)
         self.held_bytes += _size(encoded) - (0 if before is None else _size(before))
         if self.held_bytes > self._max_bytes:

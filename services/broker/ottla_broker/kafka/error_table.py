@@ -3,7 +3,7 @@
 Clients branch on codes. A code that a version does not know is at best a failure without a name, and often fatal to the
 client. So every response is checked against this table where it is encoded. A code that the version knows is answered
 as it is. One that only later versions know is answered as the code that Kafka answers in its place. A code that is in
-no row is a bug of ours: it is logged, and answered as UNKNOWN_SERVER_ERROR.
+no row is a bug of ottla: it is logged, and answered as UNKNOWN_SERVER_ERROR.
 
 The versions and replacements are those of Kafka's message schemas and of its brokers; `source` says where each row
 comes from. Where a code's cause came later than the version, Kafka never had to replace it, and the nearest code stands
@@ -37,8 +37,8 @@ class Since(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The codes of one API beside `OF_ALL`: `codes` are known in every version, `since` from a version on. `instead`
-    names what is answered for a code that no version of the API knows."""
+    """The codes of one API in addition to `OF_ALL`. `codes` are known in every version, `since` from a version on.
+    `instead` names what is answered for a code that no version of the API knows."""
 
     source: str
     codes: frozenset[E] = frozenset()
@@ -49,7 +49,7 @@ class Errors:
 OF_ALL: Final = frozenset(
     {E.NONE, E.UNKNOWN_SERVER_ERROR, E.INVALID_REQUEST, E.UNSUPPORTED_VERSION, E.CLUSTER_AUTHORIZATION_FAILED}
 )
-"""Kafka may answer these to any request: it can't be read, it is not allowed, or the broker failed at it."""
+"""Kafka may answer these to any request: it can't be read, it is not allowed, or the broker failed."""
 
 _COORDINATOR: Final = frozenset({E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR})
 _CONTROLLER: Final = frozenset({E.NOT_CONTROLLER, E.REQUEST_TIMED_OUT})
@@ -70,7 +70,7 @@ _COORDINATORS_LOG: Final = {
     E.RECORD_LIST_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
     E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
 }
-"""How Kafka's coordinators report trouble with their log, which clients know nothing of."""
+"""The codes by which Kafka's coordinators report trouble with their log, of which clients know nothing."""
 _COMMITTING: Final = {
     **_COORDINATORS_LOG,
     E.RECORD_LIST_TOO_LARGE: E.INVALID_COMMIT_OFFSET_SIZE,
@@ -83,7 +83,8 @@ _VERIFYING: Final = {
     E.NETWORK_EXCEPTION: E.NOT_ENOUGH_REPLICAS,
     E.PRODUCER_FENCED: E.INVALID_PRODUCER_EPOCH,
 }
-"""How Kafka's brokers report to a producer that its partition can't be verified: by what every producer handles."""
+"""The codes by which Kafka's brokers report to a producer that its partition can't be verified. Every producer handles
+them."""
 _TRANSACTION: Final = _COORDINATOR | {
     E.INVALID_TXN_STATE,
     E.INVALID_PRODUCER_ID_MAPPING,
@@ -102,12 +103,13 @@ def _abortable(version: int) -> dict[E, Since]:
 
 
 def _static(version: int) -> dict[E, Since]:
-    """A member whose request has no group.instance.id can't be the wrong instance of one."""
+    """Return the row for FENCED_INSTANCE_ID: a member whose request has no group.instance.id can't be the wrong
+    instance of one."""
     return {E.FENCED_INSTANCE_ID: Since(version, E.UNKNOWN_MEMBER_ID)}
 
 
 def _epochs(version: int) -> dict[E, Since]:
-    """A client whose request has no leader epoch can't have the wrong one."""
+    """Return the rows for epochs: a client whose request has no leader epoch can't have the wrong one."""
     return dict.fromkeys((E.FENCED_LEADER_EPOCH, E.UNKNOWN_LEADER_EPOCH), Since(version, E.NOT_LEADER_OR_FOLLOWER))
 
 
@@ -162,7 +164,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
             E.INCONSISTENT_TOPIC_ID: Since(13, E.UNKNOWN_TOPIC_OR_PARTITION),
             E.FETCH_SESSION_TOPIC_ID_ERROR: Since(7, E.INVALID_REQUEST),
         },
-        # For a batch that no response can hold: consumers raise it to the application, which may seek past it.
+        # It is for a batch that no response can hold. Consumers raise it to the application, which may seek past it.
         {E.MESSAGE_TOO_LARGE: E.CORRUPT_MESSAGE},
     ),
     2: Errors(
@@ -444,7 +446,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
     75: Errors("DescribeTopicPartitionsResponse; KIP-966", _TOPIC | {E.LEADER_NOT_AVAILABLE, E.LISTENER_NOT_FOUND}),
     OttlaCallResponse.API_KEY: Errors("the private API; the errors of its methods are in their own responses"),
 }
-"""By the keys of the APIs."""
+"""The error codes of each API, by its key."""
 
 
 @lru_cache(4096)

@@ -3,8 +3,9 @@
 `eligible.leader.replicas.version` 1: the controller remembers, for each partition, the replicas that left the ISR and
 still have every committed record (KIP-966), and DescribeTopicPartitions names them. Here it always does so.
 
-`transaction.version` 2: brokers add partitions to transactions, and each end raises the producer's epoch (KIP-890). Its
-clients look for it here, and would use Produce 12, TxnOffsetCommit 5 and EndTxn 5 as before without it.
+`transaction.version` 2: brokers add partitions to transactions, and each end raises the producer's epoch (KIP-890).
+Clients of this version look for it here. Without it they would use Produce 12, TxnOffsetCommit 5 and EndTxn 5 as
+before.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ottla_core.model import TopicId
 
 NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
-"""Session epoch of a request without a session, or of the last one in a session."""
+"""The session epoch of a request without a session, or of the last one in a session."""
 CONSUMER: Final = -1
 
 TopicKey: TypeAlias = str | TopicId

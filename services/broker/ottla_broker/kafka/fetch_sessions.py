@@ -3,7 +3,7 @@
 A session is only a cache. If it was evicted, the client is told so and requests everything again. Sessions belong to no
 connection, as in Kafka: they are found by a number, which is hard to guess so that no client uses another's session.
 
-Each request carries the session's next epoch. A request with another epoch was not sent by whoever got the last
+Each request carries the session's next epoch. A request with another epoch was not sent by the client that got the last
 response, so it is refused, and the client begins a new session.
 """
 
@@ -58,12 +58,13 @@ class Session(FetchSession[Key, RequestedPartition, DelayedFetch]):
         self.id: Final = session_id
         self.by_id: Final = by_id
         self.is_whole = True
-        """Whether every partition is to be looked at, because the client knows nothing yet."""
+        """It tells whether every partition is to be looked at, because the client knows nothing yet."""
         self.is_fetching = False
         self.used_at = 0.0
         self.next_epoch = 1
         self._known: Final[dict[Key, tuple[int, int] | None]] = {}
-        """The high watermark and the log start offset as last sent to the client; None after an error."""
+        """These are the high watermark and the log start offset as last sent to the client. They are None after an
+        error."""
         self.change(request, ())
 
     @staticmethod
@@ -72,7 +73,7 @@ class Session(FetchSession[Key, RequestedPartition, DelayedFetch]):
         return 1 + len(key[0]) // _NAME_BYTES
 
     def change(self, request: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
-        """Name what the client requests from now on, and forget what it doesn't."""
+        """Take in what the client requests from now on, and what it no longer requests."""
         for entry in request:
             self.name((entry.topic, entry.number), entry)
         for key in forgotten:

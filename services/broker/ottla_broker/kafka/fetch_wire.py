@@ -8,7 +8,7 @@
         high watermark int64, last stable offset int64, log start int64 (5), [aborted transactions], preferred
         replica int32 (11), records, tags: current leader (12)]], tags: endpoints (16)
 
-Numbers in brackets: the version from which on the field is there. From 12 on everything is in its compact spelling.
+Numbers in brackets are the first versions that have the field. From 12 on everything is in its compact spelling.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicId
 
 MOST_PARTITIONS: Final = 20_000
-"""In one request: it begins in one turn of the loop, and its response is written in one."""
+"""The most partitions of one request, which begins in one turn of the loop, and whose response is written in one."""
 _LOG_START_FROM: Final = 5
 _SESSION_FROM: Final = 7
 _LEADER_EPOCH_FROM: Final = 9
@@ -57,11 +57,11 @@ _TOPIC_MIN_BYTES: Final = 2
 _PARTITION_MIN_BYTES: Final = 16
 READ_COMMITTED: Final = 1
 _COPIED_BYTES: Final = 4096
-"""Records up to here are copied behind the fields before them: a piece of its own costs more."""
+"""Records up to this size are copied behind the fields before them, because a piece of their own would cost more."""
 
 
 def _layout(version: int) -> struct.Struct:
-    """A partition of the request up to its tags."""
+    """Return the layout of a partition of the request, up to its tags."""
     epoch = "i" if version >= _LEADER_EPOCH_FROM else ""
     last_epoch = "i" if version >= _LEADER_FROM else ""
     log_start = "q" if version >= _LOG_START_FROM else ""
@@ -72,7 +72,7 @@ _LAYOUTS: Final = [_layout(version) for version in range(19)]
 
 
 def read(reader: Reader, version: int) -> FetchRequest:
-    """Raises MalformedError."""
+    """Read a fetch request. Raises MalformedError."""
     replica_id = reader.int32() if version < _REPLICA_STATE_FROM else CONSUMER
     max_wait_ms, min_bytes, max_bytes, isolation = reader.unpack(_TERMS)
     session_id, session_epoch = reader.unpack(_SESSION) if version >= _SESSION_FROM else (NO_SESSION, FINAL_EPOCH)
@@ -115,7 +115,7 @@ def _read_forgotten(reader: Reader, version: int) -> list[tuple[TopicKey, int]]:
 
 
 def _few(reader: Reader, element_min_bytes: int, before: int = 0) -> int:
-    """How many elements follow. With those `before` they are to be few."""
+    """Return how many elements follow. With those `before`, they must be few."""
     return reader.few(element_min_bytes, MOST_PARTITIONS, "a fetch of", before=before)
 
 
@@ -128,7 +128,7 @@ def write(
     session_id: int = NO_SESSION,
     error_code: int = 0,
 ) -> Parts:
-    """The body of the response; records are pieces of their own."""
+    """Return the body of the response. Records are pieces of their own."""
     writer = Writer(flexible=version >= _LEADER_FROM)
     pieces: Parts = []
     writer.int32(0)  # throttle
@@ -157,7 +157,7 @@ def write(
 
 
 def _by_topic(parts: Sequence[FetchResponsePartition]) -> list[tuple[TopicKey, list[FetchResponsePartition]]]:
-    """In order, neighbours of one topic together."""
+    """Return the partitions in order, with neighbours of one topic together."""
     topics: list[tuple[TopicKey, list[FetchResponsePartition]]] = []
     for part in parts:
         if not topics or topics[-1][0] != part.requested.topic:
@@ -169,7 +169,7 @@ def _by_topic(parts: Sequence[FetchResponsePartition]) -> list[tuple[TopicKey, l
 def _write_partition(
     writer: Writer, version: int, request: RequestedPartition, fetched: FetchResult, isolation: int
 ) -> None:
-    """Up to the length of the records."""
+    """Write a partition up to the length of its records."""
     code = 0 if fetched.error is None else sent_code(FETCH_KEY, version, fetched.error.code)
     writer.pack(_PARTITION, request.number, code, fetched.high_watermark, fetched.last_stable_offset)
     if version >= _LOG_START_FROM:

@@ -27,7 +27,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 UNTIMED_S: Final = 30.0
-"""For requests that say no time."""
+"""The time limit for requests that name none."""
 
 _LEAST_S: Final = 1.0
 _MOST_S: Final = 60.0
@@ -36,22 +36,23 @@ _KNOWN_S: Final = 1.0
 
 
 def limit_s(timeout_ms: int) -> float:
-    """The time for a request. 0 says in Kafka not to wait until the cluster knows of a change, which is made still."""
+    """Return the time limit for a request. In Kafka, 0 means not to wait until the cluster knows of a change, which is
+    made all the same."""
     return min(max(timeout_ms / 1000, _LEAST_S), _MOST_S)
 
 
 async def forward(
     backend: Backend, method: Method[RequestT, Response], request: RequestT, *, limit_s: float
 ) -> Response:
-    """The controller's response. Where none is elected, or it went away with the request, another is tried until the
-    time is over.
+    """Return the controller's response. If no controller is elected, or it went away with the request, another is tried
+    until the time is over.
 
-    What went away with it may have been carried out. Kafka's brokers repeat it all the same: a request says what is to
-    be in the end, so nothing is done twice. At worst the repeat gets errors for what the first try has done, as
-    TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS or ELECTION_NOT_NEEDED.
+    A request that went away with its controller may have been carried out. Kafka's brokers repeat it all the same: a
+    request says what the result is to be, so nothing is done twice. At worst the repeat gets errors for what the first
+    try has done, such as TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS or ELECTION_NOT_NEEDED.
 
-    Raises the OttlaError that the response carries; at the end of the time NOT_CONTROLLER where nothing was done, and
-    REQUEST_TIMED_OUT where the outcome is unknown. Clients try again after both.
+    Raises the OttlaError that the response carries. At the end of the time it raises NOT_CONTROLLER if nothing was
+    done, and REQUEST_TIMED_OUT if the outcome is unknown. Clients try again after both.
     """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + limit_s
@@ -71,7 +72,8 @@ async def forward(
 
 
 async def _call(backend: Backend, method: Method[RequestT, Response], request: RequestT, timeout: float) -> Response:
-    """One try. It ends as lost where another controller is elected first: a stopped process never hangs up."""
+    """Try once. The try counts as lost if another controller is elected first, because a stopped process never hangs
+    up."""
     former = backend.image.controller
     call = asyncio.create_task(backend.controller.call(method, request, timeout=timeout))
     elected = asyncio.create_task(
@@ -97,29 +99,31 @@ def _unknown_outcome(limit_s: float) -> OttlaError:
 
 
 async def translated(backend: Backend, translate: Callable[[A], B], elements: Iterable[A]) -> list[B]:
-    """`[translate(each) for each in elements]` beside the loop: each may itself have elements by the thousand, and no
-    slice cuts through one. `translate` is not to raise, and reads what never changes."""
+    """Return `[translate(each) for each in elements]`, computed beside the loop: each element may itself have thousands
+    of elements, and no slice cuts through one. `translate` must not raise, and reads only what never changes."""
     return await backend.threads.work(lambda: [translate(element) for element in elements])
 
 
 async def until_known(backend: Backend, condition: Callable[[ClusterImage], bool]) -> None:
-    """Wait a moment until this broker knows, too, what was committed: the client is likely to request it next."""
+    """Wait a moment until this broker knows, too, what was committed, because the client is likely to request it
+    next."""
     with contextlib.suppress(OttlaError):
         await backend.replicas.until(condition, timeout=_KNOWN_S)
 
 
 def reported_fields(error: Error) -> dict[str, Any]:
-    """The fields of a response for what the controller says of one topic or resource."""
+    """Return the fields of a response for the controller's error of one topic or resource."""
     return {"error_code": error.code, "error_message": shortened(error.message) or None}
 
 
 def error_fields(error: OttlaError) -> dict[str, Any]:
-    """The error fields of a request that this broker rejects, or that failed as a whole."""
+    """Return the error fields of a request that this broker rejects, or that failed as a whole."""
     return {"error_code": int(error.code), "error_message": text_of(error)}
 
 
 def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:
-    """The rejection of each that is named twice, for which of the two should hold? The others go on, as in Kafka."""
+    """Return an error for each name that is there twice, because it is not clear which of the two is meant. The others
+    go on, as in Kafka."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if not twice:
         return {}

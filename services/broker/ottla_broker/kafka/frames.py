@@ -3,8 +3,8 @@
     request:  size int32 | api key int16, version int16, correlation id int32, client id string [, tags] | body
     answer:   size int32 | correlation id int32 [, tags] | body
 
-The size counts what follows it. The client id is spelled plain in every version; tags are there where the API's
-version is flexible, but never in the response to ApiVersions (KIP-482, KIP-511).
+The size counts what follows it. The client id is spelled plain in every version. There are tags if the API's version is
+flexible, but never in the response to ApiVersions (KIP-482, KIP-511).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ottla_core.kafka_formats.primitives import MalformedError, Reader
 
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8
-"""Size, key and version: the bytes that are needed before anything can be decided."""
+"""Size, key and version are the bytes that are needed before anything can be decided."""
 
 OTTLAS_NAME: Final = "ottla"
-"""What ottla's clients call themselves in ApiVersions."""
+"""The name by which ottla's clients call themselves in ApiVersions."""
 
 _HEAD: Final = struct.Struct(">ihh")
 _CORRELATION: Final = struct.Struct(">i")
@@ -33,7 +33,7 @@ Parts = list[bytes | bytearray | memoryview]
 
 
 class Head(NamedTuple):
-    """The start of a frame; `size_bytes` without the four bytes that say it."""
+    """The start of a frame. `size_bytes` does not count the four bytes of the size itself."""
 
     size_bytes: int
     key: int
@@ -80,18 +80,18 @@ class Caller:
 
     @property
     def is_ottlas(self) -> bool:
-        """Whether the client calls itself a client of ottla. Any client can, so this gives access only to what is
-        public."""
+        """It tells whether the client calls itself a client of ottla. Any client can, so this gives access only to what
+        is public."""
         return self.announcement.software == OTTLAS_NAME
 
 
 def read_head(data: memoryview, at: int = 0) -> Head:
-    """The first eight bytes at `at`, which are there."""
+    """Return the first eight bytes at `at`, which are there."""
     return Head._make(_HEAD.unpack_from(data, at))
 
 
 def read_request(frame: memoryview, version: int, caller: Caller, *, flexible: bool) -> KafkaContext:
-    """The request in a whole frame, its header read. Raises MalformedError."""
+    """Read the header of the request in a whole frame. Raises MalformedError."""
     reader = Reader(frame, HEAD_BYTES)
     (correlation_id,) = reader.unpack(_CORRELATION)
     client_id = reader.plain_string() or ""
@@ -108,7 +108,7 @@ def read_correlation_id(frame: memoryview) -> int:
 
 
 def response(correlation_id: int, body: Parts, *, tagged: bool) -> Parts:
-    """The frame of a response; `tagged` where its header has (no) tags."""
+    """Return the frame of a response. If it is `tagged`, its header ends with an empty list of tags."""
     size_bytes = sum(map(len, body)) + _CORRELATION.size + tagged
     head = _RESPONSE.pack(size_bytes, correlation_id)
     return [head + b"\0" if tagged else head, *body]

@@ -27,13 +27,13 @@ IDS_FROM: Final = 10
 """OffsetCommit and OffsetFetch name topics by their ids from this version on."""
 
 JOIN_S: Final = 1_800.0
-"""Members that are waited for have their own limits; this one is above all of them."""
+"""The time limit for calls that wait for members. These have their own limits, and this one is above all of them."""
 
 
 async def call(
     backend: Backend, group: str, method: Method[RequestT, Response], request: RequestT, *, limit_s: float = CALL_S
 ) -> Response:
-    """The response of the group's coordinator, as `call_owner` gives it."""
+    """Return the response of the group's coordinator, as `call_owner` does."""
     return await call_owner(backend, GROUP, group, method, request, limit_s)
 
 
@@ -42,12 +42,13 @@ def member(member_id: str, instance_id: str | None) -> pb.Member:
 
 
 def instance_id_of(who: pb.Member) -> str | None:
-    """The group.instance.id of a member that the coordinator describes."""
+    """Return the group.instance.id of a member that the coordinator describes."""
     return who.instance_id if who.HasField("instance_id") else None
 
 
 def name_of(backend: Backend, name: str, topic_id: bytes, version: int) -> str | None:
-    """The name of a topic that OffsetCommit or OffsetFetch names by one of the two; None for an unknown id."""
+    """Return the name of a topic that OffsetCommit or OffsetFetch names by its name or id, or None for an unknown
+    id."""
     if version < IDS_FROM:
         return name
     return name_by_id(backend, topic_id)
@@ -59,7 +60,7 @@ def name_by_id(backend: Backend, topic_id: bytes) -> str | None:
 
 
 def existing_partitions(backend: Backend, name: str) -> range:
-    """The numbers of a topic's partitions; none of a topic that isn't there."""
+    """Return the numbers of a topic's partitions, or none for a topic that does not exist."""
     topic = backend.image.topics.get(name)
     return range(0 if topic is None else topic.partition_count)
 
@@ -69,5 +70,5 @@ def group_partition(partition: TopicPartition) -> pb.GroupPartition:
 
 
 def host_of(context: KafkaContext) -> str:
-    """As Kafka writes it: Java's way to print an address."""
+    """Return the client's host as Kafka writes it, which is Java's way to print an address."""
     return f"/{context.caller.client_host}"

@@ -1,4 +1,4 @@
-"""Requests are decoded before their handlers, and responses encoded after them: in a thread where they are large."""
+"""Decodes requests before their handlers, and encodes responses after them. Large ones are handled in a thread."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_core.kafka.message import Message
 
 LARGE_BYTES: Final = 4096
-"""Body of a request to the codec that counts as large: smaller ones have at most two thousand elements."""
+"""The body of a request to the codec counts as large from this size on. Smaller ones have at most two thousand
+elements."""
 LARGE_ELEMENTS: Final = 500
-"""Elements of a response: this many are encoded in some milliseconds."""
+"""The elements of a response that is encoded in a thread: this many take some milliseconds."""
 
 T = TypeVar("T")
 RequestT = TypeVar("RequestT", bound=Message)
@@ -27,8 +28,8 @@ ControlHandler = Callable[[Backend, RequestT, KafkaContext], Message | Coroutine
 def decoded(
     decode: Callable[[KafkaContext], T], handle: Callable[[Backend, T, KafkaContext], HandlerResult], *, speed: int = 1
 ) -> Handler:
-    """A handler of decoded requests: one is decoded before anything is awaited, unless it is large. `speed`: how
-    many times faster than the codec library `decode` is."""
+    """Return a handler of decoded requests. A request is decoded before anything is awaited, unless it is large.
+    `speed` is how many times faster than the codec library `decode` is."""
 
     def begin(backend: Backend, context: KafkaContext) -> HandlerResult:
         if context.body.left > LARGE_BYTES * speed:
@@ -43,7 +44,8 @@ def decoded(
 
 
 def control(request_type: type[RequestT], handle: ControlHandler[RequestT]) -> Handler:
-    """A handler for a message of `ottla_core.kafka`; its response is one too, or encoded already."""
+    """Return a handler for a message of `ottla_core.kafka`. Its response is such a message, too, or is encoded
+    already."""
 
     def decode(context: KafkaContext) -> RequestT:
         return codec.decode(request_type, context.version, context.body)

@@ -1,4 +1,5 @@
-"""The current leader, in the response to a client that asked the wrong broker: tagged fields of Produce and Fetch."""
+"""The current leader, in the response to a client that asked the wrong broker. Produce and Fetch have tagged fields for
+it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class NewLeaders:
-    """Collects the leaders that one response names, to add at its end where they are found (KIP-951)."""
+    """Collects the leaders that one response names. Their endpoints are added at its end (KIP-951)."""
 
     def __init__(self, backend: Backend, caller: Caller) -> None:
         self._backend = backend
@@ -27,7 +28,7 @@ class NewLeaders:
         self._brokers: set[int] = set()
 
     def of(self, partition_id: PartitionId) -> bytes | None:
-        """The present leader and its epoch, as a tagged field holds them; None without a leader."""
+        """Return the present leader and its epoch, as a tagged field has them, or None if there is no leader."""
         partition: Partition | None = self._backend.image.partitions.get(partition_id)
         if partition is None or partition.leader not in self._backend.image.brokers:
             return None
@@ -35,7 +36,7 @@ class NewLeaders:
         return _LEADER.pack(partition.leader, partition.leader_epoch, 0)
 
     def endpoints(self) -> dict[int, bytes]:
-        """The response's tags: where those brokers are, or nothing."""
+        """Return the response's tags, which have the endpoints of those brokers, or nothing."""
         writer, count = Writer(flexible=True), 0
         for broker_id in sorted(self._brokers):
             broker = self._backend.image.brokers[broker_id]

@@ -5,7 +5,7 @@
         epoch int32 (7), [replica int32], [in sync int32], [offline int32] (5)], operations int32 (8)],
         operations int32 (8 to 10), error int16 (13)
 
-Numbers in brackets: the version from which on the field is there. From 9 on everything is in its compact spelling.
+Numbers in brackets are the first versions that have the field. From 9 on everything is in its compact spelling.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _FLEXIBLE_FROM: Final = 9
 _TOPIC_ID_FROM: Final = 10
 _CLUSTER_OPERATIONS: Final = range(_OPERATIONS_FROM, 11)
 _NO_NAME_FROM: Final = 12
-"""Before it a response has a name for every topic, an empty one for an unknown id, as Kafka's has."""
+"""Before this version a response has a name for every topic. For an unknown id the name is empty, as in Kafka."""
 _ERROR_FROM: Final = 13
 
 ALL_TOPIC_OPERATIONS: Final = sum(1 << number for number in (3, 4, 5, 6, 7, 8, 10, 11))
-"""Kafka's numbers of what may be done with a topic: everything, until access control lists are served."""
+"""Kafka's numbers of the operations that are allowed on a topic. All are, until access control lists are served."""
 ALL_CLUSTER_OPERATIONS: Final = sum(1 << number for number in (5, 7, 8, 9, 10, 11, 12))
 NOT_REQUESTED: Final = -(2**31)
 
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
 def write_head(
     version: int, image: ClusterImage, endpoints: Mapping[int, KafkaEndpoint], node_id: int, topics: int
 ) -> bytearray:
-    """Write the part before the topics, whose number is `topics`; `endpoints`: the brokers that the client gets."""
+    """Write the part before the topics, whose number is `topics`. `endpoints` are the brokers that the client gets."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= _THROTTLE_FROM:
         writer.int32(0)
@@ -90,7 +90,7 @@ def write_tail(version: int, *, operations: bool) -> bytearray:
 
 
 def write_missing(version: int, code: ErrorCode, name: str | None, topic_id: bytes) -> bytes:
-    """A topic that is not there, with what it was requested by."""
+    """Return the bytes of a topic that does not exist, with the name or id by which it was requested."""
     if name is None and version < _NO_NAME_FROM:
         name = ""
     head = write_topic_head(version, name, topic_id, 0, code=code)
@@ -121,8 +121,8 @@ def write_topic_tail(version: int, *, operations: bool) -> bytes:
 
 
 def write_partition(terms: Terms, number: int, partition: Partition) -> bytes:
-    """Where the leader is not among the brokers that a client gets there is none, as in Kafka: one that is fenced, or
-    that has no address for the client's listener."""
+    """Return a partition. As in Kafka, it has no leader if the client does not get the leader's endpoint: the leader is
+    fenced, or has no address for the client's listener."""
     code, leader = int(ErrorCode.NONE), partition.leader
     if leader in terms.unreachable or leader not in terms.live:
         reason = ErrorCode.LISTENER_NOT_FOUND if leader in terms.unreachable else ErrorCode.LEADER_NOT_AVAILABLE
@@ -135,7 +135,7 @@ def write_partition(terms: Terms, number: int, partition: Partition) -> bytes:
 
 @lru_cache(_KEPT_NODES)
 def _nodes(version: int, live: frozenset[int], replicas: tuple[int, ...], isr: tuple[int, ...]) -> bytes:
-    """The end of a partition; most have the same as many others."""
+    """Return the end of a partition, which many partitions have in common."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     offline = tuple(replica for replica in replicas if replica not in live)
     for nodes in (replicas, isr, offline) if version >= _OFFLINE_FROM else (replicas, isr):

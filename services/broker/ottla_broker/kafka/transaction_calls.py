@@ -37,7 +37,7 @@ IDS_AT_ONCE: Final = 16
 async def call(
     backend: Backend, transactional_id: str, method: Method[RequestT, Response], request: RequestT
 ) -> Response:
-    """The response of the id's coordinator. Raises the error that it carries, or why there is none."""
+    """Return the response of the id's coordinator. Raises the error that it carries, or why there is none."""
     response = await call_owner(backend, TXN, transactional_id, method, request, CALL_S)
     raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
     return response
@@ -48,7 +48,7 @@ def producer_of(request: OfProducer) -> TxnProducer:
 
 
 async def results_by_topic(codes: Mapping[TopicPartition, int], result: Callable[[int, int], T]) -> dict[str, list[T]]:
-    """The `result` of each partition's number and code, by topic."""
+    """Return the `result` of each partition's number and code, by topic."""
     by_topic: dict[str, list[T]] = {}
 
     def report(outcome: tuple[TopicPartition, int]) -> None:

@@ -1,4 +1,4 @@
-"""The Kafka listener put together: what `app` adds to a broker for Kafka's own protocol."""
+"""The Kafka listener is put together here: what `app` adds to a broker for Kafka's own protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_SESSION_ID: Final = 2**31 - 1
 
 
 class KafkaSide:
-    """The listener, a component, and `addresses()`: what the registration says of it."""
+    """The listener is a component, and `addresses()` is what the registration says of it."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class KafkaSide:
         self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=backend.replicas.table.drain)
 
     def addresses(self) -> dict[str, str]:
-        """host:port by the listeners' names, the first one first."""
+        """Return host:port by the listeners' names, the first one first."""
         return self._addresses.own(self.listener.ports)
 
     def address(self) -> str:
-        """The address of the first listener, for callers that know only one."""
+        """Return the address of the first listener, for callers that know only one."""
         return next(iter(self.addresses().values()))
 
 

@@ -55,7 +55,7 @@ class Cleanable:
 
     @property
     def dirty_ratio(self) -> float:
-        """Kafka's measure: the share of what is dirty in everything before the end."""
+        """This is Kafka's measure: the share of dirty bytes in everything before the end."""
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
     def is_due(self, least_dirty_ratio: float) -> bool:

@@ -1,4 +1,4 @@
-"""Which replica a consumer is sent to: an in-sync one in its own rack (KIP-392)."""
+"""The replica that a consumer is sent to: an in-sync one in its own rack (KIP-392)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ottla_broker.machines.partition import Leader
 def find_closest(
     leader: Leader, leader_id: int, rack_of: Callable[[int], str | None], rack: str, offset: int
 ) -> int | None:
-    """The in-sync follower in `rack` with the longest log that reaches to `offset`; None where the leader will do.
+    """Return the in-sync follower in `rack` with the longest log that reaches to `offset`, or None if the leader will
+    do.
 
     `rack_of` knows the live brokers.
     """

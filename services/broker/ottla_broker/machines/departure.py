@@ -1,4 +1,4 @@
-"""What still ties a departing broker to its partitions, though other brokers could take its place."""
+"""The reasons why a departing broker is still tied to its partitions, though other brokers could take its place."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def leads_transferable(image: ClusterImage, broker_id: int) -> bool:
 
 
 def is_relied_upon(image: ClusterImage, broker_id: int) -> bool:
-    """Whether any partition counts on all that this broker had."""
+    """Return whether any partition counts on everything that this broker had."""
     return any(relied_upon(image, broker_id))
 
 
 def relied_upon(image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
-    """Yield the partitions that count on all that this broker had: it leads them, or may be elected as it is.
+    """Yield the partitions that count on everything that this broker had: it leads them, or may be elected as it is.
 
     A broker that may have lost records is unfenced once there are none of these (rule C15). If it still led, it would
     go on in its epoch, and write other records at offsets that followers may have. A partition that is in doubt since

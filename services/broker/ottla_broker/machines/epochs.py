@@ -1,7 +1,7 @@
-"""Which leader wrote which offsets: each leader epoch with the offset that it began at (KIP-101, KIP-279).
+"""The leader epochs of one log, each with the offset at which it began (KIP-101, KIP-279).
 
-Epochs and start offsets both grow. A replica that finds its log apart from the leader's looks up here where an epoch
-ended, and truncates there instead of at a high watermark (rule 2).
+Epochs and start offsets both grow. If a replica's log differs from the leader's, the replica looks up here where an
+epoch ended, and truncates there instead of at a high watermark (rule 2).
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, or NO_EPOCH."""
+        """This is the newest epoch, or NO_EPOCH."""
         return self._entries[-1].epoch if self._entries else NO_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; whether that was news.
+        """Note that `epoch` begins at `start_offset`. Return whether that was new.
 
-        What contradicts it, a higher epoch or one that began at or after it, is dropped: it belongs to batches that
-        are not in this log.
+        Entries that contradict it are dropped, those with a higher epoch or one that began at or after it: they belong
+        to batches that are not in this log.
         """
         if self._entries and epoch == self.latest and start_offset >= self._entries[-1].start_offset:
             return False
@@ -53,13 +53,15 @@ class LeaderEpochs:
         return True
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch that `offset` was written in, or NO_EPOCH."""
+        """Return the epoch in which `offset` was written, or NO_EPOCH."""
         return max((entry.epoch for entry in self._entries if entry.start_offset <= offset), default=NO_EPOCH)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
-        """The largest epoch at or below `epoch` here, and the offset where it ended (OffsetsForLeaderEpoch).
+        """Return the largest epoch here that is at or below `epoch`, and the offset where it ended
+        (OffsetsForLeaderEpoch).
 
-        (NO_EPOCH, NO_OFFSET) where `epoch` is newer than all; an epoch older than all ends where the first begins.
+        Return (NO_EPOCH, NO_OFFSET) if `epoch` is newer than all. An epoch older than all ends where the first one
+        begins.
         """
         if epoch == self.latest and epoch != NO_EPOCH:
             return EpochStart(epoch, log_end_offset)
@@ -87,14 +89,15 @@ class LeaderEpochs:
         self._entries = [*kept, *(entry for entry in self._entries if not kept or entry.epoch > kept[-1].epoch)]
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after `end_offset`, where the log was truncated; whether there were any."""
+        """Forget epochs that begin at or after `end_offset`, where the log was truncated. Return whether there were
+        any."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         changed = len(kept) < len(self._entries)
         self._entries = kept
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget epochs that ended before `start_offset`; the one that holds it now begins there."""
+        """Forget epochs that ended before `start_offset`. The epoch that has this offset begins there from now on."""
         before = [entry for entry in self._entries if entry.start_offset <= start_offset]
         if not before or before == [EpochStart(before[-1].epoch, start_offset)]:
             return False

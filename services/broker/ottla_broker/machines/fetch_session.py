@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from ottla_core.model import PartitionId
 
 _LET_GO_AT_ONCE: Final = 1_000
-"""A session that has ended may have watched many thousand partitions: so many are let go in one turn of the loop."""
+"""A session that has ended may have watched many thousand partitions. This many are let go in one turn of the loop."""
 
 
 class Parked(Protocol):
@@ -38,7 +38,7 @@ class Parked(Protocol):
         ...
 
     def close(self) -> None:
-        """Let nothing wait any more: the session has ended, or the broker shuts down."""
+        """Let nothing wait any longer, because the session has ended or the broker shuts down."""
         ...
 
 
@@ -57,7 +57,7 @@ class SessionRoom:
         self.used = 0
 
     def has(self, partitions: int) -> bool:
-        """Return whether there is room for so many more."""
+        """Return whether there is room for this many more."""
         return self.used + partitions <= self.max_partitions
 
 
@@ -68,10 +68,10 @@ class FetchSession(Generic[K, R, P]):
         self.parked: Final = parked
         self.requested: Final[dict[K, R]] = {}
         self.watched: Final[dict[K, PartitionId]] = {}
-        """Where the session hears of events; `Watchers` keeps this."""
+        """The session hears of these partitions' events. `Watchers` keeps this."""
         self.size = 0
         self.is_idle = False
-        """Between two fetches, of which the second one may never come."""
+        """It is true between two fetches, of which the second may never come."""
         self.is_ended = False
         self._watchers: Final = watchers
         self.room: Final = room or SessionRoom()
@@ -88,10 +88,10 @@ class FetchSession(Generic[K, R, P]):
     # ---- what the client requests ------------------------------------------------------------------------------------
 
     def name(self, key: K, request: R) -> None:
-        """Request a partition, also where it was requested before.
+        """Request a partition, even if it was requested before.
 
-        It is looked at after all others that are due: a partition that got records waits for those that did not
-        (rule 57).
+        It is looked at after all others that are due: a partition that got records waits for those that did not (rule
+        57).
         """
         if self.is_ended:
             return
@@ -114,7 +114,7 @@ class FetchSession(Generic[K, R, P]):
         return True
 
     def end(self) -> None:
-        """End the session: nothing is due or watched any more. A look under way may still ask what was requested."""
+        """End the session: nothing is due or watched any longer. A look under way may still ask what was requested."""
         self._count(-self.size)
         self.is_ended = True
         self._due.clear()
@@ -141,7 +141,7 @@ class FetchSession(Generic[K, R, P]):
             self._due[key] = None
 
     def hold(self, key: K) -> None:
-        """Ignore a partition until it is named again: what the client makes of its records comes first."""
+        """Ignore a partition until it is named again, because the client handles its records first."""
         self._held.add(key)
         self._due.pop(key, None)
 
@@ -184,7 +184,7 @@ class Watchers(Generic[S]):
         self._by_partition: Final[dict[PartitionId, set[tuple[S, Any]]]] = {}
 
     def watch(self, session: S, key: Any, partition: PartitionId) -> None:
-        """Let an event of the partition make `key` due. A partition that `key` named before is watched no longer."""
+        """Let an event of the partition make `key` due. The partition that `key` named before is no longer watched."""
         if session.watched.get(key) != partition and not session.is_ended:
             self.unwatch(session, key)
             session.watched[key] = partition
@@ -206,18 +206,19 @@ class Watchers(Generic[S]):
             self._call_soon(partial(self.let_go, session))
 
     def on_bytes(self, partition: PartitionId, size_bytes: int) -> None:
-        """More bytes of the partition can be read."""
+        """Note that more bytes of the partition can be read."""
         for session, _ in self.touch(partition):
             session.parked.on_bytes(size_bytes)
 
     def wake(self, partition: PartitionId) -> None:
-        """Leadership, epoch, high watermark or existence of the partition changed: parked fetches look again."""
+        """Note that leadership, epoch, high watermark or existence of the partition changed. Parked fetches look
+        again."""
         for session, _ in self.touch(partition):
             session.parked.wake()
 
     def touch(self, partition: PartitionId) -> Collection[tuple[S, Any]]:
-        """Note an event that belongs in the next response, but is no reason for one. Return who waits for it, with the
-        partition's key there.
+        """Note an event that belongs in the next response, but is no reason for one. Return the sessions that wait for
+        it, each with its key of the partition.
 
         A session that is idle hears of the first event only. Its next look at the partition watches it again, so a
         session that is never used again costs nothing more.
@@ -237,11 +238,12 @@ class Watchers(Generic[S]):
 
     @property
     def partitions(self) -> Collection[PartitionId]:
-        """The partitions that any session watches."""
+        """These are the partitions that any session watches."""
         return self._by_partition.keys()
 
     def close(self) -> None:
-        """Let no fetch wait any more, for the broker shuts down: parked fetches are answered with what there is."""
+        """Let no fetch wait any longer, because the broker shuts down. Parked fetches are answered with what there
+        is."""
         self.is_closed = True
         for watching in self._by_partition.values():
             for session, _ in watching:

@@ -1,13 +1,13 @@
 """The lowest sequences of producers that a partition does not know yet: no later batch is taken before them.
 
-A partition takes any sequence of a producer that it does not know: what it knew may have expired. So while a producer's
-first batch waits for its verification, or after it failed and before the producer sends it again, a later batch would
-be taken in its place. The first batch would be out of order from then on, and its transaction lost. That is why each
-transactional batch of an unknown producer leaves its sequence here when it has to wait (Kafka's
+A partition takes any sequence of a producer that it does not know, because its knowledge may have expired. So while a
+producer's first batch waits for its verification, or after it failed and before the producer sends it again, a later
+batch would be taken in its place. The first batch would be out of order from then on, and its transaction lost. That is
+why each transactional batch of an unknown producer leaves its sequence here when it has to wait (Kafka's
 VerificationStateEntry). As in Kafka, batches of no transaction leave none. Pure.
 
 A sequence is forgotten with the first batch or marker of its producer, with a higher epoch, with the leadership, and
-after `producer.id.expiration.ms`. It stays where its batch is refused for good: that transaction can only be aborted.
+after `producer.id.expiration.ms`. It stays if its batch is refused for good: that transaction can only be aborted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader
 
 MOST: Final = 10_000
-"""Producers of one partition, about 2 MB. Where there are more, those that came first are forgotten."""
+"""The most producers of one partition, about 2 MB. If there are more, the earliest ones are forgotten."""
 
 _SEQUENCES: Final = 1 << 31
 
@@ -57,7 +57,7 @@ class FirstSequences:
             del self._lowest[next(iter(self._lowest))]
 
     def check(self, header: BatchHeader) -> None:
-        """Raise OUT_OF_ORDER_SEQUENCE_NUMBER where a batch before this one is expected."""
+        """Raise OUT_OF_ORDER_SEQUENCE_NUMBER if a batch before this one is expected."""
         lowest = self._lowest.get(header.producer_id)
         if lowest is None or lowest.epoch != header.producer_epoch:
             return

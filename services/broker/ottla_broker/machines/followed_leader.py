@@ -29,17 +29,18 @@ class Named(NamedTuple):
 
 
 class FollowedLeader(Generic[R]):
-    """One leader's partitions. `R` is what stands for a replica at the caller's."""
+    """One leader's partitions. `R` is the caller's type for a replica."""
 
     def __init__(self) -> None:
         self.session_id = 0
         self.responses = 0
         self.begins = True
-        """The next request begins the session, so it names all partitions."""
+        """It is true if the next request begins the session, so that it names all partitions."""
         self._followed: Final[dict[PartitionId, R]] = {}
-        # A dict, for its order: partitions are named in the order in which they changed, so none starves (rule 57).
+        # This is a dict, because of its order: partitions are named in the order in which they changed, so none starves
+        # (rule 57).
         self._changed: Final[dict[PartitionId, None]] = {}
-        # What the leader believes now, as far as it was named in this session.
+        # These are what the leader believes now, as far as it was named in this session.
         self._named: Final[dict[PartitionId, Named]] = {}
         # These are not named while their logs are truncated, or for a while after an error.
         self._resting: Final[set[PartitionId]] = set()

@@ -24,7 +24,8 @@ from ottla_core.model import PartitionId
 
 @dataclass(slots=True)
 class Followed:
-    """A partition as its follower has named it. `high_watermark` and `log_start_offset` are what it was answered since.
+    """A partition as its follower has named it. `high_watermark` and `log_start_offset` are what the responses since
+    then have said.
 
     A `leader_epoch` of None is not checked.
     """
@@ -81,7 +82,8 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
         return None if self.is_ended else self.requested.get(partition_id)
 
     def end(self) -> None:
-        """End the session: another one has begun, its stream is over, or what it has named is not certain any more."""
+        """End the session because another one has begun, its stream is over, or what it has named is no longer
+        certain."""
         super().end()
         self._sessions.remove(self)
 
@@ -104,7 +106,7 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
             self.parked.wake()
 
     def confirm(self, partition_id: PartitionId) -> None:
-        """Make a response due: the request after it confirms the leadership of the partition."""
+        """Make a response due, because the request after it confirms the leadership of the partition."""
         self.unconfirmed.add(partition_id)
         self.parked.wake()
 
@@ -162,7 +164,7 @@ class FollowerSessions(Watchers[FollowerSession[P]]):
 
     @property
     def count(self) -> int:
-        """The number of followers that have a session."""
+        """This is the number of followers that have a session."""
         return len(self._by_follower)
 
     def begin(self, follower_id: int, broker_epoch: int, session_id: int, parked: P) -> FollowerSession[P]:
@@ -191,7 +193,7 @@ class FollowerSessions(Watchers[FollowerSession[P]]):
             session.parked.close()
 
     def on_high_watermark(self, partition: PartitionId) -> None:
-        """The high watermark of a partition has moved."""
+        """Note that the high watermark of a partition has moved."""
         for session, _ in self.of(partition):
             session.on_high_watermark(partition)
 

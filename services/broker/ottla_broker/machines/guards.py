@@ -1,8 +1,8 @@
 """Guards of verifications under way: whether a transaction may still be the one that was verified (KIP-890, rule 39).
 
 The txn-coordinator's response is true of the moment in which it was given. Before it arrives the transaction may end,
-and its marker be written; what is appended then would open a transaction that no one ends. So a guard is made before
-the request, and any marker of the producer takes it away.
+and its marker be written. A batch that is appended after that would open a transaction that no coordinator ends. So a
+guard is made before the request, and any marker of the producer takes it away.
 
 An addition of the partition that passes through its leader proves as much as a verification. The transaction has the
 partition from then on, and the marker that ends it comes here, too. So the leader remembers the addition until the next
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class AddedBy(NamedTuple):
-    """Whose open transaction the partition was added to."""
+    """The open transaction to which the partition was added."""
 
     transactional_id: str
     producer_id: int
@@ -36,14 +36,14 @@ class VerificationGuards:
         return guard
 
     def end(self, producer_id: int, guard: object) -> bool:
-        """Whether no marker has come since it began; a guard is good for one append."""
+        """Return whether no marker has come since the guard was made. A guard is good for one append."""
         intact = self._guards.get(producer_id) is guard
         if intact:
             del self._guards[producer_id]
         return intact
 
     def begin_addition(self, producer_id: int) -> object | None:
-        """Return the guard of an addition; None if a verification is under way, whose guard must stay."""
+        """Return the guard of an addition, or None if a verification is under way, whose guard must stay."""
         return None if producer_id in self._guards else self.begin(producer_id)
 
     def end_addition(self, added_by: AddedBy, guard: object, *, succeeded: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NewType, TypeAlias
 
 LogEndOffset = NewType("LogEndOffset", int)
-"""The offset that the next record of this replica's log gets."""
+"""The next record of this replica's log gets this offset."""
 
 HighWatermark = NewType("HighWatermark", int)
 """All before it is committed: it is on every replica that may be elected. Consumers read up to it."""

@@ -106,8 +106,8 @@ class Leader:
         self.live = live
         """Brokers that may be in an ISR, with the epoch of their present incarnation (rules 11 and 22)."""
         self.read_only = read_only
-        """Brokers whose disks take nothing for the moment. They join no ISR, and leave it with the next append, or
-        acks=all would wait for them until they have lagged for too long."""
+        """These brokers' disks take nothing for the moment. They join no ISR, and leave it with the next append.
+        Otherwise acks=all would wait for them until they have lagged for too long."""
         self.proposal: IsrProposal | None = None
         self._recovering = partition.recovering
         self._broker_id: Final = broker_id
@@ -175,14 +175,16 @@ class Leader:
         """
         if self.proposal is None:
             lagging = self.lagging(now)
-            # One proposal at a time: removing who lags goes before ending the recovery, because acks=all waits for it.
+            # There is one proposal at a time. Removing lagging replicas comes before ending the recovery, because
+            # acks=all waits for them.
             if lagging:
                 self._propose(tuple(r for r in self.isr if r not in lagging))
             # An unclean election has marked the partition. This leader serves it now, and the proposal takes the mark
             # away (KIP-704).
             elif self._recovering:
                 self._propose(self.isr)
-        for follower_id, follower in self._followers.items():  # what kept it out may be over, and it has nothing to say
+        # the reason that kept it out may be over, and it sends nothing that would show it
+        for follower_id, follower in self._followers.items():
             if follower.is_caught_up(self._log_end_offset, now, self.lag_max_s):
                 self._let_join(follower_id, follower)
         return self._advance_high_watermark(now)
@@ -195,7 +197,7 @@ class Leader:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether time alone may change anything: not where every follower that counts has the whole log."""
+        """It tells whether time alone may change anything. It can't if every follower that counts has the whole log."""
         return (
             self.proposal is not None
             or self._recovering
@@ -207,8 +209,8 @@ class Leader:
 
     @property
     def effective_min_isr(self) -> int:
-        """min.insync.replicas, or the number of replicas if that is smaller: a partition could never reach more than it
-        has."""
+        """This is min.insync.replicas, or the number of replicas if that is smaller: a partition could never reach more
+        than it has."""
         return min(self.min_isr, len(self.replicas))
 
     @property
@@ -217,7 +219,7 @@ class Leader:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the high watermark has come to this epoch's start.
+        """It tells whether the high watermark has come to this epoch's start.
 
         A new leader knows a high watermark that is behind what its predecessor had committed. Until its followers have
         fetched, `latest` would go back (rule 15: ListOffsets answers OFFSET_NOT_AVAILABLE until then).
@@ -226,7 +228,7 @@ class Leader:
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other broker can be elected: no other is in sync, may have become so, or is in the ELR."""
+        """Return whether no other broker can be elected: no other is in sync, may have become so, or is in the ELR."""
         return self._electable() == {self._broker_id}
 
     def has_led_since(self, number: int) -> bool:
@@ -273,8 +275,8 @@ class Leader:
         }
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """Return the smallest log start of the live replicas. This one's is given. UNKNOWN means that some have not
-        fetched yet."""
+        """Return the smallest log start of the live replicas. The argument is this replica's own. UNKNOWN means that
+        some have not fetched yet."""
         # A replica whose broker is dead can't delete its records now, and DeleteRecords must not wait for it.
         starts = [f.log_start_offset for follower_id, f in self._followers.items() if follower_id in self.live]
         return min([log_start_offset, *starts])
@@ -305,8 +307,8 @@ class Leader:
         self.proposal = IsrProposal(self.epoch, self.partition_epoch, ordered, epochs, self._recovering)
 
     def _advance_high_watermark(self, now: float) -> bool:
-        """Move the high watermark to the smallest log end of those who are in the ISR or about to be. Return whether it
-        moved.
+        """Move the high watermark to the smallest log end of the replicas that are in the ISR or about to be. Return
+        whether it moved.
 
         These are the maximal ISR (rule 6), and followers that are caught up in time and eligible: a lone leader that
         did not wait for them would outrun a follower for ever (rule 7).
@@ -338,7 +340,7 @@ class Leader:
         return self.isr if self.proposal is None else (*self.isr, *self.proposal.isr)
 
     def _add_followers(self, now: float) -> None:
-        """Make the followers those of the replicas. What is known of the others is kept."""
+        """Make the followers those of the replicas. What is known of followers that stay is kept."""
         for replica in self.replicas:
             if replica != self._broker_id and replica not in self._followers:
                 # Members of the ISR get the lag time for their first fetch in this epoch. Others have proved nothing,

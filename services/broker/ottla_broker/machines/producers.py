@@ -1,6 +1,7 @@
-"""What a partition knows of its idempotent producers: is a batch new, a repeat, or out of line (KIP-98, KIP-360).
+"""A partition's knowledge of its idempotent producers tells whether a batch is new, a repeat, or out of line (KIP-98,
+KIP-360).
 
-Of each producer id the epoch and the last five batches are kept (rule 25): as many as a producer has in flight. A
+For each producer id the epoch and the last five batches are kept (rule 25): as many as a producer has in flight. A
 request is checked before its batches get offsets, each batch against what those before it would leave (rule 27):
 
     it follows the last one, in the same epoch           new
@@ -45,7 +46,7 @@ from ottla_core.transactions import ProducerEpochs, is_repeated_marker
 BATCHES_KEPT: Final = 5
 NO_EPOCH: Final = -1
 
-_SEQUENCES: Final = 1 << 31  # after the last of them comes 0
+_SEQUENCES: Final = 1 << 31  # 0 follows the last of them
 # Epoch, known since sequence 0, last seen at in ms, last offset; first offset of the open transaction, or -1; highest
 # coordinator epoch of the markers, or -1.
 _HEAD: Final = struct.Struct(">h?qqqi")
@@ -58,7 +59,7 @@ _SIZES: Final = frozenset(range(_HEAD.size, _FULL + 1, _BATCH.size))
 
 
 class KeptBatch(NamedTuple):
-    """A batch that lies in the log. `timestamp_ms` is its largest."""
+    """A batch that lies in the log. `timestamp_ms` is its largest timestamp."""
 
     first_sequence: int
     last_sequence: int
@@ -71,8 +72,9 @@ class KeptBatch(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """One entry, unpacked. `known_since_zero`: no sequence of this epoch has been missed. `transaction_offset`: the
-    first of the open transaction, -1 without one; `coordinator_epoch`: the highest of its markers, -1 without any."""
+    """One entry, unpacked. `known_since_zero` says that no sequence of this epoch has been missed. `transaction_offset`
+    is the first offset of the open transaction, or -1 without one. `coordinator_epoch` is the highest of the producer's
+    markers, or -1 without any."""
 
     epoch: int
     known_since_zero: bool
@@ -84,7 +86,7 @@ class ProducerState(NamedTuple):
 
 
 class Original(NamedTuple):
-    """Where a request that is repeated lies in the log."""
+    """Where the original of a repeated request lies in the log."""
 
     first_offset: int
     last_offset: int
@@ -92,8 +94,8 @@ class Original(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The outcome of `check`: `original` of a repeat, or else what `apply` gets once the batches are written. `begun`:
-    the first offsets of transactions that begin, in order."""
+    """The outcome of `check`. It has the `original` of a repeat, or else what `apply` gets once the batches are
+    written. `begun` are the first offsets of transactions that begin, in order."""
 
     original: Original | None
     entries: Mapping[int, bytes]
@@ -109,7 +111,8 @@ class Producers:
     __slots__ = ("_entries", "first_sequences", "transactions")
 
     def __init__(self, entries: Mapping[int, bytes] | None = None, ended: Iterable[EndedTransaction] = ()) -> None:
-        """`ended`: of `Transactions.ended`. Raises ValueError where an entry is none that `entries` gave."""
+        """Restore the producers. `ended` are those of `Transactions.ended`. Raises ValueError for an entry that
+        `entries` did not return."""
         self._entries: dict[int, bytes] = dict(entries or {})
         if not all(len(entry) in _SIZES for entry in self._entries.values()):
             raise ValueError("an entry has an illegal size")
@@ -122,12 +125,12 @@ class Producers:
         return len(self._entries)
 
     def entries(self) -> dict[int, bytes]:
-        """All there is, as it is now; for a snapshot."""
+        """Return all entries as they are now, for a snapshot."""
         return self._entries.copy()
 
     def newest_batches(self) -> frozenset[int]:
-        """The last offset of each producer's newest batch and, where that is a marker, of the newest with a sequence:
-        compaction keeps them (rule 30). From any thread."""
+        """Return the last offset of each producer's newest batch and, if that is a marker, of the newest batch with a
+        sequence: compaction keeps them (rule 30). From any thread."""
         entries = list(self._entries.values())
         last_offsets = {_LAST_OFFSET.unpack_from(entry)[0] for entry in entries}
         return frozenset(last_offsets.union(*([b.last_offset for b in _kept(entry)][-1:] for entry in entries)))
@@ -139,23 +142,23 @@ class Producers:
         return ProducerState._make((*_HEAD.unpack_from(entry), tuple(_kept(entry))))
 
     def has_open(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has a transaction open, in this epoch."""
+        """Return whether the producer has a transaction open in this epoch."""
         return producer_id in self.transactions and _epoch_of(self._entries[producer_id]) == epoch
 
     def coordinator_epoch(self, producer_id: int) -> int:
-        """The highest of the producer's markers; -1 without any."""
+        """Return the highest coordinator epoch of the producer's markers, or -1 without any."""
         return _transaction_of(self._entries.get(producer_id))[1]
 
     def oldest_transaction_seen_at_ms(self) -> int | None:
-        """When its producer has written last; None where none is open. From any thread."""
+        """Return when the producer of the oldest open transaction has last written, or None if none is open. From any
+        thread."""
         entry = self._entries.get(self.transactions.oldest())
         return None if entry is None else _SEEN_AT.unpack_from(entry)[0]
 
     def last_stable_offset(self, log_start_offset: int, high_watermark: HighWatermark) -> LastStableOffset:
-        """Return the offset that readers of committed records may read up to (rule 37).
+        """Return the offset up to which readers of committed records may read (rule 37).
 
-        It lies within the log: where records were deleted beyond the start of an open transaction, it is the log's
-        start.
+        It lies within the log: if records were deleted beyond the start of an open transaction, it is the log's start.
         """
         first_unstable = self.transactions.first_unstable(high_watermark)
         stable = high_watermark if first_unstable is None else min(first_unstable, high_watermark)
@@ -169,7 +172,7 @@ class Producers:
             self.first_sequences.expect(header, now_ms)
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Raise INVALID_PRODUCER_EPOCH where a higher epoch of the producer is known."""
+        """Raise INVALID_PRODUCER_EPOCH if a higher epoch of the producer is known."""
         known = self._entries.get(header.producer_id)
         if known is not None and header.producer_epoch < _epoch_of(known):
             raise _stale(header, _epoch_of(known))
@@ -177,12 +180,13 @@ class Producers:
     def check(
         self, headers: Iterable[BatchHeader], next_offset: int, now_ms: int, *, begins_at_zero: bool = False
     ) -> Checked:
-        """Tell new batches of one request from repeated ones; the first new one would lie at `next_offset`.
+        """Check the batches of one request, and find out whether they are new or a repeat. The first new one would lie
+        at `next_offset`.
 
-        `begins_at_zero`: they are of transactions v2, in which an unknown producer's first sequence is 0.
+        With `begins_at_zero` they are of transactions v2, in which an unknown producer's first sequence is 0.
 
-        A request repeats as a whole or is new as a whole: one response can't say where both lie. Raises
-        INVALID_REQUEST for a mixture, and the errors of the table above; nothing is changed.
+        A request repeats as a whole or is new as a whole, because one response can't say where both lie. Raises
+        INVALID_REQUEST for a mixture, and the errors of the table above. Nothing is changed.
         """
         entries: dict[int, bytes] = {}
         begun: dict[int, int] = {}
@@ -211,7 +215,7 @@ class Producers:
         return Checked(None, entries, begun) if entries else _NOTHING_TO_KEEP
 
     def apply(self, checked: Checked) -> None:
-        """The batches are written at the offsets that `check` was called with."""
+        """Note that the batches are written at the offsets with which `check` was called."""
         self._entries.update(checked.entries)
         if self.first_sequences:
             for producer_id in checked.entries:
@@ -220,7 +224,7 @@ class Producers:
             self.transactions.begin(producer_id, first_offset)
 
     def check_marker(self, end: TransactionEnd) -> int | None:
-        """Return None if the marker is to be written; for a repeat, the offset before whose end it lies.
+        """Return None if the marker is to be written. For a repeat, return an offset at or after the original.
 
         Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH.
         """
@@ -239,10 +243,10 @@ class Producers:
     # ---- on a follower, and from the log --------------------------------------------------------------------------
 
     def on_stored(self, header: BatchHeader, seen_at_ms: int) -> bool:
-        """A batch that the leader took, or that lies in the log; whether its epoch is not a step back.
+        """Note a batch that the leader took, or that lies in the log. Return whether its epoch is not a step back.
 
-        Control batches, and whatever has no sequence, carry the epoch forward and leave the sequences alone. What a
-        clean has emptied opens no transaction: its marker may be gone.
+        Control batches, and other batches without a sequence, raise the epoch and leave the sequences alone. A batch
+        that a clean has emptied opens no transaction: its marker may be gone.
         """
         if header.producer_id == NO_PRODUCER_ID:
             return True
@@ -260,7 +264,7 @@ class Producers:
     def on_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, seen_at_ms: int
     ) -> AbortedTransaction | None:
-        """The batch of a marker lies in the log; the transaction that it has aborted, if it has."""
+        """Note a marker whose batch lies in the log. Return the transaction that it has aborted, if any."""
         known = self._entries.get(header.producer_id)
         coordinator_epoch = max(marker.coordinator_epoch, _transaction_of(known)[1])
         entry = _with_epoch(known, header, seen_at_ms, (-1, coordinator_epoch))
@@ -276,8 +280,8 @@ class Producers:
     # ---- forgetting ------------------------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers that have been idle for `expiration_ms`, but those with an open transaction (rule 30);
-        how many."""
+        """Forget the producers that have been idle for `expiration_ms`, except those with an open transaction (rule
+        30). Return how many."""
         self.first_sequences.expire(now_ms, expiration_ms)
         idle = [
             id_
@@ -289,7 +293,7 @@ class Producers:
         return len(idle)
 
     def reaches(self, offset: int) -> bool:
-        """Whether anything here comes from a batch at or after `offset`."""
+        """Return whether anything here comes from a batch at or after `offset`."""
         return self.transactions.reaches(offset) or any(
             _LAST_OFFSET.unpack_from(entry)[0] >= offset for entry in self._entries.values()
         )
@@ -300,12 +304,13 @@ def _epoch_of(entry: bytes) -> int:
 
 
 def _transaction_of(entry: bytes | None) -> tuple[int, int]:
-    """The first offset of the open one and the highest coordinator epoch, -1 each where there is none."""
+    """Return the first offset of the entry's open transaction and the highest coordinator epoch, or -1 for each that it
+    lacks."""
     return (-1, -1) if entry is None else _TRANSACTION.unpack_from(entry)
 
 
 def _begins(header: BatchHeader) -> bool:
-    """Whether a transaction is open once the batch lies in the log."""
+    """Return whether a transaction is open once the batch lies in the log."""
     return header.is_transactional and not header.is_control and header.record_count > 0
 
 
@@ -318,7 +323,7 @@ def _kept(entry: bytes) -> Iterable[KeptBatch]:
 
 
 def _next_sequence(entry: bytes) -> int:
-    """The one that has to come next in the entry's epoch."""
+    """Return the sequence that has to come next in the entry's epoch."""
     if len(entry) == _HEAD.size:
         return 0  # a marker has raised the epoch
     last: int = _BATCH.unpack_from(entry, len(entry) - _BATCH.size)[1]
@@ -326,7 +331,7 @@ def _next_sequence(entry: bytes) -> int:
 
 
 def _is_next(entry: bytes, header: BatchHeader) -> bool:
-    """Whether the batch may be appended. Raises INVALID_PRODUCER_EPOCH and, in a new epoch, OUT_OF_ORDER_…"""
+    """Return whether the batch may be appended. Raises INVALID_PRODUCER_EPOCH and, in a new epoch, OUT_OF_ORDER_…"""
     epoch = _epoch_of(entry)
     if header.producer_epoch == epoch:
         return header.base_sequence == _next_sequence(entry)
@@ -338,14 +343,15 @@ def _is_next(entry: bytes, header: BatchHeader) -> bool:
 
 
 def _repeated(entry: bytes, header: BatchHeader) -> KeptBatch | None:
-    """The batch that this one repeats, None where it is older than those that are kept. Raises OUT_OF_ORDER_…"""
+    """Return the batch that this one repeats, or None if it is older than those that are kept. Raises OUT_OF_ORDER_…"""
     last_sequence = _last_sequence(header)
     kept = list(_kept(entry))
     for batch in kept:
         if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, last_sequence):
             return batch
     if len(kept) == BATCHES_KEPT and _is_known_since_zero(entry):
-        # Half of all sequences lie behind the oldest, half before it. Behind it, all are in the log: none was missed.
+        # Half of all sequences lie behind the oldest, half before it. All that lie behind it are in the log, because
+        # none was missed.
         behind = (kept[0].first_sequence - header.base_sequence) % _SEQUENCES
         if header.last_offset_delta < behind <= _SEQUENCES // 2:
             return None
@@ -373,7 +379,7 @@ def _common_position(repeats: list[KeptBatch | None], count: int) -> Original:
 
 
 def _with_batch(known: bytes | None, header: BatchHeader, first_offset: int, seen_at_ms: int) -> bytes:
-    """The entry after this batch, which is the newest of its producer."""
+    """Return the entry after this batch, which is the newest of its producer."""
     batch = _BATCH.pack(header.base_sequence, _last_sequence(header), first_offset, header.max_timestamp)
     earlier, since_zero = b"", header.base_sequence == 0
     if known is not None and _epoch_of(known) == header.producer_epoch:
@@ -385,7 +391,7 @@ def _with_batch(known: bytes | None, header: BatchHeader, first_offset: int, see
 
 
 def _after(known: bytes | None, header: BatchHeader, first_offset: int) -> tuple[int, int]:
-    """`_transaction_of` after this batch, which is no marker."""
+    """Return what `_transaction_of` returns after this batch, which is no marker."""
     open_from, coordinator_epoch = _transaction_of(known)
     return (first_offset if open_from < 0 and _begins(header) else open_from), coordinator_epoch
 
@@ -393,7 +399,8 @@ def _after(known: bytes | None, header: BatchHeader, first_offset: int) -> tuple
 def _with_epoch(
     known: bytes | None, header: BatchHeader, seen_at_ms: int, transaction: tuple[int, int] | None = None
 ) -> bytes:
-    """The entry after a batch without sequences; `transaction`: what `_transaction_of` a marker leaves."""
+    """Return the entry after a batch without sequences. For a marker, `transaction` is what `_transaction_of` returns
+    after it."""
     earlier, since_zero = b"", False
     if known is not None and _epoch_of(known) == header.producer_epoch:
         earlier, since_zero = known[_HEAD.size :], _is_known_since_zero(known)

@@ -1,6 +1,7 @@
-"""The roles of a replica and every way from one to the next: one table, and nothing else changes a replica's role.
+"""The roles of a replica and every way from one to the next are one table.
 
-The diagram in docs/design/replication.md is drawn from here (tools/state_diagrams.py).
+Nothing else changes a replica's role. The diagram in docs/design/replication.md is drawn from here
+(tools/state_diagrams.py).
 """
 
 from __future__ import annotations
@@ -39,4 +40,4 @@ NEXT_ROLE: Final[Mapping[tuple[ReplicaRole, RoleEvent], ReplicaRole]] = {
     (ReplicaRole.LEADER, RoleEvent.OTHER_LEADS): ReplicaRole.FOLLOWER,
     (ReplicaRole.LEADER, RoleEvent.THIS_LEADS): ReplicaRole.STARTING_EPOCH,
 }
-"""A leader whose ISR changes within its epoch stays leader: that is not an event here."""
+"""A leader whose ISR changes within its epoch stays leader, so that is not an event here."""

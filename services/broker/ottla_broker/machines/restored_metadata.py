@@ -7,6 +7,8 @@ from ottla_core.model import NO_LEADER
 
 
 def is_older(partition: Partition, latest_epoch: int) -> bool:
-    """Whether the metadata is from before a log of the partition came to `latest_epoch`, as far as that can tell: no
-    batch has an epoch that was not given yet, or one without a leader."""
+    """Return whether the metadata is from before a log of the partition came to `latest_epoch`.
+
+    It can tell only this far: no batch has an epoch that was not given yet, or one without a leader.
+    """
     return latest_epoch >= partition.leader_epoch + (partition.leader != NO_LEADER)

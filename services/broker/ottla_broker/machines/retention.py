@@ -1,8 +1,8 @@
-"""Which of the oldest segments may go now: whole segments, from the front, below the high watermark (rule 63).
+"""The oldest segments that may go now: whole segments, from the front, below the high watermark (rule 63).
 
-Time looks at the largest timestamp in a segment, so a record from the future pins its segment and those after it;
-message.timestamp.after.max.ms bounds how far (KIP-937). Size keeps at least retention.bytes. A segment all of whose
-records lie below the log start offset goes in any case.
+Time looks at the largest timestamp in a segment, so a record from the future pins its segment and those after it.
+message.timestamp.after.max.ms bounds how far (KIP-937). Size keeps at least retention.bytes. A segment whose records
+all lie below the log start offset goes in any case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla_broker.machines.offsets import HighWatermark
 class SegmentFacts(NamedTuple):
     """What retention needs of a segment. Without timestamps, `largest_timestamp_ms` is when the file last changed.
 
-    It is looked up for the oldest ones alone: it may have to be read from the disk.
+    It is looked up only for the oldest segments, because it may have to be read from the disk.
     """
 
     next_offset: int
@@ -26,7 +26,7 @@ class SegmentFacts(NamedTuple):
 
 
 class DeletionCause(Enum):
-    """Why a segment goes; the text is for the log line."""
+    """Why a segment goes. The text is for the log line."""
 
     LOG_START = "all of its records are deleted"
     TIME = "retention.ms has passed since its newest record"
@@ -42,10 +42,9 @@ def decide(
     retention_ms: int,
     retention_bytes: int,
 ) -> list[DeletionCause]:
-    """One cause for each leading segment that is to go; -1 turns a limit off.
+    """Return one cause for each leading segment that is to go. -1 turns a limit off.
 
-    The last of `segments` is the active one, written to now: where it is to go too, the log rolls first. An empty
-    active segment stays.
+    The last of `segments` is the active one. If it is to go, too, the log rolls first. An empty active segment stays.
     """
     causes: list[DeletionCause] = []
     size_bytes = sum(segment.size_bytes for segment in segments)

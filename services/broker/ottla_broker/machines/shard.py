@@ -55,7 +55,7 @@ def find_append_offset(
     """Return where the owner's batch belongs: at the log's end, where it is appended, or before it, where a repeat
     lies.
 
-    Raises SHARD_FENCED and OFFSET_MISMATCH: then nothing may be appended.
+    Raises SHARD_FENCED or OFFSET_MISMATCH if nothing may be appended.
     """
     if not is_fence:
         check_owner(stored, owner)
@@ -66,8 +66,8 @@ def find_append_offset(
     # Equal epochs of two incarnations can't both be right. The one in the log came first.
     elif owner.epoch <= stored.fence.epoch:
         raise _fenced(stored, owner, "step down: the controller gives every owner a higher epoch")
-    # Behind the own fence only this owner has written. So what lies at the expected offset can only be its own earlier
-    # sending, or the owner's state is not the log's. The caller compares the bytes.
+    # Only this owner has written behind its fence. So what lies at the expected offset can only be its own earlier
+    # attempt, or the owner's state is not the log's. The caller compares the bytes.
     may_repeat = not is_fence and stored.offset < expected_offset < log_end_offset
     if expected_offset != log_end_offset and not may_repeat:
         raise mismatch(log_end_offset, expected_offset)

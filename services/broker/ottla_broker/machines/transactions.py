@@ -1,8 +1,8 @@
-"""The transactions of a partition that keep records from being stable: those that are open, and those whose end not
-every replica is known to have. Pure.
+"""The transactions of a partition that keep records from being stable. They are open, or not every replica is known to
+have their end. Pure.
 
 No record at or after the first offset of any of them is stable (rule 37). An ended transaction counts until its marker
-lies below the high watermark: a marker that is lost with its leader leaves the transaction open.
+lies below the high watermark, because a marker that is lost with its leader leaves the transaction open.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class EndedTransaction(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """Void are the producer's transactional records from `first_offset` to its abort marker at `last_offset`.
+    """The producer's transactional records from `first_offset` to its abort marker at `last_offset` are void.
 
-    `last_stable_offset`: no transaction was open before it when this one had ended.
+    `last_stable_offset` says that no transaction was open before it when this one had ended.
     """
 
     producer_id: int
@@ -36,7 +36,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """What a txn-coordinator has decided about a producer's transaction. `raises_epochs`: transactions v2, whose
+    """A txn-coordinator's decision about a producer's transaction. With `raises_epochs` it is of transactions v2, whose
     markers have a higher epoch than the batches."""
 
     producer_id: int
@@ -56,7 +56,7 @@ class Transactions:
     __slots__ = ("_ended", "_forgotten_to", "_open")
 
     def __init__(self, first_offsets: Mapping[int, int], ended: Iterable[EndedTransaction]) -> None:
-        """`first_offsets` has those of the open transactions, by producer id."""
+        """Restore the transactions. `first_offsets` has those of the open ones, by producer id."""
         self._open = OrderedDict(sorted(first_offsets.items(), key=lambda item: item[1]))
         self._ended: deque[EndedTransaction] = deque()
         self._forgotten_to = NO_OFFSET
@@ -64,15 +64,15 @@ class Transactions:
             self._add_ended(each)
 
     def __contains__(self, producer_id: int) -> bool:
-        """Whether the producer has an open one."""
+        """Return whether the producer has an open transaction."""
         return producer_id in self._open
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Add it behind all others; where the producer has an open one already, nothing changes."""
+        """Add a transaction behind all others. If the producer has an open one already, nothing changes."""
         self._open.setdefault(producer_id, first_offset)
 
     def end(self, producer_id: int, marker_offset: int) -> EndedTransaction | None:
-        """Note the producer's marker, which lies behind all others; return the transaction that it ends, if any is
+        """Note the producer's marker, which lies behind all others. Return the transaction that it ends, if any is
         open."""
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
@@ -82,14 +82,15 @@ class Transactions:
         return ended
 
     def _add_ended(self, ended: EndedTransaction) -> None:
-        """Add it, and drop those that began after it: they ended before it, so they don't matter while it counts."""
+        """Add an ended transaction, and drop those that began after it: they ended before it, so they don't matter
+        while it counts."""
         while self._ended and self._ended[-1].first_offset >= ended.first_offset:
             self._ended.pop()
         self._ended.append(ended)
 
     def ended(self) -> tuple[EndedTransaction, ...]:
-        """Return those whose markers are not known to lie below the high watermark, as far as they hold the last stable
-        offset back. A snapshot keeps them."""
+        """Return the ended transactions whose markers are not known to lie below the high watermark, as far as they
+        hold the last stable offset back. A snapshot keeps them."""
         return tuple(self._ended)
 
     def forget_below(self, high_watermark: HighWatermark) -> None:
@@ -101,12 +102,12 @@ class Transactions:
     def forget_open(self) -> None:
         """Forget the open transactions, whose markers may be among records that are gone.
 
-        One that goes on is known again by its next records.
+        A transaction that goes on is known again by its next records.
         """
         self._open.clear()
 
     def oldest(self) -> int:
-        """The producer of the first that is open, or -1; from any thread."""
+        """Return the producer of the first open transaction, or -1. From any thread."""
         return next(iter(list(self._open)), NO_PRODUCER_ID)
 
     def first_open(self) -> int | None:
@@ -122,7 +123,8 @@ class Transactions:
         return first_open
 
     def reaches(self, offset: int) -> bool:
-        """Return whether a transaction's marker lies at or after `offset`, also of transactions that are forgotten.
+        """Return whether a transaction's marker lies at or after `offset`, even if the transaction is forgotten.
 
-        In a log that is cut there, that transaction is open again."""
+        In a log that is cut there, that transaction is open again.
+        """
         return self._forgotten_to >= offset or bool(self._ended and self._ended[-1].marker_offset >= offset)

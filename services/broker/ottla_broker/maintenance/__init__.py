@@ -1,1 +1,2 @@
-"""How a broker looks after its data directory: opened and closed with the process, kept in order, watched for room."""
+"""A broker looks after its data directory: it opens and closes it with the process, keeps it in order, and watches its
+room."""

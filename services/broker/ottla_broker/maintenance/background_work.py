@@ -24,7 +24,7 @@ _TICK_S = 1.0
 
 
 class Maintenance:
-    """A component: one task, one tick a second; whatever waits for the disk runs in a thread."""
+    """A component with one task, which ticks once a second. Work that waits for the disk runs in a thread."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Maintenance:
             await self._try(self._remove_deleted)
 
     async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
-        """A step that fails does not stop the others, and is tried again when it is next due."""
+        """Run a step. If it fails, the others go on, and it is tried again when it is next due."""
         try:
             await step()
         except Exception as error:
@@ -75,7 +75,7 @@ class Maintenance:
             self._reported.pop(step.__name__, None)
 
     def _on_error(self, step: str, error: Exception) -> None:
-        """Logged once: a disk may be full for long."""
+        """Log an error once, because a disk may be full for long."""
         if self._reported.get(step) != str(error):
             self._reported[step] = str(error)
             _log.error("maintenance: %s", error, exc_info=None if isinstance(error, OttlaError) else error)
@@ -92,7 +92,8 @@ class Maintenance:
         await sliced(flush, list(self._replicas.flushed_by_time))
 
     async def _tidy(self) -> None:
-        """Apply retention to every log. Before the last sealed segment goes, a thread stores what only that tells."""
+        """Apply retention to every log. Before a log's last sealed segment goes, a thread stores what only that segment
+        shows."""
         now_ms, replicas = self._clock.wall_ms(), list(self._replicas.all())
         keep_one = await sliced(partial(self._tidy_one, now_ms), replicas)
         for replica in compress(replicas, keep_one):
@@ -101,7 +102,7 @@ class Maintenance:
             try:
                 await self._threads.keep(replica.log.secure_emptied)
                 self._reported.pop(f"emptying {replica}", None)
-            except Exception as error:  # of this partition alone
+            except Exception as error:  # this partition alone has failed
                 self._on_error(f"emptying {replica}", error)
             else:
                 self._tidy_one(now_ms, replica)
@@ -113,7 +114,7 @@ class Maintenance:
         try:
             replica.tidy(now_ms)
             self._reported.pop(f"tidying {replica}", None)
-        except Exception as error:  # of this partition alone
+        except Exception as error:  # this partition alone has failed
             self._on_error(f"tidying {replica}", error)
         return replica.log.keeps_last_sealed
 

@@ -25,7 +25,7 @@ NO_NODE_ID: Final = -1
 
 
 class DataDirectory:
-    """`high_watermarks` are requested when the directory is closed."""
+    """The data directory of this broker. It requests `high_watermarks` when it is closed."""
 
     def __init__(
         self,
@@ -69,11 +69,12 @@ class DataDirectory:
             _log.error("the next start has to recover the logs: %s", error)
 
     async def kill(self) -> None:
-        """Leave everything as it is, unmarked: the next start recovers."""
+        """Leave everything as it is, without the marker, so that the next start recovers."""
         await asyncio.to_thread(self.log_dir.abandon)
 
     async def _identity(self) -> DirectoryIdentity:
-        """The settings' node id, else the directory's, else one that the controller hands out."""
+        """Return the identity with the settings' node id, or else the directory's, or else one that the controller
+        gives."""
         found = await asyncio.to_thread(load_identity, self._config.data_dir)
         directory_id = found.directory_id if found else new_directory_id()
         node_id = self._config.node_id

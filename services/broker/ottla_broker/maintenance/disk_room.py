@@ -1,7 +1,7 @@
 """A full disk, reported to the cluster and watched until there is room again.
 
-This broker's registration says that it is read-only: others lead where they can, and it joins no ISR. What it leads all
-the same, being alone, it serves to readers. Whether there is room is tried every second.
+This broker's registration says that it is read-only: others lead if they can, and it joins no ISR. If it leads
+partitions because no other broker can, it still serves their readers. Every second it tries whether there is room.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRY_S: Final = 1.0
 
 
 class DiskRoom:
-    """A component."""
+    """A component that reports a full disk."""
 
     def __init__(self, own: OwnRegistration, log_dir: Callable[[], LogDir], threads: DiskThreads) -> None:
         self._own = own

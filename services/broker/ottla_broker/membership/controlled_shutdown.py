@@ -1,7 +1,7 @@
 """A broker that shuts down has its leaders moved away before it stops serving (rule C8).
 
-The controller is called until nothing is left to move, and the broker continues serving meanwhile; then it waits until
-its own replicas know. Where the controller can't be reached in time the broker goes all the same, as if it had died.
+The broker calls the controller until nothing is left to move, and continues serving. Then it waits until its own
+replicas know. If the controller can't be reached in time, the broker stops all the same, as if it had died.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AGAIN_S: Final = 0.05
 
 
 class ControlledShutdown:
-    """A component, the last one to start: its stop comes first."""
+    """A component that starts last, so its stop comes first."""
 
     def __init__(self, controller: ControllerPeer, replicas: Replicas, registration: RegistrationView) -> None:
         self._controller = controller
@@ -34,7 +34,7 @@ class ControlledShutdown:
         self._registration = registration
 
     async def start(self) -> None:
-        """Nothing to do before the stop."""
+        """Do nothing: the work is done by the stop."""
 
     async def stop(self) -> None:
         if self._registration.current().epoch == UNREGISTERED:
@@ -48,10 +48,10 @@ class ControlledShutdown:
             _log.info("handed leadership to other brokers; partitions that no other broker can lead: %d", remaining)
 
     async def kill(self) -> None:
-        """SIGKILL gives no chance to hand over."""
+        """Do nothing: SIGKILL gives no chance to hand over."""
 
     async def _move_leaders(self) -> int:
-        """How many partitions are left that no other broker can lead."""
+        """Have the leaders moved away. Return how many partitions are left that no other broker can lead."""
         while True:
             broker_id, epoch = self._registration.current()
             request = pb.ControlledShutdownRequest(
@@ -68,6 +68,6 @@ class ControlledShutdown:
             await asyncio.sleep(_AGAIN_S)
 
     async def _until_moved(self) -> None:
-        """Until this broker knows that others lead: before, it would answer as the leader and be wrong."""
+        """Return once this broker knows that others lead. Before, it would wrongly answer as the leader."""
         broker_id, _ = self._registration.current()
         await self._replicas.until(lambda image: not leads_transferable(image, broker_id), timeout=_LIMIT_S)

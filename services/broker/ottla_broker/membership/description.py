@@ -1,4 +1,4 @@
-"""This broker as it is to be registered, at the moment of each registration."""
+"""The description of this broker for its registration, made at each registration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla_core.cluster.image import Broker, LastIncarnation
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """`kafka_addresses`: by the listeners' names, the first one first."""
+    """Describes this broker. `kafka_addresses` are by the listeners' names, the first one first."""
 
     config: BrokerConfig
     log_dir: Callable[[], LogDir]
@@ -25,8 +25,8 @@ class BrokerDescription:
     kafka_addresses: Callable[[], dict[str, str]]
 
     def __call__(self, newest: LastIncarnation | None) -> Broker:
-        """`newest`: the newest incarnation of this broker that the store knows. A later one in the directory shows that
-        the store is older than the data."""
+        """Return the description. `newest` is the newest incarnation of this broker that the store knows. If the
+        directory has a later one, the store is older than the data."""
         log_dir, incarnation = self.log_dir(), self.registration.incarnation
         identity = log_dir.identity
         known = None if newest is None else Incarnation(newest.incarnation, newest.epoch)

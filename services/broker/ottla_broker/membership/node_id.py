@@ -1,6 +1,6 @@
-"""The node id of this broker: the one in its settings, else the one its directory was given, else a new one.
+"""The node id of this broker: the one in its settings, or else the one that its directory was given, or else a new one.
 
-A new id comes from the controller, which gives a directory the same one whenever it asks (feature 118).
+A new id comes from the controller, which gives a directory the same id whenever it asks (feature 118).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _CALL_S = 3.0
 
 
 async def allocate_node_id(controller: ControllerPeer, directory_id: str) -> int:
-    """The id that the controller gives to this directory. Raises OttlaError where none answers within a minute."""
+    """Return the id that the controller gives to this directory. Raises OttlaError if no controller answers within a
+    minute."""
     backoff = Backoff(first_s=0.05)
     give_up_at = asyncio.get_running_loop().time() + ALLOCATE_LIMIT_S
     last = OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")

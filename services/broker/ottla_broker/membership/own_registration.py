@@ -1,4 +1,4 @@
-"""What a broker reports between its registrations: written to its own key, by compare and set."""
+"""A broker's reports between its registrations, written to its own key by compare and set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ottla_core.cluster.store import KeyValue, MetaStore
 
 
 class OwnRegistration:
-    """`incarnation` is that of this process: the registration of another is not ours to change."""
+    """The registration of this process, whose `incarnation` it has. The registration of another incarnation is not
+    changed."""
 
     def __init__(
         self, store: MetaStore, metadata: MetadataFollower, broker_id: Callable[[], int], incarnation: str
@@ -25,7 +26,8 @@ class OwnRegistration:
         self._incarnation: Final = incarnation
 
     async def tell(self, **fields: Any) -> bool:
-        """Have the registration say so; whether it does, else a later call tries on. Raises StoreUnavailableError."""
+        """Set these fields of the registration. Return whether it has them; if not, a later call tries again. Raises
+        StoreUnavailableError."""
         broker_id = self._broker_id()
         seen = self._metadata.image.brokers.get(broker_id)
         if seen is None or seen.fenced or seen.incarnation != self._incarnation:

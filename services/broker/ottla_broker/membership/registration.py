@@ -1,11 +1,11 @@
 """The broker's registration in the cluster: one key under a lease, whose create_revision is the broker epoch (KIP-631).
 
-A key of the same data directory is this broker's former incarnation: it is removed and put anew, which is a death and a
-birth with a larger epoch. A key of another directory means that the id is taken, and the broker does not start. It
-registers fenced, and is unfenced once it has applied metadata up to its own registration (rules C8 and 22). One whose
-logs may lack acknowledged records says so, and is unfenced only after it has left every ISR and ELR (rule C15).
+A key of the same data directory is this broker's former incarnation: it is removed and put again, which is a death and
+a birth with a larger epoch. A key of another directory means that the id is taken, and the broker does not start. It
+registers fenced, and is unfenced once it has applied metadata up to its own registration (rules C8 and 22). If its logs
+may lack acknowledged records, it says so, and is unfenced only after it has left every ISR and ELR (rule C15).
 
-Later on a key that is gone is put again, and a registration that another process has is left to it: this one ends.
+Later, a key that is gone is put again. If another process has the registration, it keeps it, and this process ends.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _START_S: Final = 10.0
 
 
 class Registration:
-    """A component. `describe(newest)` gives this broker as it is to be registered, at the moment of each registration;
-    `newest` is its newest incarnation, which the store keeps after the registration is gone (rule C17).
+    """A component that registers this broker. `describe(newest)` returns its description, at the moment of each
+    registration. `newest` is its newest incarnation, which the store keeps after the registration is gone (rule C17).
     `applied(revision, epoch)` returns once that revision of the metadata is applied here.
 
-    `on_replaced(error)` is called, after the start, where another process has its registration, or its id.
+    `on_replaced(error)` is called, after the start, if another process has its registration, or its id.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class Registration:
         self._on_replaced = on_replaced
         self._session = LeaseSession(store, ttl_s, self._register, losses=leases_lost)
         self._started = False
-        self._put_at: int | None = None  # the revision since which the key must be there
+        self._put_at: int | None = None  # the revision since which the key has to exist
         self._me: tuple[int, str] | None = None  # id and incarnation, as they were put
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Our key may have been deleted: then we register again. Or another process has our registration and our
-        data, or a copy of it: one must go, and it has the registration (rule 22)."""
+        """Register again if this broker's key was deleted. If another process has the registration and the data, or a
+        copy of it, end this process: one must go, and the other has the registration (rule 22)."""
         if self._put_at is None or new.revision < self._put_at:
             return
         assert self._me is not None, "it was put"
@@ -132,7 +132,7 @@ class Registration:
         )
 
     async def _unfence(self, key: keys.Key, put: KeyValue) -> None:
-        """Unfence the registration; notes that the controller has made in it meanwhile stay."""
+        """Unfence the registration. What the controller has changed in it since stays."""
 
         def unfenced(entry: KeyValue) -> bytes | None:
             ours = entry.create_revision == put.create_revision

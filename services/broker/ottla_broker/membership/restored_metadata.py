@@ -1,9 +1,9 @@
 """A broker reports that the metadata is older than its data, because the store was restored from a backup.
 
-The directory knows a later incarnation of this broker than the store, or that it has followed the metadata further; or
-a log knows a later leader epoch: all that was in the store before. What a start finds is in the registration from the
-beginning, for a moment later the broker might lead by the backup's ISR; what is found later is reported. The controller
-then counts a restoration, and the logs decide who leads (rule C18).
+It finds that out from one of these, all of which was in the store before: the directory knows a later incarnation of
+this broker than the store, or has followed the metadata further, or a log knows a later leader epoch. What a start
+finds is in the registration from the beginning, because a moment later the broker might lead by the backup's ISR. What
+is found later is reported. The controller then counts a restoration, and the logs decide who leads (rule C18).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _log = logging.getLogger(__name__)
 
 
 class OlderMetadata:
-    """A component; `found(revision)` is called on the loop: up to that revision the metadata is older than the data.
+    """A component. `found(revision)` is called on the loop: up to that revision the metadata is older than the data.
 
-    What is reported is that revision: a restoration that was counted meanwhile needs no second one.
+    It reports that revision, because a restoration that was counted since needs no second one.
     """
 
     def __init__(self, own: OwnRegistration) -> None:
         self._own: Final = own
         self._found = asyncio.Event()
         self.revision: int | None = None
-        """The newest that was found to be older; None: there is none."""
+        """It is the newest revision that was found to be older. It is None if there is none."""
         self._task: asyncio.Task[None] | None = None
 
     def found(self, revision: int) -> None:

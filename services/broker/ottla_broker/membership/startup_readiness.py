@@ -1,4 +1,5 @@
-"""When this broker may be given leaders: it knows what it has, and is trusted with no more than that."""
+"""The moment from which this broker may be given leaders: it knows what it has, and is trusted with no more than
+that."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is asked of a partition besides produce and fetch, by the gRPC service and by the Kafka listener."""
+"""Requests to a partition other than produce and fetch. The gRPC service and the Kafka listener use them."""

@@ -1,4 +1,4 @@
-"""What a partition knows of its producers, for operators (KIP-664); both protocols use it."""
+"""The producers of a partition, for operators (KIP-664). Both protocols use it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class ActiveProducer(NamedTuple):
 
 
 async def active_producers(producers: Producers, *, open_only: bool = False) -> list[ActiveProducer]:
-    """Followers know them as well as the leader does. `open_only`: those with an open transaction."""
+    """Return the active producers, which followers know as well as the leader does. With `open_only`, return those with
+    an open transaction."""
 
     def describe(producer_id: int) -> ActiveProducer | None:
         known = producers.get(producer_id)

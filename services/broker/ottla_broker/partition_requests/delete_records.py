@@ -1,7 +1,8 @@
-"""Deleting the records of one partition before an offset, until no live replica has them: for both adapters (KIP-107).
+"""Deletes the records of one partition before an offset, until no live replica has them. Both adapters use it
+(KIP-107).
 
-The leader's log start moves at once. Followers move theirs as they fetch, and report it in their next fetch; the
-smallest of them is the low watermark. Its purgatory is Kafka's DelayedDeleteRecords.
+The leader's log start moves at once. Followers move theirs as they fetch, and report it in their next fetch. The
+smallest log start is the low watermark. Its purgatory is Kafka's DelayedDeleteRecords.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ _A_CHANGE: Final = 1
 
 
 async def delete_records(leading: Leading, before_offset: int, deadline: float) -> int:
-    """Give up what lies before `before_offset` (-1: the high watermark); the low watermark, once it is there.
+    """Give up everything before `before_offset` (-1: the high watermark), and return the low watermark once it has come
+    there.
 
-    Raises what `check_client_may_write` and `Leading.delete_records` raise, NOT_LEADER_OR_FOLLOWER where leadership
-    goes meanwhile, and REQUEST_TIMED_OUT at `deadline` (the loop's time): then followers are still to do the same.
+    Raises what `check_client_may_write` and `Leading.delete_records` raise, NOT_LEADER_OR_FOLLOWER if the leadership
+    ends before that, and REQUEST_TIMED_OUT at `deadline` (the loop's time), when some followers still have the records.
     """
     check_client_may_write(leading.disk.topic)
     offset = leading.delete_records(before_offset)

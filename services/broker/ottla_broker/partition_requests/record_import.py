@@ -14,13 +14,15 @@ from ottla_core.records.batch import iter_headers, read_header
 async def import_records(
     replica: Replica, expected_offset: int, records: bytes, log_start_offset: int, *, timeout_s: float
 ) -> int:
-    """The offset after the batches, once they are below the high watermark; the log begins at `log_start_offset` then.
+    """Import batches, and return the offset after them once they are below the high watermark. The log then begins at
+    `log_start_offset`.
 
-    Whole batches go in together, or none, but where offsets jump so far that one segment can't hold all: then the first
-    of them. What is there already is not appended again. Raises INVALID_REQUEST where the log would begin behind the
-    first, and what `Replica.led_in`, `check_client_may_write`, `PendingBytes.take`, `DiskLog.check_imported` and
-    `Leading.append_imported` raise: then nothing was appended. Raises what `Leading.committed` raises, and
-    REQUEST_TIMED_OUT: then it is not known.
+    Whole batches go in together, or none. Only if offsets jump so far that one segment can't hold all, just the first
+    of them go in. Batches that are there already are not appended again.
+
+    Raises INVALID_REQUEST if the log would begin behind the first batch, and what `Replica.led_in`,
+    `check_client_may_write`, `PendingBytes.take`, `DiskLog.check_imported` and `Leading.append_imported` raise. Then
+    nothing was appended. Raises what `Leading.committed` raises, and REQUEST_TIMED_OUT, which leave the outcome open.
     """
     replica.led_in(None)
     check_client_may_write(replica.topic)

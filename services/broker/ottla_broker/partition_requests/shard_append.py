@@ -1,4 +1,4 @@
-"""Appending to a shard of an internal topic, up to its acknowledgement: the one way to write one.
+"""Appending to a shard of an internal topic, up to its acknowledgement. There is no other way to write to a shard.
 
 Everything that a zombie owner, a delayed call or a lost response could do is decided at the append (machines.shard).
 """
@@ -35,10 +35,11 @@ async def append_to_shard(
     *,
     timeout_s: float,
 ) -> int:
-    """The offset of the owner's first batch, once all are below the high watermark. Appends before the first await.
+    """Append, before the first await, and return the offset of the owner's first batch once all are below the high
+    watermark.
 
-    Raises what `check_owned` and `Leading.append_owned` raise: then nothing was appended here. Raises what
-    `Leading.committed` raises, and REQUEST_TIMED_OUT: then the batches may survive, or the first of them.
+    Raises what `check_owned` and `Leading.append_owned` raise. Then nothing was appended here. Raises what
+    `Leading.committed` raises, and REQUEST_TIMED_OUT. Then the batches, or the first of them, may survive.
     """
     check_shard(leading.disk.topic, kind)
     batches = check_owned(owner, expected_offset, records, leading.log.config)

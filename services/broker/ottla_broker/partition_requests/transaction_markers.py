@@ -14,7 +14,7 @@ from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId
 
 MOST_MARKERS: Final = 10_000
-"""In one request, over all its partitions."""
+"""The limit for one request, over all its partitions."""
 
 _LARGEST_EPOCH: Final = 2**15 - 1
 
@@ -25,7 +25,7 @@ class MarkersToWrite(NamedTuple):
 
 
 def check_markers(requested: Sequence[MarkersToWrite]) -> None:
-    """Raise INVALID_REQUEST for more than a request may have, and for what is no producer's."""
+    """Raise INVALID_REQUEST for more markers than a request may have, and for numbers that no producer has."""
     if sum(len(markers.partitions) for markers in requested) > MOST_MARKERS:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
@@ -44,10 +44,11 @@ def check_markers(requested: Sequence[MarkersToWrite]) -> None:
 async def write_markers(
     leading: Callable[[PartitionId], Leading], requested: Sequence[MarkersToWrite], *, timeout_s: float
 ) -> list[list[OttlaError | None]]:
-    """Write them in their order; for each partition None once its marker is below the high watermark, or the error.
+    """Write markers in their order. Return for each partition None once its marker is below the high watermark, or the
+    error.
 
-    REQUEST_TIMED_OUT and what else `Leading.committed` raises: the marker may be there. An internal topic is
-    INVALID_TOPIC_EXCEPTION: the owner of a shard writes its markers.
+    With REQUEST_TIMED_OUT and the other errors of `Leading.committed`, the marker may have been written. An internal
+    topic gets INVALID_TOPIC_EXCEPTION, because the owner of a shard writes its markers.
     """
     deadline = asyncio.get_running_loop().time() + timeout_s
     slice_ = Slice()
@@ -58,7 +59,7 @@ async def write_markers(
             await slice_.rest()
             appended[-1].append(_append(leading, partition_id, end))
     errors: list[list[OttlaError | None]] = []
-    for of_marker in appended:  # one after the other: they wait for nothing but time, and until the same moment
+    for of_marker in appended:  # one after the other: all of them only wait for the same deadline
         errors.append([])
         for each in of_marker:
             await slice_.rest()

@@ -1,9 +1,9 @@
-"""Which address a client gets for a service: the registered one, or the published one by which the client came.
+"""The address that a client gets for a service: the registered one, or the published one by which the client came.
 
-Services register the address under which they reach each other, in containers a name that only their own network knows.
-A client from outside dials a published port; it can reach the other services only under the host that it dialled
-itself. So a client that comes by one of the published hosts gets that host for every service, with the service's own
-port: ports are published under the numbers that they have inside.
+Services register the address under which they reach each other. In containers this is a name that only their own
+network knows. A client from outside dials a published port, and can reach the other services only under the host that
+it dialled. So a client that comes by one of the published hosts gets that host for every service, with the service's
+own port: ports are published under the numbers that they have inside.
 """
 
 from __future__ import annotations

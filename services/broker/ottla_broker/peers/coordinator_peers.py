@@ -1,4 +1,4 @@
-"""The broker's way to the coordinators: the owner of a group's or a transactional id's shard at the moment."""
+"""The broker's way to the coordinators: the present owner of a group's or a transactional id's shard."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ Response = TypeVar("Response", bound=Message)
 _GATHERED: Final = {GROUP: Group.CALLS, TXN: Txn.CALLS}
 
 _HEARTBEAT_LINGER_S: Final = 0.05
-"""How long a heartbeat waits for others: little beside the seconds between two heartbeats of a member."""
+"""How long a heartbeat waits for others. It is little compared with the seconds between two heartbeats of a member."""
 
 
 class CoordinatorPeers:
-    """A component: a connection is made at the first call to a coordinator, and closed when that one is gone."""
+    """A component that connects at the first call to a coordinator, and closes the connection when the coordinator is
+    gone."""
 
     def __init__(self, metadata: MetadataFollower) -> None:
         self._metadata: Final = metadata
         self._peers: Final = Peers()
 
     async def start(self) -> None:
-        """Nothing to do before the first call."""
+        """Follow the metadata. Connections are made at the first calls."""
         self._metadata.on_change(self._on_image)
 
     async def stop(self) -> None:
@@ -47,16 +48,16 @@ class CoordinatorPeers:
         return owner
 
     def all_of(self, kind: str) -> list[Coordinator]:
-        """Every registered coordinator of that kind."""
+        """Return every registered coordinator of that kind."""
         return [c for c in self._metadata.image.coordinators.values() if c.kind == kind]
 
     async def ask(
         self, coordinator: Coordinator, method: Method[Request, Response], request: Request, timeout: float
     ) -> Response:
-        """The response as it is, with the error that it may carry.
+        """Return the response as it is, with the error that it may carry.
 
-        Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and retry, as they
-        do after Kafka's own time-outs.
+        Raises COORDINATOR_NOT_AVAILABLE if none has come. Clients then look for the coordinator and retry, as they do
+        after Kafka's own timeouts.
         """
         peer = self._peers.at(coordinator.address)
         with _as_not_available(coordinator.kind):

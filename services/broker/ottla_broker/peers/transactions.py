@@ -1,6 +1,7 @@
-"""Whether a partition is part of a producer's open transaction: by the txn-coordinator, before a first batch is taken.
+"""Asks the txn-coordinator, before a first batch is taken, whether a partition is part of a producer's open
+transaction.
 
-Without that, a batch that was long on its way could open a transaction that no one ever ends (KIP-890, rule 39).
+Otherwise a batch that was long on its way could open a transaction that no one ever ends (KIP-890, rule 39).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ottla_proto.contracts import Txn
 
 _CALL_S: Final = 5.0
 _PATIENCE_S: Final = 1.0
-"""How long to wait for a shard that moves, or for the markers of the transaction before; the client would not retry
+"""How long to wait for a shard that moves, or for the markers of the previous transaction. The client would not retry
 sooner."""
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.1
@@ -39,12 +40,13 @@ class TransactionVerifier:
         version: int,
         coordinator_epoch: int,
     ) -> None:
-        """Return once the partition is in the open transaction; with `version` 2 it is added. `coordinator_epoch`: the
-        highest of the producer's markers there, -1 without any; a coordinator with a lower one has been replaced.
+        """Return once the partition is in the open transaction; with `version` 2 it is added. `coordinator_epoch` is
+        the highest of the producer's markers there, or -1 without any. A coordinator with a lower epoch has been
+        replaced.
 
-        Raises what the coordinator answers: PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_ABORTABLE;
-        CONCURRENT_TRANSACTIONS while the one before is ended; and where none answers in time, an error by which
-        producers try again.
+        Raises what the coordinator answers: PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_ABORTABLE, or
+        CONCURRENT_TRANSACTIONS while the previous transaction is being ended. If no coordinator answers in time, raises
+        an error after which producers try again.
         """
         request = pb.PartitionsToAdd(
             transactional_id=transactional_id,
@@ -76,7 +78,8 @@ class TransactionVerifier:
 
 
 def _as_producers_know(error: OttlaError) -> OttlaError:
-    """Producers look for no coordinator when a produce fails, and would take its errors for final ones."""
+    """Return an error that makes producers retry. They look for no coordinator when a produce fails, and would take its
+    errors for final ones."""
     if error.code not in COORDINATOR_MOVES:
         return error
     return OttlaError(

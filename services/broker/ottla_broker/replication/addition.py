@@ -16,7 +16,7 @@ from ottla_core.model import PartitionId, TopicPartition
 
 
 class PassingAddition:
-    """Begins before the coordinator is asked, and ends with its response."""
+    """It begins before the coordinator is asked, and ends with the coordinator's response."""
 
     def __init__(self, table: ReplicaTable, added_by: AddedBy) -> None:
         self._table: Final = table

@@ -83,7 +83,7 @@ class DiskLog:
             return await self._threads.read(self.log.aborted.between, offset, end)
 
     async def read_back(self, offset: int, max_bytes: int) -> bytes:
-        """Read like `Log.read`, over all that was appended, committed or not."""
+        """Read like `Log.read`, over everything that was appended, committed or not."""
         return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
     async def look_inside(self, records: bytes) -> bool:
@@ -105,14 +105,14 @@ class DiskLog:
 
     @property
     def must_flush(self) -> bool:
-        """Whether flush.messages requires an fsync of what was appended before it is acknowledged."""
+        """It tells whether flush.messages requires an fsync of what was appended before it is acknowledged."""
         return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
 
     async def flushed(self) -> None:
         """Return once everything that is appended now is fsynced. A call while a flush runs shares the next one."""
         end = self.log.log_end_offset
         # A flush that runs already may have begun before the last append, so one flush may not be enough. If a
-        # truncation lowers the end meanwhile, the recovery point never reaches the old end.
+        # truncation lowers the end in the meantime, the recovery point never reaches the old end.
         while self.log.recovery_point < min(end, self.log.log_end_offset):
             # The flush is shared, so a caller that is cancelled must not cancel it for the others.
             await asyncio.shield(self.start_flush())
@@ -142,16 +142,16 @@ class DiskLog:
     async def truncate(self, truncate: Callable[[int], object], offset: int, then: Callable[[], None]) -> None:
         """Truncate the log in a thread, and call `then` on the loop, even if the caller has given up waiting.
 
-        No other thread has the log in hand meanwhile.
+        No other thread has the log in hand until then.
         """
         assert self._working is None, f"{self}: another thread works on the log already"
 
         def on_truncated(done: asyncio.Future[object]) -> None:
             self._working = None
             if not done.cancelled():
-                done.exception()  # raised to the caller, if one waits still
-            # After a failure as well: the truncation may have removed a part, and offsets must never point behind the
-            # log's end.
+                done.exception()  # the caller gets the error, if it still waits
+            # It is called after a failure, too: the truncation may have removed a part, and offsets must never point
+            # behind the log's end.
             then()
 
         self._working = asyncio.ensure_future(self._threads.truncate(truncate, offset))
@@ -167,12 +167,13 @@ class DiskLog:
 
     @property
     def is_in_a_thread(self) -> bool:
-        """Whether a thread has the log in hand, so that nothing else may write to it."""
+        """It tells whether a thread has the log in hand, so that nothing else may write to it."""
         return self._working is not None
 
     @contextmanager
     def watching_the_disk(self) -> Iterator[None]:
-        """Report a disk that has failed for good. A full disk, or a log that was closed meanwhile, ends nothing."""
+        """Report a disk that has failed for good. A full disk, or a log that was closed in the meantime, ends
+        nothing."""
         try:
             yield
         except OttlaError as error:

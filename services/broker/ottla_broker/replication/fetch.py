@@ -29,7 +29,7 @@ from ottla_core.model import PartitionId
 from ottla_core.records.batch import ANY_OFFSET, whole_batches
 
 MAX_RESPONSE_BYTES: Final = 4 << 20
-"""The most that one fetch returns, whatever its limits; only a first batch may be larger. A client that does not read
+"""The most that one fetch returns, whatever its limits. Only a first batch may be larger. A client that does not read
 its responses can hold this much memory for each frame that a stream may have in flight."""
 
 
@@ -87,7 +87,7 @@ async def fetch(requests: Iterable[PartitionFetch], consumers: Consumers, limits
 
 
 def itself(request: PartitionFetch) -> PartitionFetch:
-    """Return what is to be read where the session has it as it is."""
+    """Return the request itself, because the session has it in this form."""
     return request
 
 
@@ -100,7 +100,9 @@ async def fetch_due(
     whole: bool,
     is_superseded: Callable[[], bool] = lambda: False,
 ) -> dict[K, FetchResult]:
-    """Return the results of the partitions that were looked at: those that were due, and those with an event meanwhile.
+    """Return the results of the partitions that were looked at.
+
+    These are those that were due, and those with an event in the meantime.
 
     `to_read` returns what is to be read for a request, or a result if there is nothing to read from. A partition stays
     due if it failed, if more of it can be read, or if the limits were reached before its turn. With `whole`, every
@@ -111,7 +113,8 @@ async def fetch_due(
     fetched: dict[K, FetchResult] = {}
     is_over = limits.max_wait_s <= 0
     while True:
-        # Marked first, then looked at: what is appended during the look is not slept over (rule 55).
+        # The mark comes before the look, so that the fetch does not sleep over what is appended during the look (rule
+        # 55).
         session.is_idle = False
         delayed.mark()
         if is_superseded():
@@ -123,7 +126,7 @@ async def fetch_due(
             consumers.on_response(looked.values())
             session.is_idle = True
             return fetched
-        # What was read is not kept while more is waited for.
+        # The records are not kept while the fetch waits for more.
         fetched |= {key: part._replace(records=b"", aborted=()) for key, part in looked.items() if part.records}
         limits.room.give_back(sum(len(part.records) for part in looked.values()))
         del looked
@@ -170,7 +173,8 @@ async def _look(
             session.look_again(key)
             if not (whole or is_first or part.records or part.completes_fetch) and most_bytes == left:
                 looked[key] = part._replace(completes_fetch=True)
-                session.look_again(key, first=True)  # its first batch is larger than what is left: then it comes whole
+                # its first batch is larger than the room that is left, and comes whole then
+                session.look_again(key, first=True)
                 break
         left -= len(part.records)
     return looked
@@ -187,7 +191,7 @@ async def _read(
             return instead
         records, (start, stable, watermark) = b"", replica.offsets.positions
         limit: ReadLimit = stable if consumers.read_committed else watermark
-        if max_bytes > 0 and request.offset != limit:  # nothing is there; a log that is cut wakes who waits
+        if max_bytes > 0 and request.offset != limit:  # else nothing is there; a cut of the log wakes waiters
             records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
         aborted: Sequence[AbortedTransaction] = ()
         if records and consumers.read_committed:
@@ -221,7 +225,7 @@ async def _read_records(
 
 class Consumers:
     """Readers up to the high watermark or, with `read_committed`, up to the last stable offset. `closest` finds a
-    nearer replica, if one was requested; `any_replica`: a leader may have sent them here."""
+    nearer replica, if one was requested. With `any_replica`, a leader may have sent them here."""
 
     def __init__(
         self, replicas: ReplicaTable, closest: Closest | None, *, any_replica: bool, read_committed: bool = False
@@ -261,18 +265,18 @@ class Consumers:
     def on_response(self, fetched: Iterable[FetchResult]) -> None:
         """Count what a response sends."""
         for part in fetched:
-            if part.records and (replica := self._replicas.get(part.id)) is not None:  # it may have gone meanwhile
+            if part.records and (replica := self._replicas.get(part.id)) is not None:  # the replica may have gone since
                 replica.traffic.bytes_out += len(part.records)
 
 
 class Closest(Protocol):
     def __call__(self, replica: Replica, offset: int) -> int | None:
-        """Return an in-sync replica in the consumer's rack that has `offset`; None if this broker is as close."""
+        """Return an in-sync replica in the consumer's rack that has `offset`, or None if this broker is as close."""
         ...
 
 
 def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None:
-    """Return the function that picks the replica for consumers in a rack; None for consumers without a rack."""
+    """Return the function that picks the replica for consumers in a rack, or None for consumers without a rack."""
     if not rack:
         return None
 

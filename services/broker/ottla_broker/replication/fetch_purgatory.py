@@ -98,7 +98,7 @@ class FetchPurgatory(Watchers[FetchSession[Any, Any, DelayedFetch]]):
             session.end()
 
     async def park(self, delayed: DelayedFetch, deadline: float, missing_bytes: int) -> bool:
-        """Sleep as `DelayedFetch.sleep` does, and be counted meanwhile."""
+        """Sleep as `DelayedFetch.sleep` does, and count as parked until then."""
         self.parked += 1
         try:
             return not self.is_closed and await delayed.sleep(deadline, missing_bytes)
@@ -143,7 +143,8 @@ class ParkedFollowerFetch(DelayedFetch):
         super().__init__()
         self.turns: Final = FetchTurns(self)
         self.watermarks_at = 0.0
-        """When the next response may name partitions of which only the high watermark has moved (loop time)."""
+        """It is the time from which the next response may name partitions whose high watermark alone has moved
+        (loop time)."""
 
 
 Session: TypeAlias = FollowerSession[ParkedFollowerFetch]

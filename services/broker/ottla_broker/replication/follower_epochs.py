@@ -1,8 +1,8 @@
-"""Which process may fetch as a follower: the one that has registered as that broker, in its present incarnation
-(rule 22).
+"""The only process that may fetch as a follower is the one that has registered as that broker, in its present
+incarnation (rule 22).
 
-What a follower's fetch says moves the high watermark, so it is believed from that process alone. A registration that
-has lapsed is remembered: a lost lease stops no replication, and opens it to no other process.
+A follower's fetch moves the high watermark, so only that process is believed. A registration that has lapsed is
+remembered: a lost lease stops no replication, and opens it to no other process.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FollowerEpochs:
             raise
 
     def _tell(self, error: OttlaError, context: RequestContext) -> None:
-        """A process that tries this tries it often."""
+        """Log a rejected fetch, but not each time: a process that tries this tries it often."""
         now = self._clock.monotonic()
         if now >= self._tell_at:
             self._tell_at = now + _TELL_EVERY_S

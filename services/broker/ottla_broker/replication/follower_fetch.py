@@ -27,7 +27,7 @@ from ottla_core.model import PartitionId
 from ottla_core.rpc.context import StreamScope
 
 _WATERMARKS_AT_ONCE: Final = 1_000
-"""Partitions of one response of which nothing else is new."""
+"""The most partitions in one response whose high watermark alone is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,9 @@ class _Looks:
         self._max_bytes: Final = most_bytes(request.max_bytes, replicas.followers.count)
         self._slice: Final = Slice()
         self._answers: list[FetchResult] = []
-        """Errors, and offsets at which logs part. They are sent whatever else there is."""
+        """They are errors, and offsets at which logs part. They are sent whatever else there is."""
         self._is_limited = False
-        """Whether a limit keeps back what can be read already. Then waiting would bring no more."""
+        """It tells whether a limit keeps back what can be read already. Then waiting would bring no more."""
 
     # ---- what the follower has ---------------------------------------------------------------------------------------
 
@@ -125,21 +125,21 @@ class _Looks:
         self._confirm()
         for followed in self._request.named:
             await self._slice.rest()
-            # Another session has begun meanwhile, and what it names is newer.
+            # Another session has begun in the meantime, and what it names is newer.
             if self._session.is_ended:
                 raise _not_found(self._request)
             self._session.follow(followed)
             self._note(followed)
 
     def _confirm(self) -> None:
-        """Confirm leadership of the partitions that the follower still follows, in the leader epochs that it named: it
+        """Confirm leadership of the partitions that the follower still follows, in the leader epochs that it named. It
         sent the request after the newest check that it has seen."""
         seen, waiting = self._request.seen_confirmation, self._session.unconfirmed
         for followed in filter(None, map(self._session.find, list(waiting))):
             try:
                 leading = self._known(self._replicas.find(followed.id), followed)
             except OttlaError:
-                # It is led here no more, and whoever waits for the confirmation hears of that.
+                # It is no longer led here, and every waiter for the confirmation hears of that.
                 waiting.discard(followed.id)
             else:
                 leading.on_seen_confirmation(self._request.follower_id, seen)
@@ -196,11 +196,12 @@ class _Looks:
     # ---- what is new for it ------------------------------------------------------------------------------------------
 
     async def until_changes(self, is_superseded: Callable[[], bool]) -> list[FetchResult]:
-        """Return the results for the response; none if nothing happens in time."""
+        """Return the results for the response, or none if nothing happens in time."""
         parked, session = self._session.parked, self._session
         deadline = asyncio.get_running_loop().time() + self._request.max_wait_s
         while True:
-            # Marked first, then looked at: what is appended during the look is not slept over (rule 55).
+            # The mark comes before the look, so that the fetch does not sleep over what is appended during the look
+            # (rule 55).
             parked.mark()
             if is_superseded():
                 return self._answers
@@ -212,7 +213,7 @@ class _Looks:
                 break
             session.take_back()
             if not await parked.sleep(deadline, missing_bytes):
-                # What has come meanwhile is sent, though it is not enough.
+                # The records that have come by now are sent, though they are not enough.
                 found = await self._read_due()
                 break
         return [*self._answers, *found, *self._moved_watermarks()]
@@ -263,7 +264,7 @@ class _Looks:
         return None
 
     def _moved_watermarks(self) -> list[FetchResult]:
-        """Return partitions of which only the high watermark has moved. This is done once in `max_wait_s`.
+        """Return partitions whose high watermark alone has moved. This is done once in `max_wait_s`.
 
         A partition with new records takes its high watermark along, and no consumer waits for that of the others.
         """
@@ -276,7 +277,7 @@ class _Looks:
             try:
                 leading = self._replicas.leading(followed.id, followed.leader_epoch)
             except OttlaError:
-                continue  # it is led here no more, which was an event of the session
+                continue  # it is no longer led here, which was an event of the session
             watermark, start = leading.offsets.high_watermark, leading.log.log_start_offset
             self._session.respond(followed, watermark, start)
             moved.append(FetchResult(followed.id, b"", watermark, start))

@@ -66,11 +66,11 @@ class Following:
                 log.append_replicated(response.records, self._clock.wall_ms())
             if log.is_flush_due(self._clock.wall_ms()):
                 self._disk.start_flush()
-            # After the append: a follower's high watermark is bounded by its own log end, which has just grown (rule
-            # 15).
+            # This comes after the append: a follower's high watermark is bounded by its own log end, which has just
+            # grown (rule 15).
             offsets.on_leader_high_watermark(response.high_watermark)
-            # DeleteRecords or retention has moved the leader's start. It is followed only up to the own high watermark,
-            # which a log start offset never passes (I36).
+            # DeleteRecords or retention has moved the leader's start. It is followed only up to this replica's high
+            # watermark, which a log start offset never passes (I36).
             if log.log_start_offset < response.log_start_offset <= offsets.high_watermark:
                 log.delete_records_before(response.log_start_offset, offsets.high_watermark)
                 offsets.on_log_start()

@@ -18,7 +18,8 @@ from typing import Final
 from ottla_core.errors import OttlaError
 
 _MAX_STEPS: Final = 256
-"""The most appends above the high watermark whose sizes are kept apart. Further ones are counted with the last."""
+"""The most appends above the high watermark whose sizes are kept apart. Further appends are counted with the last
+one."""
 
 _PURGE_AT: Final = 1_000
 """The number of waiters from which those that have given up are looked for."""

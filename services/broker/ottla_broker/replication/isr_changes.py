@@ -1,8 +1,8 @@
 """Leaders' proposals go to the controller in batches, because an ISR change costs a write in etcd (rule C13).
 
-One proposal a partition is on its way at a time (rule 12). A proposal whose answer is lost may have been carried out,
-so it is sent again and the leader continues to count the maximal ISR; only what is rejected for good is taken back
-(rule 13). Where the response says that the partition has changed meanwhile, the watch will show it.
+Each partition has one proposal on its way at a time (rule 12). A proposal whose response is lost may have been carried
+out, so it is sent again and the leader continues to count the maximal ISR. Only a proposal that is rejected for good is
+taken back (rule 13). If the response says that the partition has changed in between, the watch will show it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SETTLED: Final = frozenset(
 
 
 class IsrChanges:
-    """A component."""
+    """A component that sends leaders' proposals to the controller."""
 
     def __init__(self, controller: ControllerPeer, registration: RegistrationView) -> None:
         self._controller = controller
@@ -58,12 +58,12 @@ class IsrChanges:
         await end_task(self._task)
 
     def forget(self, partition_id: PartitionId) -> None:
-        """The partition is not this broker's any more."""
+        """Forget a partition that is no longer this broker's."""
         self._waiting.pop(partition_id, None)
         self._settled.pop(partition_id, None)
 
     def submit(self, leading: Leading) -> None:
-        """A leader has a proposal; said again and again as long as it has."""
+        """Take a leader's proposal, which the leader repeats as long as it stands."""
         if self._settled.get(leading.id) != leading.proposal:
             self._waiting[leading.id] = leading
             self._wake.set()
@@ -104,7 +104,7 @@ class IsrChanges:
         return batch
 
     async def _send(self, batch: list[tuple[Leading, IsrProposal]]) -> bool:
-        """Whether it is known now what becomes of each."""
+        """Send proposals, and return whether it is known now what becomes of each."""
         broker_id, epoch = self._registration.current()
         request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._registration.secret)
         request.partitions.extend(_message(leading, proposal) for leading, proposal in batch)

@@ -4,13 +4,13 @@ A leader that was replaced while it was stopped, or cut off, doesn't know it, an
 that it was not replaced is a follower in the ISR that fetches in the same leader epoch and *after* the question:
 nothing can have been committed in a later epoch without that follower (machines.partition.Leader.has_led_since).
 
-"After" is not a matter of clocks, and of the arrival of a fetch neither: it may have lain in a socket since before the
-question. Each response to a follower carries the number of the newest check, and the follower says it back in its next
+Neither clocks nor the arrival of a fetch show what was "after": a fetch may have lain in a socket since before the
+question. Each response to a follower carries the number of the newest check, and the follower repeats it in its next
 fetch. So that fetch was sent after this response, and this response after the check. A number is good for one stream,
-so for one incarnation of either side.
+and so for one incarnation of either side.
 
 A waiting check completes the followers' delayed fetches at once, so it takes two ways between brokers and not a fetch's
-wait. If no other broker is in sync, no other can be elected, and the own registration is proof enough.
+wait. If no other broker is in sync, no other can be elected, and this broker's registration is proof enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def check_fence(replica: Replica, leader_epoch: int, owner: ShardFence, ne
     """Return the high watermark once it is proved that `owner` owned the shard after this call, up to `next_offset`.
 
     Raises SHARD_FENCED, OFFSET_MISMATCH, what `Replica.led_in` raises, and REQUEST_TIMED_OUT at `deadline` (the loop's
-    time): then it is not known.
+    time), which leaves it unknown.
     """
     leading = replica.led_in(leader_epoch)
     with leading.confirmations.delayed((replica.id,)) as delayed:

@@ -59,7 +59,7 @@ class ReplicaContext:
     threads: DiskThreads
     on_disk_failure: Callable[[OttlaError], None]
     on_proposal: Callable[[Leading], None]
-    """An ISR is to be proposed to the controller (`Leading.proposal`)."""
+    """It is called when an ISR is to be proposed to the controller (`Leading.proposal`)."""
     live: Mapping[int, int]
     consumers: FetchPurgatory
     followers: Sessions
@@ -67,14 +67,14 @@ class ReplicaContext:
     confirmations: ConfirmationPurgatory
     is_registered: Callable[[], bool] = lambda: True
     read_only: Set[int] = frozenset()
-    """Brokers whose disks take no appends for the moment."""
+    """These brokers' disks take no appends for the moment."""
     ticking: set[Leading] = field(default_factory=set)
     """Leaderships in which the passing of time may change something. The others cost nothing while they are idle."""
     pending_bytes: PendingBytes = field(default_factory=PendingBytes)
     turn: Slice = field(default_factory=Slice)
-    """Shared by all partitions, for batches that are appended later than they came."""
+    """All partitions share it for batches that are appended later than they came."""
     traffic: Callable[[str], Traffic] = Traffic
-    """Gives the counters for a topic's replicas."""
+    """It returns the counters for a topic's replicas."""
 
     def wake(self, partition_id: PartitionId) -> None:
         """Have delayed requests look again, because the partition's leader, leader epoch or log start has changed.
@@ -96,9 +96,9 @@ def not_leader(partition: object) -> OttlaError:
 class Leading:
     """One leader epoch of a partition that this broker leads.
 
-    Whoever is given one need not check that this broker leads, until the next await: only `Replica` makes it and ends
-    it, on the loop. After an await, `present` checks that. Until it ends, nothing else appends to the log or moves the
-    high watermark, which is why it may trust `leader` to know both.
+    A caller that gets one need not check that this broker leads, until the next await: only `Replica` makes it and
+    ends it, on the loop. After an await, `present` checks that. Until it ends, nothing else appends to the log or moves
+    the high watermark, which is why it may trust `leader` to know both.
     """
 
     def __init__(
@@ -120,16 +120,16 @@ class Leading:
         self.disk: Final = disk
         self.offsets: Final = offsets
         self.leader: Final = leader
-        """What this broker knows of its followers, and the ISR."""
+        """It is what this broker knows of its followers, and the ISR."""
         self.epoch: Final = leader.epoch
         self.deletions: Final = context.deletions
-        """Where DeleteRecords waits for the low watermark."""
+        """DeleteRecords waits here for the low watermark."""
         self.confirmations: Final = context.confirmations
-        """Where calls that need proof that this broker leads are delayed."""
+        """Calls that need proof that this broker leads wait here."""
         self.newest_confirmation = 0
         self.waiters: Final[HighWatermarkWaiters] = HighWatermarkWaiters() if former is None else former.waiters
         self.successor: Leading | None = None
-        """The Leading of the next epoch, if this broker leads that, too."""
+        """It is the Leading of the next epoch, if this broker leads that, too."""
         self._has_ended = False
         self._guards: Final = guards
         self._traffic: Final = traffic
@@ -169,7 +169,8 @@ class Leading:
 
     @property
     def has_retired(self) -> bool:
-        """Whether another broker may have led since, so that what was appended here may have been truncated."""
+        """It tells whether another broker may have led since, so that what was appended here may have been
+        truncated."""
         return self.waiters.have_failed
 
     def present(self) -> Leading:
@@ -298,8 +299,8 @@ class Leading:
     def _on_appended(self, done: AppendResult, now_ms: int) -> None:
         self._traffic.bytes_in += done.size_bytes
         self._traffic.records_in += done.record_count
-        # Noted before the machine hears of the append: without followers it commits at once, and the step has to find
-        # its bytes.
+        # It is noted before the machine hears of the append: without followers it commits at once, and the step has to
+        # find its bytes.
         self.waiters.on_appended(self.log.log_end_offset, done.size_bytes)
         self._context.followers.on_bytes(self.id, done.size_bytes)
         self._after(self.leader.on_appended(self.log.log_end_offset, self._clock.monotonic()))
@@ -320,8 +321,8 @@ class Leading:
     async def committed(self, end_offset: int) -> None:
         """Return once the high watermark has reached `end_offset`, which was appended here, for acks=all.
 
-        Raises NOT_LEADER_OR_FOLLOWER if the leadership ended meanwhile, and NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR
-        became too small. In both cases the batch may survive (rules 9 and 10: these errors are indefinite).
+        Raises NOT_LEADER_OR_FOLLOWER if the leadership ended in the meantime, and NOT_ENOUGH_REPLICAS_AFTER_APPEND if
+        the ISR became too small. In both cases the batch may survive (rules 9 and 10: these errors are indefinite).
         """
         # The append and this call are two steps. After a leadership in between, the high watermark may have passed
         # `end_offset` with another leader's records.
@@ -341,7 +342,8 @@ class Leading:
         """Note that a follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
 
         If its log has left this one, nothing is noted, and the end of that epoch in this log is returned. Raises
-        NOT_LEADER_OR_FOLLOWER for a broker that is not a replica, and OFFSET_OUT_OF_RANGE for what this log never held.
+        NOT_LEADER_OR_FOLLOWER for a broker that is not a replica, and OFFSET_OUT_OF_RANGE for offsets that this log
+        never had.
         """
         if not self.leader.is_replica(follower_id):
             raise OttlaError(
@@ -374,9 +376,9 @@ class Leading:
         """Act on the passing of time, or on a broker that came or went."""
         if not self._has_ended:
             self._after(self.leader.on_tick(self._clock.monotonic()))
-            self.deletions.wake(self.id)  # whom they wait for may have died
+            self.deletions.wake(self.id)  # a follower that they wait for may have died
             self.confirmations.wake(self.id)
-        # After the tick, not before: the last proposal may just have been made, and needs to be looked after.
+        # The look comes after the tick: the last proposal may just have been made, and needs to be looked after.
         if self._has_ended or not self.leader.needs_ticks:
             self._context.ticking.discard(self)
 
@@ -390,12 +392,13 @@ class Leading:
             self._context.followers.on_high_watermark(self.id)
         if self.leader.proposal is not None:
             self._context.on_proposal(self)
-        # The next tick finds out whether time still matters, and takes it out again.
+        # The next tick finds out whether time still matters, and takes this leadership out again if not.
         self._context.ticking.add(self)
 
     @property
     def proposal(self) -> IsrProposal | None:
-        """The ISR that the controller is to decide on; None where there is none, and once this has ended."""
+        """This is the ISR that the controller is to decide on. It is None if there is none, or once this epoch has
+        ended."""
         return None if self._has_ended else self.leader.proposal
 
     def on_rejected(self, proposal: IsrProposal) -> None:
@@ -421,16 +424,16 @@ class Leading:
     def is_confirmed(self, number: int) -> bool:
         """Return whether it is proved that this broker led when check `number` was made.
 
-        If no other broker can be elected, the own registration is the proof: without it the controller would elect none
-        either.
+        If no other broker can be elected, this broker's registration is the proof: without it the controller would
+        elect no broker either.
         """
         return self.leader.has_led_since(number) or (self.leader.is_alone and self._context.is_registered())
 
     # ---- its log's ends ------------------------------------------------------------------------------------------
 
     async def offset_for_time(self, timestamp_ms: int, *, read_committed: bool = False) -> FoundOffset | None:
-        """Return the first record at or after `timestamp_ms`, or what Kafka's -1, -2 and -3 stand for; None if there is
-        none.
+        """Return the first record at or after `timestamp_ms`, or what Kafka's -1, -2 and -3 stand for. Return None if
+        there is none.
 
         For readers of committed records everything ends at the last stable offset. Raises OFFSET_NOT_AVAILABLE while a
         new leader does not know yet how much is committed (KIP-207; rule 15: its high watermark may be behind its
@@ -439,7 +442,7 @@ class Leading:
         limit = self.offsets.last_stable_offset if read_committed else self.offsets.high_watermark
         with self.disk.watching_the_disk():
             if timestamp_ms in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP):
-                found = self.log.offset_for_time(timestamp_ms, limit)  # which reads nothing
+                found = self.log.offset_for_time(timestamp_ms, limit)  # this reads nothing
             else:
                 found = await self._context.threads.look_up(self.log.offset_for_time, timestamp_ms, limit)
         # A record that was found below the high watermark is committed, so the lookup is right even on a new leader.
@@ -454,7 +457,7 @@ class Leading:
 
     @property
     def low_watermark(self) -> int:
-        """The offset before which records are gone on every live replica, as far as their fetches show."""
+        """This is the offset before which records are gone on every live replica, as far as their fetches show."""
         return self.leader.low_watermark(self.log.log_start_offset)
 
     def delete_records(self, before_offset: int) -> int:

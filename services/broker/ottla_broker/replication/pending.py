@@ -1,10 +1,10 @@
-"""Acts that need something first, each producer's in the order in which they came.
+"""Acts that have to wait for something, each producer's in the order in which they came.
 
-An append is done at once where it can be. One whose records have to be looked at in a thread, or whose transaction is
-verified elsewhere, waits here, and so does whatever the same producer sends to the partition after it: its batches are
-in the log in the order of arrival. Where one fails, those that wait behind it fail at once, with an error after which
-their producer sends all of them again. Producers do not wait for each other; those without an id count as one, and
-have no order to keep.
+An append is done at once if possible. If its records have to be checked in a thread, or its transaction is verified
+elsewhere, it waits here. So does everything that its producer sends to the partition after it, because batches are in
+the log in the order of arrival. If an act fails, those that wait behind it fail at once, with an error after which
+their producer sends all of them again. Producers do not wait for each other. Those without an id count as one, and have
+no order to keep.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ottla_core.records.batch import NO_PRODUCER_ID
 T = TypeVar("T")
 
 MOST_BYTES: Final = 64 << 20
-"""In all partitions: a broker's threads take a second for this much, or minutes for batches made to be slow."""
+"""The limit for all partitions together. A broker's threads take a second for this much, or minutes for batches made to
+be slow."""
 
 
 class PendingBytes:
@@ -32,7 +33,7 @@ class PendingBytes:
         self._most_bytes: Final = most_bytes
 
     def take(self, size_bytes: int) -> None:
-        """Raise REQUEST_TIMED_OUT where too much waits already; one of any size may wait alone."""
+        """Count these bytes. Raises REQUEST_TIMED_OUT if too many wait already; an act of any size may wait alone."""
         if self.held and self.held + size_bytes > self._most_bytes:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
@@ -54,7 +55,7 @@ class _Pending(Generic[T]):
 
     async def carry_out(self) -> None:
         if self.done.cancelled():
-            return  # no caller waits for it any more
+            return  # no caller waits for it any longer
         try:
             await self._prepare()
             if not self.done.cancelled():
@@ -63,19 +64,20 @@ class _Pending(Generic[T]):
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        with contextlib.suppress(asyncio.InvalidStateError):  # cancelled meanwhile
+        with contextlib.suppress(asyncio.InvalidStateError):  # the future may have been cancelled
             self.done.set_exception(error)
-            self.done.exception()  # the caller may have gone: that is not a bug
+            self.done.exception()  # it counts as retrieved, because a caller that has gone is not a bug
 
     @property
     def failure(self) -> BaseException | None:
-        """Why its batches are not in the log; None where they are, or where no caller waits for that any more."""
+        """It says why the batches are not in the log. It is None if they are, or if no caller waits for that any
+        longer."""
         error = None if self.done.cancelled() else self.done.exception()
         return None if isinstance(error, OttlaError) and error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER else error
 
 
 class PendingActs:
-    """The pending acts of one partition; empty most of the time, and always if nothing has to be prepared."""
+    """The pending acts of one partition. Mostly there are none, and never any if nothing has to be prepared."""
 
     __slots__ = ("_queues", "_tasks")
 
@@ -87,14 +89,14 @@ class PendingActs:
         return bool(self._queues)
 
     def has(self, producer_id: int) -> bool:
-        """Whether what this producer sends now has to wait, too."""
+        """Return whether what this producer sends now has to wait, too."""
         return producer_id in self._queues
 
     def add(
         self, producer_id: int, prepare: Callable[[], Awaitable[object]], act: Callable[[], T]
     ) -> asyncio.Future[T]:
-        """Run `act` once `prepare` is done, and all that was added for this producer before it. It is skipped if the
-        future is cancelled."""
+        """Run `act` once `prepare` is done, and everything that was added for this producer before it. It is skipped if
+        the future is cancelled."""
         pending = _Pending(prepare, act)
         if producer_id in self._queues:
             self._queues[producer_id].append(pending)
@@ -120,7 +122,7 @@ class PendingActs:
 
 
 def _out_of_turn(producer_id: int, failure: BaseException) -> OttlaError:
-    """Return the error of an act that waits behind a failed one; its code makes clients send their batches again."""
+    """Return the error of an act that waits behind a failed one. Its code makes clients send their batches again."""
     code = failure.code if isinstance(failure, OttlaError) and failure.retriable else ErrorCode.NOT_ENOUGH_REPLICAS
     return OttlaError(
         code,

@@ -1,4 +1,4 @@
-"""Producing to partitions, up to their acknowledgement: what both adapters do with a client's batches."""
+"""Producing to partitions, up to the acknowledgement. Both adapters use it for clients' batches."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto.common_pb2 import TxnProducer
 
 SLICE_S: Final = 0.02
-"""For the appends of one request, before others have a turn: as many as most requests have."""
+"""How long the appends of one request run before others have a turn. Most requests need less."""
 
 
 class ReplicaAppend(NamedTuple):
-    """What was appended, and is acknowledged once `acknowledged` returns."""
+    """An append, which is acknowledged once `acknowledged` returns."""
 
     leading: Leading
     appended: AppendResult
@@ -33,13 +33,13 @@ class ReplicaAppend(NamedTuple):
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """It tells whether there is nothing to wait for."""
         leading = self.leading
         committed = self.acks != ACKS_ALL or leading.offsets.high_watermark > self.appended.last_offset
         return committed and not leading.disk.must_flush
 
     async def acknowledged(self) -> None:
-        """Wait until what was appended may be acknowledged, or raise why it may not (`Leading.committed`)."""
+        """Wait until the append may be acknowledged, or raise why it may not (`Leading.committed`)."""
         if self.leading.disk.must_flush:
             await self.leading.disk.flushed()
         if self.acks == ACKS_ALL:
@@ -55,7 +55,7 @@ def check_acks(acks: int) -> None:
 
 
 def check_client_may_write(topic: str) -> None:
-    """Raise INVALID_TOPIC_EXCEPTION for an internal topic: those are the services' own."""
+    """Raise INVALID_TOPIC_EXCEPTION for an internal topic, because only services write to those."""
     if topic in INTERNAL_TOPICS:
         raise OttlaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic {topic} is internal, and clients can't write to it"
@@ -63,7 +63,7 @@ def check_client_may_write(topic: str) -> None:
 
 
 class ProducedTransaction(NamedTuple):
-    """The transaction of a produce request; `version` 2: the broker adds the partition to it (KIP-890)."""
+    """The transaction of a produce request. With `version` 2 the broker adds the partition to it (KIP-890)."""
 
     transactional_id: str
     version: int
@@ -78,12 +78,14 @@ def append(
     slice_: Slice,
     transaction: ProducedTransaction | None = None,
 ) -> ReplicaAppend | asyncio.Future[ReplicaAppend]:
-    """Append at once, without a yield (I1), or say when it is done: what has to be looked into or verified first, what
-    its producer sends to the partition behind it, and all of a request whose `slice_` is over. A producer's order stays
-    that of the calls.
+    """Append at once, without a yield (I1), or return a future for a later append.
 
-    Raises, or gives later, what `check_client_may_write`, `Leading.append`, `TransactionVerifier.verify` and
-    `PendingBytes.take` raise. What is appended later is appended if `replica` leads then, in whatever epoch.
+    The append comes later if the records have to be checked or their transaction verified first, if the producer's
+    earlier batches for the partition wait, or if the request's `slice_` is over. A producer's batches stay in the order
+    of the calls.
+
+    Raises, or fails the future with, what `check_client_may_write`, `Leading.append`, `TransactionVerifier.verify` and
+    `PendingBytes.take` raise. A later append goes ahead if `replica` leads then, in whatever epoch.
     """
     check_client_may_write(replica.topic)
     act = _Append(replica, records, acks, transaction)
@@ -118,7 +120,7 @@ class _Append:
 
     @property
     def _is_unverified(self) -> bool:
-        """Whether it would be the first of its transaction here."""
+        """It tells whether this append would be the first of its transaction here."""
         if self.transaction is None:
             return False
         header = read_header(self.records)
@@ -134,12 +136,15 @@ class _Append:
         self.looked_inside = await self.replica.disk.look_inside(bytes(self.records))
         await self.replica.turn.rest()
         if self._is_unverified and self.transaction is not None:
-            await self._verify(self.transaction)  # the last: nothing may come between the answer and the append
+            # it is the last step: nothing may come between the response and the append
+            await self._verify(self.transaction)
 
     async def _verify(self, transaction: ProducedTransaction) -> None:
-        """Verify by a response that no marker has overtaken. With transactions v2 the marker may be that of the
-        transaction before, and another response is true; without raised epochs it might be about the transaction
-        after this one."""
+        """Verify the transaction by a response that no marker has overtaken.
+
+        With transactions v2 the marker may be that of the previous transaction, and another response is true. Without
+        raised epochs the response might be about the transaction after this one.
+        """
         header, replica = read_header(self.records), self.replica
         leading, intact = replica.led_in(None), False
         replica.log.producers.check_epoch(header)
@@ -154,7 +159,7 @@ class _Append:
                 )
             finally:
                 intact = replica.guards.end(producer.id, guard)
-            if leading.has_retired:  # in between another leader may have written any marker
+            if leading.has_retired:  # another leader may have written any marker in between
                 raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leadership of {replica} changed meanwhile")
             if not intact and transaction.version < TRANSACTIONS_V2:
                 raise OttlaError(
@@ -177,7 +182,8 @@ class _Append:
 
 @dataclass(slots=True)
 class ProduceResult:
-    """What became of one partition's batches; those in `pending` are not appended yet, `unacknowledged` ones are."""
+    """What became of one partition's batches. Those in `pending` are not appended yet, and `unacknowledged` ones
+    are."""
 
     id: PartitionId
     base_offset: int = -1
@@ -201,7 +207,7 @@ class ProduceResult:
 
 
 class Produce:
-    """The appends of one request. `find`: the replica of a partition."""
+    """The appends of one request. `find` returns the replica of a partition."""
 
     def __init__(
         self, find: Callable[[PartitionId], Replica], acks: int, transaction: ProducedTransaction | None = None
@@ -214,11 +220,12 @@ class Produce:
 
     @property
     def waits(self) -> bool:
-        """Whether a result is only true once `acknowledged` has returned."""
+        """It tells whether a result is true only once `acknowledged` has returned."""
         return bool(self._waiting)
 
     def append(self, partition_id: PartitionId, leader_epoch: int | None, records: Buffer) -> ProduceResult:
-        """Append, or put into the partition's order what is appended later; errors stand in the result."""
+        """Append the batches, or queue them in their partition's order if they have to wait. The result has any
+        error."""
         result = ProduceResult(partition_id)
         try:
             replica = self._find(partition_id)
@@ -237,13 +244,14 @@ class Produce:
         return result
 
     async def acknowledged(self) -> None:
-        """Wait until every result is what it will be."""
+        """Wait until every result is final."""
         await asyncio.gather(*map(self._acknowledge, self._waiting))
 
     async def _acknowledge(self, result: ProduceResult) -> None:
         try:
             if result.pending is not None:
-                # With acks=0 the client may be gone at once; else what no client waits for is not appended.
+                # With acks=0 the client may be gone at once. Otherwise batches that no client waits for are not
+                # appended.
                 result.on_appended(await (asyncio.shield(result.pending) if self._acks == 0 else result.pending))
             if result.unacknowledged is not None:
                 await result.unacknowledged.acknowledged()
@@ -260,7 +268,8 @@ class Produce:
 
 
 def without_traces(error: OttlaError) -> OttlaError:
-    """The error alone: its traceback keeps the batch, and so the frame, for as long as other partitions wait."""
+    """Return the error without its traceback, which would keep the batch, and so the frame, in memory for as long as
+    other partitions wait."""
     cause: BaseException | None = error
     while cause is not None:
         cause.__traceback__ = None

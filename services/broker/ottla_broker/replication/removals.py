@@ -1,7 +1,7 @@
-"""Logs of partitions that are this broker's no more: renamed away in the background, many at a time.
+"""Logs of partitions that are no longer this broker's. They are renamed away in the background, many at a time.
 
-Nothing waits for it but a partition of the same id, which is rare: a topic that is made anew has another. What a stop
-finds undone a start sets aside (rule 24).
+Only a partition with the same id waits for it, which is rare: a topic that is created again has another id. If a stop
+finds removals undone, the next start sets those logs aside (rule 24).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ottla_core.rpc.retry import Backoff
 _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 200
-"""Directories that are renamed under one sync of their parent."""
+"""How many directories are renamed under one sync of their parent."""
 _STOP_S: Final = 3.0
 
 
 class Removals:
-    """A component."""
+    """A component that removes logs."""
 
     def __init__(self, log_dir: Callable[[], LogDir], threads: DiskThreads) -> None:
         self._log_dir = log_dir
@@ -42,7 +42,7 @@ class Removals:
         self._task = asyncio.create_task(self._run(), name="removals")
 
     async def stop(self) -> None:
-        """Finish what is under way, within a bound."""
+        """Finish the removals under way, within a time limit."""
         if self._task is None or self._task.done():
             return
         try:
@@ -60,7 +60,7 @@ class Removals:
         return len(self._waiting)
 
     def add(self, replica: Replica) -> None:
-        """The replica, which is closed, is to go from the disk."""
+        """Remove from the disk a replica that is closed."""
         self._waiting[replica.id] = replica
         self._added.set()
 
@@ -68,7 +68,7 @@ class Removals:
         return partition_id in self._waiting
 
     async def until_gone(self, partition_id: PartitionId) -> None:
-        """Return once no log of that partition waits to go: another may take its place."""
+        """Return once no log of that partition waits to be removed, so that another may take its place."""
         if partition_id in self._waiting:
             async with self._changed:
                 await self._changed.wait_for(lambda: partition_id not in self._waiting)
@@ -85,12 +85,12 @@ class Removals:
                 known = isinstance(error, OttlaError)
                 _log.error("can't delete partitions yet (%d), retrying: %s", len(batch), error, exc_info=not known)
                 await asyncio.sleep(backoff.next())
-            batch.clear()  # not kept until others go
+            batch.clear()  # not kept until the next batch is removed
             if not self._waiting:
                 self._added.clear()
 
     async def _remove(self, batch: dict[PartitionId, Replica]) -> None:
-        """No thread has any of these logs in hand when they are closed."""
+        """Remove the logs of a batch. They are closed only when no thread has any of them in hand."""
         await asyncio.gather(*(replica.disk.until_whole() for replica in batch.values()))
         log_dir = self._log_dir()
         try:

@@ -1,14 +1,14 @@
 """A replica is one partition as this broker holds it: its log, and its role, which is to lead, to follow, or neither.
 
-A role belongs to a leader epoch. What is right in one epoch loses data in the next: a leader that takes an append after
-it was replaced, a follower that truncates by the word of a former leader. So each epoch gets a new object, `Leading` or
+A role belongs to a leader epoch. What is right in one epoch loses data in the next: a leader takes an append after it
+was replaced, or a follower truncates by the word of a former leader. So each epoch gets a new object, `Leading` or
 `Following`, and this class alone makes and ends it. The log and the high watermark outlive the roles, in `disk` and
 `offsets`.
 
 The image may skip epochs and states, because only the newest one is looked at. So the next role follows from the state
-that the image shows and from the role of the moment, and never from what happened in between: `machines.replica_role`
-has the table. Between two roles nothing may write. That is the role LEADERLESS, and also the moment in which a thread
-still truncates the log that this broker is to lead.
+that the image shows and from the present role, and never from what happened in between: `machines.replica_role` has the
+table. Between two roles nothing may write. That is the role LEADERLESS, and also the moment in which a thread still
+truncates the log that this broker is to lead.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Replica:
         """Begin without a role.
 
         `on_role_change` is called when the role, the leader or the leader epoch has changed, and when the leader has to
-        hear of something beside the log's end.
+        hear of something besides the log's end.
         """
         self.id: Final = partition_id
         self.topic: Final = topic
@@ -90,7 +90,7 @@ class Replica:
 
     @property
     def leader_id(self) -> int | None:
-        """The broker to copy from; None if this one leads, or none does."""
+        """This is the broker to copy from. It is None if this broker leads, or none does."""
         leader = self._partition.leader
         return None if leader in (NO_LEADER, self._context.broker_id) else leader
 
@@ -110,7 +110,8 @@ class Replica:
 
     @property
     def has_late_transaction(self) -> bool:
-        """Whether this broker leads, and the oldest open transaction should have ended long ago (rule 43, KIP-664).
+        """It tells whether this broker leads and the oldest open transaction should have ended long ago (rule 43,
+        KIP-664).
 
         Any thread may ask.
         """
@@ -148,7 +149,7 @@ class Replica:
         return self.leading
 
     def followed_in(self, epoch: int) -> Following | None:
-        """Return `following`, for a response to a fetch in that leader epoch; None if that epoch is over on this
+        """Return `following`, for a response to a fetch in that leader epoch, or None if that epoch is over on this
         broker."""
         return self.following if epoch == self.leader_epoch else None
 
@@ -191,18 +192,19 @@ class Replica:
             self._retire(partition)
         else:
             self._partition = partition
-            # A change of the ISR alone is none for a follower. A new role would give up the fetch that is under way.
+            # For a follower, a change of the ISR alone changes nothing. A new role would give up the fetch that is
+            # under way.
             if self._announced != (partition.leader, partition.leader_epoch):
                 self._move(self._role_event)
 
     def step_back(self) -> None:
-        """Take nothing more, from clients or from a leader, until the log is whole and the next epoch begins."""
+        """Take nothing more from clients or from a leader until the log is whole and the next epoch begins."""
         if self.leading is not None:
             self.leading.end()
-            # Kept, because its waiters go over to the next epoch if this broker leads that.
+            # It is kept, because its waiters go over to the next epoch if this broker leads that.
             self._led_before, self.leading = self.leading, None
-        # It has no leader but the same epoch: clients get NOT_LEADER_OR_FOLLOWER, and any state of the image is newer
-        # than this.
+        # The partition keeps its epoch but has no leader. So clients get NOT_LEADER_OR_FOLLOWER, and any state of the
+        # image is newer than this.
         self._partition = Partition(replicas=(), leader_epoch=self.leader_epoch, partition_epoch=-1)
         self._move(RoleEvent.THIS_LEADS)
 

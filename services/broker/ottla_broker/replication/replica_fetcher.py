@@ -9,7 +9,7 @@ one partition takes this partition out of the fetches for a while, and the other
 A stream is a session (machines.followed_leader): its first fetch names all partitions, the others what has changed. The
 session must never say something that is over, because the leader counts on it. So a change of role is taken up at once,
 a fetch that is delayed at the leader is given up for one that names the change, and another incarnation of this broker
-begins another session (rule 11). After a failure another stream begins anew.
+begins another session (rule 11). After a failure another stream begins, and with it another session.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ottla_proto import contracts
 _log = logging.getLogger(__name__)
 
 _RESPONSE_LIMIT_S: Final = 30.0
-"""Kafka's replica.socket.timeout.ms. The time that the leader may park the fetch is added to it."""
+"""Kafka's replica.socket.timeout.ms. The time for which the leader may park the fetch is added to it."""
 
 _SOON_S: Final = 0.05
 _GATHERING_S: Final = 0.005
@@ -144,7 +144,7 @@ class Replication:
 
 
 class ReplicaFetcher:
-    """One leader's partitions, over one stream. `leaders` are all that are followed, among them this one."""
+    """One leader's partitions, over one stream. `leaders` are all leaders that are followed, including this one."""
 
     def __init__(self, leader: Broker, leaders: Sized, replicas: Replicas, registration: RegistrationView) -> None:
         self.address: Final = leader.address
@@ -183,7 +183,7 @@ class ReplicaFetcher:
 
     @property
     def lag(self) -> int:
-        """The largest number of records that the leader's high watermark is ahead, as of its last responses."""
+        """This is the largest number of records that the leader's high watermark is ahead, as of its last responses."""
         return max(self._lags.values(), default=0)
 
     def follow(self, replica: Replica) -> None:
@@ -229,7 +229,7 @@ class ReplicaFetcher:
 
     async def round(self, stream: AioFrameStream[pb.FetchRequest, pb.FetchResponse]) -> None:
         """Send one fetch and act on its response. The fetch is given up if there is something else to say."""
-        # Cleared before the request is built: a change after this ends the wait below, and none is slept over.
+        # The event is cleared before the request is built. So a later change ends the wait below, and none is missed.
         self._changed.clear()
         broker_epoch = self._registration.current().epoch
         # Without a registration the leader could not tell this incarnation from a former one, and would refuse it.
@@ -294,8 +294,8 @@ class ReplicaFetcher:
         follower.seen_confirmation, follower.secret = self._seen_confirmation, self._registration.secret
         follower.session.id, follower.session.responses = leader.session_id, leader.responses
         follower.session.begins, leader.begins = leader.begins, False
-        # Also those that are named again below: they are followed in another epoch, and the leader has to drop the old
-        # state.
+        # These include partitions that are named again below: they are followed in another epoch, and the leader has to
+        # drop the old state.
         for partition_id in leader.take_forgotten():
             request.forgotten.add(topic_id=partition_id.topic_id, partition=partition_id.partition)
         for partition_id, replica in leader.changed():
@@ -330,8 +330,8 @@ class ReplicaFetcher:
             partition_id = PartitionId(TopicId(part.topic_id), part.partition)
             replica, named = self._leader.get(partition_id), self._leader.named(partition_id)
             if replica is None or named is None or (following := replica.followed_in(named.leader_epoch)) is None:
-                # It is followed otherwise by now, or no longer, and the next request says so. Records of the old epoch
-                # must not be appended in the new one.
+                # The partition is followed in another way by now, or no longer, and the next request says so. Records
+                # of the old epoch must not be appended in the new one.
                 continue
             try:
                 self._on_partition(replica, following, named, part)
@@ -371,8 +371,8 @@ class ReplicaFetcher:
         """Keep the partition out of the fetches while `work` runs, beside the fetches of the others.
 
         A truncation waits for the disk, and a thousand may come with one response. The partition is named again
-        afterwards. The last truncation's end also ends a fetch that is delayed meanwhile, so that none of them waits
-        for its time to run out.
+        afterwards. The last truncation's end also ends a fetch that is delayed in the meantime, so that none of them
+        waits for its time to run out.
         """
         self._leader.rest(replica.id)
 
@@ -397,7 +397,7 @@ class ReplicaFetcher:
         known = isinstance(error, OttlaError)
         behind = isinstance(error, OttlaError) and error.code in _BEHIND
         rest_s = _SOON_S if behind else self._replicas.settings.backoff_s
-        # Logged once until it succeeds again, since a disk may be full for hours.
+        # It is logged once until the fetch succeeds again, since a disk may be full for hours.
         if not behind and replica.id not in self._in_trouble:
             text = "%s can't follow broker %d: %s"
             _log.warning(text, replica, self.leader_id, error, exc_info=None if known else error)

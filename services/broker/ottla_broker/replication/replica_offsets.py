@@ -2,7 +2,7 @@
 
 Consumers read up to the high watermark, and consumers of committed records up to the last stable offset (rule 17). Both
 are needed whatever the replica's role: consumers may read from followers, and a new leader starts with what it knew as
-a follower. So they live here and outlive the roles, and each role moves them by its own rule.
+a follower. So they are kept here and outlive the roles, and each role moves them by its own rule.
 
 What a step has to do is in one place. It forgets the transactions that ended below it, or they would pile up in memory
 and in every snapshot (I36), and it wakes the consumers for whom there is more now.
@@ -36,26 +36,27 @@ class ReplicaOffsets:
         self, partition_id: PartitionId, log: Log, consumers: FetchPurgatory, high_watermark: HighWatermark
     ) -> None:
         self.high_watermark = high_watermark
-        """Up to where every in-sync replica has the log, as far as is known here."""
+        """Every in-sync replica has the log up to here, as far as this broker knows."""
         self._id: Final = partition_id
         self._log: Final = log
         self._consumers: Final = consumers
         self._first_unstable: int | None = None
-        """The first offset of a transaction that is not stable, as of the leader's last step; None if there is none."""
+        """It is the first offset of a transaction that is not stable, as of the leader's last step. It is None if
+        there is none."""
         self._forget_ended_transactions()
 
     @property
     def positions(self) -> Positions:
-        """The offsets that an answer about this replica names, as of one moment."""
+        """These are the offsets that an answer about this replica names, as of one moment."""
         start = self._log.log_start_offset
-        # A thread may be emptying the log, and then the start passes the high watermark for a moment. Clients rely on
-        # log start <= last stable offset <= high watermark (I36).
+        # While a thread is emptying the log, the start may pass the high watermark for a moment. Clients rely on log
+        # start <= last stable offset <= high watermark (I36).
         high_watermark = HighWatermark(max(start, self.high_watermark))
         return Positions(start, self._log.producers.last_stable_offset(start, high_watermark), high_watermark)
 
     @property
     def last_stable_offset(self) -> LastStableOffset:
-        """The offset up to which readers of committed records may read: no transaction is open before it (rule 37)."""
+        """Readers of committed records may read up to this offset: no transaction is open before it (rule 37)."""
         return self.positions.last_stable_offset
 
     def on_step(self, high_watermark: HighWatermark, passed_bytes: int) -> None:
@@ -77,7 +78,7 @@ class ReplicaOffsets:
     def on_leader_high_watermark(self, high_watermark: HighWatermark) -> None:
         """Move a follower's high watermark to what its leader has named, as far as this log reaches (rule 15).
 
-        A new leader may know an older one for a while. What was committed stays committed, so the own one never goes
+        A new leader may know an older one for a while. What was committed stays committed, so this one never goes
         back.
         """
         before = self.high_watermark

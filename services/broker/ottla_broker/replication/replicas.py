@@ -3,9 +3,9 @@
 Ten thousand partitions may change at once, as when a broker dies, and any of them may meet a slow disk or a damaged
 file. Three ideas keep that manageable.
 
-*Level, not edge.* One task brings the replicas to what the newest image says, however many changes came meanwhile, and
-looks only at the partitions that one of the changes was about. Nothing is remembered from event to event, so whatever
-failed is found again by the next look.
+*Level, not edge.* One task brings the replicas to what the newest image says, however many changes came in the
+meantime, and looks only at the partitions that one of the changes was about. Nothing is remembered from event to event,
+so whatever failed is found again by the next look.
 
 *One partition's trouble is its own.* A partition that fails, or has to wait for its disk, holds up no other. It is
 tried again by itself, at longer and longer intervals, and never while the earlier try still runs: two threads must not
@@ -116,8 +116,8 @@ class Replicas:
         self._failures: dict[PartitionId, _Failure] = {}
         self._applying: dict[PartitionId, asyncio.Task[None]] = {}
         self._due: set[PartitionId] | None = None
-        """The partitions to be looked at; None for all."""
-        # Partitions that take their role by themselves, while the look at the others has ended. The image may have
+        """The partitions to be looked at, or None for all of them."""
+        # These partitions take their role by themselves, while the look at the others has ended. The image may have
         # changed since.
         self._look_again: set[PartitionId] = set()
         self._creation: Final = LogCreation(log_dir, clock, threads)
@@ -131,7 +131,8 @@ class Replicas:
         self._tasks: list[asyncio.Task[None]] = []
 
     def on_proposal(self, listener: Callable[[Leading], None], forget: Callable[[PartitionId], None]) -> None:
-        """Set the listener for leaders' proposals to the controller, and what forgets a partition that is gone."""
+        """Set the listener for leaders' proposals to the controller, and the function that forgets a partition that is
+        gone."""
         self._on_proposal, self._on_removed = listener, forget
 
     def on_older_metadata(self, listener: Callable[[int], None]) -> None:
@@ -148,8 +149,8 @@ class Replicas:
 
     async def start(self) -> None:
         image = self._metadata.image
-        # Before any log is opened: directories that the cluster does not know are set aside and never served (rule 24),
-        # and partitions whose directory is gone are noted as lost (rule 21).
+        # This comes before any log is opened. Directories that the cluster does not know are set aside and never served
+        # (rule 24), and partitions whose directory is gone are noted as lost (rule 21).
         await self._threads.keep(self._compare, image)
         # It is reported before a replica takes its role. Later, this broker might already lead by the backup's
         # metadata.
@@ -209,7 +210,7 @@ class Replicas:
 
     @property
     def failing(self) -> int:
-        """The number of partitions that can't take their role, and are tried again."""
+        """This is the number of partitions that can't take their role, and are tried again."""
         return len(self._failures)
 
     @property
@@ -218,7 +219,7 @@ class Replicas:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the disk takes no appends for the moment."""
+        """It tells whether the disk takes no appends for the moment."""
         return bool(self._tasks and self._log_dir().disk.full)
 
     @property
@@ -228,7 +229,7 @@ class Replicas:
     async def log_end(self, partition_id: PartitionId) -> EpochStart | None:
         """Return the newest epoch of the log and where it ends, for a controller that has to elect by what logs hold.
 
-        None if the log is not on this broker, is being led, or is about to be: its end would move after it was
+        Return None if the log is not on this broker, is being led, or is about to be: its end would move after it was
         reported.
         """
         replica = self.table.get(partition_id)
@@ -269,7 +270,7 @@ class Replicas:
     async def _follow(self) -> None:
         while True:
             await self._changed.wait()
-            # Cleared before the image is taken: a change after this wakes the next turn, and none is slept over.
+            # The event is cleared before the image is taken. So a later change wakes the next turn, and none is missed.
             self._changed.clear()
             image = self._metadata.image
             try:
@@ -284,9 +285,9 @@ class Replicas:
 
         With `whole`, it waits for all of them. Otherwise those whose disk is slow take their role later.
         """
-        # Taken and emptied in one step: what a listener adds from now on belongs to the next turn.
+        # They are taken and emptied in one step. What a listener adds from now on belongs to the next turn.
         due, self._due = self._due, set()
-        # Before the roles: a new leader decides by the live brokers who may join its ISR.
+        # This comes before the roles: a new leader decides by the live brokers which of them may join its ISR.
         self._note_brokers(image)
         if due is None:
             self._configs.clear()
@@ -341,7 +342,7 @@ class Replicas:
             if replica is not None:
                 _log.info("deleting %s", replica)
                 self.table.remove(replica)
-                # Out of the table first, then closed: no request finds a replica that is closing.
+                # The replica leaves the table first and is closed then, so no request finds one that is closing.
                 replica.close()
                 self._on_removed(partition_id)
                 self._configs.pop(replica.topic, None)
@@ -395,9 +396,9 @@ class Replicas:
                 return False
             replica = self._install(assignment, log)
         if replica.disk.is_in_a_thread and self._is_to_lead(replica, assignment.partition):
-            # The truncation that runs was ordered by a leader that is one no more. Until it is over, the log's end is
-            # not known, and a leader's epoch has to begin there (rule 4). So the replica takes nothing from clients or
-            # leaders meanwhile.
+            # The truncation that runs was ordered by a former leader. Until it is over, the log's end is not known, and
+            # a leader's epoch has to begin there (rule 4). So the replica takes nothing from clients or leaders until
+            # then.
             replica.step_back()
             return False
         self._take_part(image, assignment, replica)
@@ -413,11 +414,11 @@ class Replicas:
             if not self._stopping and self.table.get(assignment.id) is replica:
                 self._take_part(image, assignment, replica)
             self._failures.pop(assignment.id, None)
-        except Exception as error:  # of this partition alone: the others are served, and this one tried again
+        except Exception as error:  # this partition alone has failed: the others are served, and it is tried again
             self._on_failure(assignment, error)
         finally:
-            # Removed before the next look is ordered, which would otherwise find this one running and pass over the
-            # partition.
+            # The entry is removed before the next look is ordered. Otherwise that look would find this try running and
+            # pass over the partition.
             del self._applying[assignment.id]
             if assignment.id in self._look_again:
                 self._look_at({assignment.id})
@@ -458,7 +459,7 @@ class Replicas:
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
         """Return whether this broker is to lead the partition now.
 
-        A log that may be short leads nothing before the controller has decided anew (rule 21: it may have lost
+        A log that may be short leads nothing before the controller has decided again (rule 21: it may have lost
         acknowledged records). It would give offsets again that followers have from it in the same epoch, and the two
         could not be distinguished.
         """

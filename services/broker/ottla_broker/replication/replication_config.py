@@ -1,4 +1,4 @@
-"""What the cluster's configs mean to replication on one broker."""
+"""The meaning of the cluster's configs for replication on one broker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ottla_core.configs.config_values import resolve_broker
 from ottla_core.model import MAX_BATCH_BYTES
 
 FETCH_MEMORY_BYTES: Final = 128 * 1024 * 1024
-"""For the responses to all followers together, and again for those of all leaders; consumers have memory of their own.
-A first batch is sent whole all the same."""
+"""The memory for the responses to all followers together, and again for those of all leaders. Consumers have memory of
+their own. A first batch is sent whole even if it exceeds this."""
 
 
 def most_bytes(requested_bytes: int, brokers: int) -> int:

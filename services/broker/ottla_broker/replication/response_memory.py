@@ -1,4 +1,4 @@
-"""Room for what a response reads: how much of the memory that responses share one of them may take."""
+"""Room for responses: how much of the memory that responses share one of them may take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ResponseRoom(Protocol):
         ...
 
     def give_back(self, size_bytes: int) -> None:
-        """Give back this many bytes; take more if it is negative, as a first batch is sent whole."""
+        """Give back this many bytes. If the number is negative, take more, as for a first batch that is sent whole."""
         ...
 
 
@@ -25,4 +25,4 @@ class _Unbounded:
 
 
 UNBOUNDED: Final[ResponseRoom] = _Unbounded()
-"""For responses that are counted elsewhere, or not at all."""
+"""Room for responses that are counted elsewhere, or not at all."""

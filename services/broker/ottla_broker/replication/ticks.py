@@ -1,7 +1,7 @@
-"""The passing of time for a broker's leaders: they propose to remove replicas that have lagged for too long from the
+"""The passing of time for a broker's leaders. They propose to remove replicas that have lagged for too long from the
 ISR, and to add those that may join it.
 
-Only for those leaders in which time may change something: an idle partition costs nothing.
+Only leaders in which time may change something are called, so an idle partition costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TICK_S = 0.5
 class Ticks:
     def __init__(self, replicas: ReplicaTable) -> None:
         self.ticking: Final[set[Leading]] = set()
-        """They put themselves in here, and leave it (Leading.on_tick)."""
+        """Leaderships put themselves in here, and leave it (Leading.on_tick)."""
         self._replicas: Final = replicas
 
     async def run(self) -> None:
@@ -31,7 +31,7 @@ class Ticks:
             await sliced(self._tick, {*self.ticking, *self._waited_for()})
 
     def _waited_for(self) -> set[Leading]:
-        """Where a request waits for followers, which may have died."""
+        """Return the leaderships where a request waits for followers, which may have died."""
         waiting = {*self._replicas.deletions.partitions, *self._replicas.confirmations.partitions}
         found = (self._replicas.get(partition_id) for partition_id in waiting)
         return {replica.leading for replica in found if replica is not None and replica.leading is not None}

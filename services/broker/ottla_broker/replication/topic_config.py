@@ -1,4 +1,4 @@
-"""What the cluster's configs mean to one topic's logs: from the image's texts to a `LogConfig`."""
+"""The meaning of the cluster's configs for one topic's logs: from the image's texts to a `LogConfig`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla_core.configs.config_values import resolve, resolve_broker
 from ottla_core.model import MAX_BATCH_BYTES
 
 _LATE_MS: Final = 300_000
-"""Kafka's: in this time a coordinator ends a transaction that has lasted too long."""
+"""Kafka's value. In this time a coordinator ends a transaction that has lasted too long."""
 
 
 def log_config(image: ClusterImage, topic: Topic, broker_id: int) -> LogConfig:
@@ -19,7 +19,7 @@ def log_config(image: ClusterImage, topic: Topic, broker_id: int) -> LogConfig:
 
 
 def default_log_config(image: ClusterImage, broker_id: int) -> LogConfig:
-    """The config of a log whose topic is not known yet, while the data directory is opened."""
+    """Return the config of a log whose topic is not known yet, while the data directory is opened."""
     return _log_config(image, {}, broker_id)
 
 
@@ -29,7 +29,7 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
     policy = values.items("cleanup.policy")
     # A compacted topic keeps the newest value of every key, however old: time and size delete nothing of it.
     deletes, compacts = "delete" in policy, "compact" in policy
-    # The active segment is not compacted, so that it may not be active for longer than records may wait (KIP-354).
+    # The active segment is not compacted, so it may not be active for longer than records may wait (KIP-354).
     longest_ms = values.integer("max.compaction.lag.ms") if compacts else MAX_INT64
     return LogConfig(
         segment_bytes=values.integer("segment.bytes"),

@@ -25,11 +25,11 @@ class Traffic:
         self.records_in = 0
         self.bytes_out = 0
         self.past_retention = 0
-        """Records that were older than retention.ms when they came: they go with their segment, soon."""
+        """These records were older than retention.ms when they came. They will soon go with their segment."""
         self._reported_at_ms = -_REPORTED_EVERY_MS
 
     def on_past_retention(self, partition: str, records: int, by_ms: int, now_ms: int) -> None:
-        """A batch with that many records came to it, the newest of them too old by `by_ms`: logged once an hour."""
+        """Count the records of a batch, the newest of which is too old by `by_ms`. It is logged once an hour."""
         self.past_retention += records
         if now_ms - self._reported_at_ms >= _REPORTED_EVERY_MS:
             self._reported_at_ms = now_ms
@@ -42,7 +42,7 @@ class Traffic:
 
 
 class TopicTraffic:
-    """The traffic of every topic that has a replica here: its replicas hold it, so it goes with the last of them."""
+    """The traffic of every topic that has a replica here. The replicas hold it, so it goes with the last of them."""
 
     def __init__(self, max_topics: int = MAX_TOPICS) -> None:
         self._max_topics = max_topics

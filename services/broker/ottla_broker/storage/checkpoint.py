@@ -1,7 +1,7 @@
 """Kafka's checkpoint files: a version, a count, then one line of words per entry (rule 61).
 
-A file that is missing or torn reads as None, with a warning: every checkpoint can be done without, at the price of
-more recovery, and none may keep a broker from starting.
+A file that is missing or torn reads as None, with a warning: the broker can do without any checkpoint, at the price of
+more recovery, and no checkpoint may keep it from starting.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _logger = logging.getLogger(__name__)
 
 
 class Followed(NamedTuple):
-    """How far a broker has followed the metadata; compared in this order."""
+    """How far a broker has followed the metadata. Values are compared in the order of the fields."""
 
     restored: int = 0  # how many times the store was restored from a backup
     revision: int = 0
 
 
 def write_followed(disk: Disk, path: Path, followed: Followed) -> None:
-    """One line: the restorations, and the revision."""
+    """Write one line: the number of restorations, and the revision."""
     _write(disk, path, [f"{followed.restored} {followed.revision}"])
 
 
 def read_followed(path: Path) -> Followed:
-    """What `write_followed` wrote; nothing where the file is missing or torn."""
+    """Return what `write_followed` wrote, or the defaults if the file is missing or torn."""
     try:
         [[restored, revision]] = read_fields(path) or [["0", "0"]]
         return Followed(int(restored), int(revision))
@@ -49,17 +49,17 @@ def read_followed(path: Path) -> Followed:
 
 
 def write_offsets(disk: Disk, path: Path, offsets: Mapping[PartitionId, int], names: Mapping[PartitionId, str]) -> None:
-    """One `topic-id partition offset` a line, of which `names` has the first two words (`name_of`)."""
+    """Write one `topic-id partition offset` a line. `names` has the first two words (`name_of`)."""
     _write(disk, path, [f"{names[id_]} {offset}" for id_, offset in offsets.items()])
 
 
 def name_of(partition: PartitionId) -> str:
-    """The topic is the 32 hex digits that the directory is named by."""
+    """Return the topic's 32 hex digits, by which its directory is named, and the partition."""
     return f"{partition.topic_id.hex()} {partition.partition}"
 
 
 def read_offsets(path: Path) -> dict[PartitionId, int]:
-    """What `write_offsets` wrote; empty where the file is missing or torn."""
+    """Return what `write_offsets` wrote, or nothing if the file is missing or torn."""
     try:
         return {
             PartitionId(TopicId(bytes.fromhex(topic)), int(partition)): int(offset)
@@ -71,12 +71,12 @@ def read_offsets(path: Path) -> dict[PartitionId, int]:
 
 
 def write_epochs(disk: Disk, path: Path, entries: Iterable[EpochStart]) -> None:
-    """One `epoch start-offset` a line."""
+    """Write one `epoch start-offset` a line."""
     _write(disk, path, (f"{entry.epoch} {entry.start_offset}" for entry in entries))
 
 
 def read_epochs(path: Path) -> list[EpochStart] | None:
-    """What `write_epochs` wrote; None where the file is missing or torn, and the batches have to be read."""
+    """Return what `write_epochs` wrote, or None if the file is missing or torn: the batches have to be read then."""
     try:
         lines = read_fields(path)
         return None if lines is None else [EpochStart(int(epoch), int(start)) for epoch, start in lines]
@@ -97,7 +97,8 @@ class EpochsFile:
         self._written: tuple[EpochStart, ...] | None = None
 
     def read(self, *, is_durable: bool) -> list[EpochStart] | None:
-        """See `read_epochs`. `is_durable`: a stop has synced them; a process that was killed may not have."""
+        """Return what `read_epochs` returns. With `is_durable` a stop has synced the file; a process that was killed
+        may not have."""
         entries = read_epochs(self._path)
         self._written = tuple(entries) if is_durable and entries is not None else None
         return entries
@@ -121,9 +122,12 @@ def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:
 
 
 def read_fields(path: Path) -> list[list[str]] | None:
-    """Return the fields of each entry; None if there is no file. Raises ValueError if its first two lines disagree."""
+    """Return the fields of each entry, or None if there is no file.
+
+    Raises ValueError if its first two lines disagree.
+    """
     try:
-        # A line that was cut is none: of a number there may be the first digits.
+        # A line that was cut does not count, because it may hold only the first digits of a number.
         version, count, *lines, _ = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         return None

@@ -4,8 +4,8 @@ A cleaner in another process writes new segments beside the old ones. Meanwhile 
 truncated and shortened by retention. Two questions follow.
 
 *What may be cleaned?* Nothing at or above the recovery point on disk (I35). A start reads the batches above it to learn
-which leader epochs and transactions begin and end there, and takes what it finds for what was written. What a clean
-takes away would be missing (ADR 0023).
+which leader epochs and transactions begin and end there, and takes them to be all that was written. So it would miss
+what a clean has removed (ADR 0023).
 
 *When may a cleaned segment replace its sources?* While the log still has all of them. A truncation in between has given
 their offsets to other records, so the cleaned segment is withdrawn. The swap is decided on disk before a source goes,
@@ -40,7 +40,7 @@ class Compaction:
         self.first_dirty_offset = 0
         """All before it is compacted. A start forgets it, since another clean of clean segments does no harm."""
         self.failure = ""
-        """Why the log can't be compacted; empty while no clean has failed."""
+        """It says why the log can't be compacted. It is empty while no clean has failed."""
         self.recovery_point = NOTHING_FLUSHED
         """A lower bound of the recovery point on disk: a start begins to read there, or above."""
         self.cleaned_before = cleaned_before
@@ -56,14 +56,14 @@ class Compaction:
         self._on_replaced: Final = on_replaced
 
     def on_truncated(self, end_offset: int) -> None:
-        """Forget what was known from `end_offset` on, because other records come there."""
+        """Forget what was known from `end_offset` on, because other records will come there."""
         self.truncations += 1
         self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
         self.recovery_point = RecoveryPoint(min(self.recovery_point, end_offset))
         self.cleaned_before = min(self.cleaned_before, end_offset)
 
     def on_secured(self, recovery_point: RecoveryPoint, truncations: int) -> None:
-        """Note the recovery point that is in the checkpoint on disk, unless the log was truncated meanwhile."""
+        """Note the recovery point that is in the checkpoint on disk, unless the log was truncated in the meantime."""
         with self._lock:
             if truncations == self.truncations:
                 self.recovery_point = recovery_point

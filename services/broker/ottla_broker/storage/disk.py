@@ -1,8 +1,10 @@
-"""File operations that keep their promise or say in words that they did not; nothing here knows what a log is.
+"""File operations that keep their promise or say in words that they did not.
+
+Nothing here knows what a log is.
 
 - An append is all or nothing: what a full disk took of it is cut off again.
 - A small file is replaced whole: temporary file, fsync, rename, fsync of the directory (rules 60 and 61).
-- A full disk takes no append until there is room again; a reserve lets small files be replaced meanwhile.
+- A full disk takes no append until there is room again; a reserve lets small files be replaced in the meantime.
 - Where many files are new, or closed, one sync of the file system takes the place of one for each (`syncing_once`).
 - A failed fsync is final. The kernel may have marked the pages clean, so a second fsync would succeed and lie: the
   data directory goes offline and stays so until the process ends (rule 20).
@@ -65,13 +67,14 @@ class DataFile:
         return os.fstat(self._fd).st_size
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Up to `size_bytes` bytes; fewer only at the end of the file."""
+        """Return up to `size_bytes` bytes. They are fewer only at the end of the file."""
         return os.pread(self._fd, size_bytes, position)
 
     def read_into(self, view: memoryview, position: int, *, hot: bool = False) -> int | None:
-        """Fill `view`; how much of it, less only at the end of the file.
+        """Fill `view`, and return how many bytes were read. They are fewer than requested only at the end of the file.
 
-        None where `hot` is requested and not all of it lies in the page cache: nothing waited for the disk then.
+        Return None if `hot` is requested and not all of the bytes lie in the page cache. Then nothing has waited for
+        the disk.
         """
         try:
             count = os.preadv(self._fd, [view], position, os.RWF_NOWAIT if hot else 0)
@@ -84,7 +87,7 @@ class DataFile:
         return None if hot and count < len(view) else count
 
     def write(self, buffers: Sequence[bytes | memoryview], position: int) -> int:
-        """How many bytes were taken."""
+        """Return how many bytes were written."""
         if len(buffers) > _IOV_MAX:
             buffers = [b"".join(buffers)]
         return os.pwritev(self._fd, buffers, position)
@@ -97,10 +100,10 @@ class DataFile:
 
 
 class OpenFiles:
-    """The files of segments, opened when they are read or written, the least recently used closed again: descriptors
-    follow the logs in use.
+    """The open files of segments. A file is opened when it is read or written, and the least recently used one is
+    closed, so descriptors follow the logs in use.
 
-    To sync what was written through a descriptor that is closed by then is all the same to Linux.
+    Linux also syncs what was written through a descriptor that has been closed since.
     """
 
     def __init__(self, limit: int) -> None:
@@ -110,21 +113,21 @@ class OpenFiles:
         self._renamed = 0
 
     def get(self, path: Path, *, write: bool = False) -> DataFile:
-        """The open file, which is not made. Raises FileNotFoundError where the segment has just been deleted."""
+        """Return the open file, without creating one. Raises FileNotFoundError if the segment has just been deleted."""
         with self._lock:
             file = self._files.get(path)
             if file is not None and (file.takes_writes or not write):
                 self._files.move_to_end(path)
                 return file
             renamed = self._renamed
-        file = DataFile(path, write=write, create=False)  # not with the lock held: the disk may be slow
+        file = DataFile(path, write=write, create=False)  # opened without the lock, because the disk may be slow
         with self._lock:
-            if renamed == self._renamed:  # else another file may have the name by now
+            if renamed == self._renamed:  # otherwise another file may have the name by now
                 self._keep(file)
         return file
 
     def create(self, path: Path) -> DataFile:
-        """The file, open for writes, and made where there is none."""
+        """Return the file, open for writes. It is created if it does not exist."""
         file = DataFile(path, write=True)
         with self._lock:
             self._renamed += 1
@@ -138,7 +141,7 @@ class OpenFiles:
             self._files.popitem(last=False)
 
     def peek(self, path: Path) -> DataFile | None:
-        """The file, if it is open."""
+        """Return the file if it is open."""
         with self._lock:
             file = self._files.get(path)
             if file is not None:
@@ -159,13 +162,13 @@ class Disk:
         self.path: Final = path
         self.failure = ""
         self.full = ""
-        """Why nothing is appended here, where a reserve is kept and has been released."""
+        """It says why nothing is appended here. It is set once a reserve was kept and has been released."""
         self._reserve: Reserve | None = None
         self.files: Final = OpenFiles(max_open_files)
         self._discarded: deque[Path] = deque()
         self._put_off: Final = local()
-        """`until_end`: whether this thread's syncs wait for the end of its `syncing_once`; `replacements`: which small
-        files take their names then, and from which temporary ones."""
+        """`until_end` tells whether this thread's syncs wait for the end of its `syncing_once`. `replacements` are the
+        small files that take their names then, each with its temporary file."""
 
     def check_online(self) -> None:
         """Raise KAFKA_STORAGE_ERROR once an fsync or the undoing of an append has failed (rule 20)."""
@@ -177,7 +180,7 @@ class Disk:
             )
 
     def keep_reserve(self) -> None:
-        """From now on a disk that is full takes no appends until there is room for a reserve again. For a thread."""
+        """Reject appends from now on while the disk is full, until there is room for a reserve again. For a thread."""
         self._reserve = self._reserve or Reserve(self.path)
         try:
             room = self._reserve.make()
@@ -191,7 +194,7 @@ class Disk:
         self.full = "" if room else self.full or "there is too little room on the disk"
 
     def check_room(self) -> None:
-        """Raise KAFKA_STORAGE_ERROR while the disk is full: what is left is for other files than logs."""
+        """Raise KAFKA_STORAGE_ERROR while the disk is full. The room that is left is for files other than logs."""
         if self.full:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -200,7 +203,7 @@ class Disk:
             )
 
     def fail(self, doing: str, error: OSError) -> OttlaError:
-        """Take the directory offline; the error to raise."""
+        """Take the directory offline, and return the error to raise."""
         self.failure = self.failure or f"{doing} failed with {error.strerror or error}"
         soundness.withdraw(self.path)
         return OttlaError(
@@ -210,7 +213,8 @@ class Disk:
         )
 
     def error(self, doing: str, error: OSError) -> OttlaError:
-        """What to raise for an error that is not a failed fsync; only the device's own (EIO) takes it offline."""
+        """Return the error to raise for an OSError that is not a failed fsync. Only an error of the device (EIO) takes
+        the directory offline."""
         if error.errno == EIO:
             return self.fail(doing, error)
         self._is_full(error)
@@ -218,7 +222,8 @@ class Disk:
         return OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing} failed: {error.strerror or error}", hint=hint)
 
     def append(self, file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:
-        """Write `size_bytes` at `position`, the file's end; or raise KAFKA_STORAGE_ERROR and leave it as it was."""
+        """Write `size_bytes` at `position`, the file's end. If it fails, leave the file as it was and raise
+        KAFKA_STORAGE_ERROR."""
         try:
             _write_all(file, buffers, position, size_bytes)
         except BaseException as error:
@@ -228,7 +233,7 @@ class Disk:
             raise
 
     def shorten(self, file: DataFile, end: int) -> None:
-        """Take back an append: what is left of it could pass for real batches after the next, shorter one."""
+        """Cut off a failed append. If the next append were shorter, the rest could pass for real batches."""
         try:
             file.truncate(end)
         except OSError as error:
@@ -236,11 +241,11 @@ class Disk:
 
     @contextmanager
     def syncing_once(self) -> Iterator[None]:
-        """Make what this thread syncs inside the block durable at the end of the block, and not before, by one sync.
+        """Make what this thread syncs inside the block durable by one sync at the end of the block, and not before.
 
-        It waits for whatever else is to be written to the file system. A small file that replaces another takes its
-        name after that sync, and a second one makes the names last: a crash leaves the former file or the new one, and
-        never a torn one.
+        The sync also waits for everything else that is to be written to the file system. A small file that replaces
+        another takes its name after that sync, and a second sync makes the names last. So a crash leaves the former
+        file or the new one, and never a torn one.
         """
         self._put_off.until_end, self._put_off.replacements = syncfs.IS_KNOWN, {}
         try:
@@ -273,7 +278,7 @@ class Disk:
         return getattr(self._put_off, "until_end", False)
 
     def sync(self, file: DataFile) -> None:
-        """fsync of data; on failure the directory is offline."""
+        """fsync the data of a file. If that fails, the directory is offline."""
         if self._syncs_later:
             return
         try:
@@ -282,8 +287,11 @@ class Disk:
             raise self.fail(f"fsync of {file.path.name}", error) from error
 
     def sync_directory(self, path: Path) -> None:
-        """fsync of names; on failure the directory is offline, but for a lack of descriptors, after which it may be
-        tried again: nothing was synced, so nothing was taken for clean."""
+        """fsync the names in a directory. If that fails, the data directory is offline.
+
+        After a lack of descriptors it stays online and the fsync may be tried again: nothing was synced, so no page was
+        marked clean.
+        """
         if self._syncs_later:
             return
         try:
@@ -294,9 +302,9 @@ class Disk:
             raise self.fail(f"fsync of {path.name}", error) from error
 
     def replace_file(self, path: Path, content: str | bytes) -> None:
-        """Write a small file whole or not at all; it is fsynced when this returns (rules 60 and 61).
+        """Write a small file whole or not at all. It is fsynced when this returns (rules 60 and 61).
 
-        A lack of room is reported by the fsync where a file system allocates late: the file is new and goes, and may be
+        Where a file system allocates late, its fsync reports a lack of room. The new file is then removed, and may be
         written again. Any other fsync that fails takes the directory offline.
         """
         try:
@@ -305,13 +313,13 @@ class Disk:
             except OSError as error:
                 if not self._is_full(error):
                     raise
-                self._write_anew(path, content)  # in the room that was kept
+                self._write_anew(path, content)  # in the room of the released reserve
         except OSError as error:
             raise self.error(f"writing {path}", error) from error
         self.sync_directory(path.parent)
 
     def _is_full(self, error: OSError) -> bool:
-        """Whether there is more room than a moment ago, since the reserve is released."""
+        """Note that the disk is full if the error says so. Return whether releasing the reserve has just made room."""
         if self._reserve is None or error.errno not in NO_ROOM:
             return False
         self.full = self.full or error.strerror or str(error)
@@ -344,19 +352,20 @@ class Disk:
             raise self.fail(f"fsync of {path.name}", error) from error
 
     def discard(self, path: Path) -> None:
-        """Rename a file away now; `unlink_discarded` gives its space back."""
+        """Rename a file away now. `unlink_discarded` frees its space later."""
         doomed = path.with_name(path.name + DELETED_SUFFIX)
         path.rename(doomed)
         self.files.forget(path)
         self._discarded.append(doomed)
 
     def unlink_discarded(self) -> int:
-        """Unlink what was discarded, for a thread: a gigabyte takes a file system tens of milliseconds.
+        """Unlink the discarded files, and return how many. For a thread: a gigabyte takes a file system tens of
+        milliseconds.
 
-        What can't be unlinked is tried again at the next call.
+        A file that can't be unlinked is tried again at the next call.
         """
         count, kept = 0, list[Path]()
-        with suppress(IndexError):  # another thread may take the last of them
+        with suppress(IndexError):  # another thread may take the last file
             while True:
                 path = self._discarded.popleft()
                 try:
@@ -376,7 +385,7 @@ def _write_all(file: DataFile, buffers: Sequence[bytes | memoryview], position: 
 
 
 def sync_directory(path: Path) -> None:
-    """fsync of a directory: names that were created, renamed or removed in it are durable."""
+    """fsync a directory, so that the names that were created, renamed or removed in it are durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -1,7 +1,6 @@
-"""The threads beside the loop. Those that wait for the disk: reads, lookups, flushes, directory work and truncations
-each have their own, so that a slow fsync holds up no reader, a lookup no fetch, a broker's start no flush, and a
-thousand logs that are to be truncated no election. And one for long work.
-"""
+"""The threads beside the loop. Each kind of work that waits for the disk has its own: reads, lookups, flushes,
+directory work and truncations. So a slow fsync holds up no reader, a lookup no fetch, a broker's start no flush, and
+the truncation of a thousand logs no election. One more thread is for long work."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ _FLUSHERS: Final = 2
 _KEEPERS: Final = 4
 _TRUNCATORS: Final = 2
 _WORKERS: Final = 1
-"""Several would share the one interpreter, and delay the loop each."""
+"""Several would share the one interpreter, and each would delay the loop."""
 
 
 class DiskThreads:
-    """A component; threads are made as they are needed."""
+    """A component that makes its threads when they are needed."""
 
     def __init__(self) -> None:
         self._readers = ThreadPoolExecutor(_READERS, "read")
@@ -34,34 +33,34 @@ class DiskThreads:
         self._workers = ThreadPoolExecutor(_WORKERS, "work")
 
     async def start(self) -> None:
-        """Nothing to do before the first call."""
+        """Do nothing: the first call makes the threads."""
 
     async def stop(self) -> None:
         for pool in (self._readers, self._lookers, self._flushers, self._keepers, self._truncators, self._workers):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        """For reads that the page cache can't answer."""
+        """Run a read that the page cache can't answer."""
         return _run(self._readers, call, *args, **kwargs)
 
     def look_up(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        """For reads that go through the records of a batch."""
+        """Run a read that goes through the records of a batch."""
         return _run(self._lookers, call, *args, **kwargs)
 
     def flush(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        """For fsyncs of logs."""
+        """Run an fsync of a log."""
         return _run(self._flushers, call, *args, **kwargs)
 
     def keep(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        """For directories, epochs and checkpoints."""
+        """Run work on directories, epochs and checkpoints."""
         return _run(self._keepers, call, *args, **kwargs)
 
     def truncate(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        """For logs that have left their leader's."""
+        """Run the truncation of a log that has left its leader's."""
         return _run(self._truncators, call, *args, **kwargs)
 
     def work(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        """For what takes long and needs nothing that changes: to decompress, decode and encode what is large."""
+        """Run long work on data that does not change: decompressing, decoding and encoding large batches."""
         return _run(self._workers, call, *args, **kwargs)
 
 

@@ -1,6 +1,7 @@
-"""Which part of one log is fsynced, and when and how the rest is.
+"""Which part of one log is fsynced, and when and how the rest is fsynced.
 
-`flush` runs in a thread beside appends; one at a time, and never beside a truncation of the log: both take `lock`.
+`flush` runs in a thread beside appends. Only one flush runs at a time, and never beside a truncation of the log,
+because both take `lock`.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.segment import Ranges, Segment
 
 WRITE_BEHIND_BYTES: Final = 64 << 20
-"""How much may wait for the disk where no flush policy requests less. It costs no throughput; much more of it and the
-kernel makes writers wait, 20 ms at a time, and a restart after a crash has more to check."""
+"""How many bytes may wait for the disk if no flush policy requests less. It costs no throughput. With much more of it,
+the kernel makes writers wait, 20 ms at a time, and a restart after a crash has more to check."""
 
 
 class Flusher:
-    """`recovery_point`: all before it is fsynced."""
+    """Everything before `recovery_point` is fsynced."""
 
     def __init__(self, directory: Path, disk: Disk, recovery_point: RecoveryPoint) -> None:
         self.lock: Final = Lock()
         self.recovery_point = recovery_point
         self._directory: Final = directory
         self._disk: Final = disk
-        # Each is written by one thread only, the loop's and the flushing one's.
+        # Each is written by one thread only: the loop's, and the one that flushes.
         self._appended_bytes = 0
         self._flushed_bytes = 0
         self._flushed_at_ms = -1
@@ -38,12 +39,12 @@ class Flusher:
         self._appended_bytes += size_bytes
 
     def on_truncated(self, recovery_point: RecoveryPoint) -> None:
-        """With the lock held: the log ends elsewhere, and another segment is active."""
+        """Note that the log ends elsewhere, and that another segment is active. With the lock held."""
         self.recovery_point = recovery_point
         self._durable_active = None
 
     def is_due(self, log_end_offset: LogEndOffset, config: LogConfig, now_ms: int) -> bool:
-        """Whether flush.messages, flush.ms or WRITE_BEHIND_BYTES call for a `flush` now."""
+        """Return whether flush.messages, flush.ms or WRITE_BEHIND_BYTES call for a `flush` now."""
         waiting = log_end_offset - self.recovery_point
         return waiting > 0 and (
             waiting >= config.flush_messages
@@ -56,9 +57,9 @@ class Flusher:
         return flush_ms < MAX_INT64 and not 0 <= now_ms - self._flushed_at_ms < flush_ms
 
     def flush(self, ranges: Callable[[], Ranges], now_ms: int, store_epochs: Callable[[], None]) -> RecoveryPoint:
-        """fsync what was appended, then advance the recovery point, which is returned. With the lock held.
+        """fsync what was appended, then advance the recovery point and return it. With the lock held.
 
-        A start reads no batches below it, so that their epochs have to be on disk before.
+        The epochs are written first, because a start reads no batches below the recovery point.
         """
         appended_bytes, segments = self._appended_bytes, ranges()
         active, end_offset = segments[-1]
@@ -104,5 +105,5 @@ class Flusher:
             segment.sync(sealed=sealed)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and all(segment is not kept for kept, _ in ranges()):
-                return  # retention took it since: nothing is left to keep
+                return  # retention has taken it since, so nothing is left to keep
             raise self._disk.error(f"flushing {segment.path.name}", error) from error

@@ -1,7 +1,8 @@
-"""Which broker a data directory belongs to: `meta.properties` as Kafka writes it, and the lock that one process holds.
+"""The broker that a data directory belongs to: `meta.properties` as Kafka writes it, and the lock that one process
+holds.
 
-A directory belongs to one node of one cluster for ever. Under another's name it would answer with the wrong logs, so
-it is rejected; so is a second process on it.
+A directory belongs to one node of one cluster for ever. Under another node's name it would answer with the wrong logs,
+so it is rejected. A second process on the directory is rejected, too.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def load_identity(path: Path) -> DirectoryIdentity | None:
 
 
 def claim(disk: Disk, identity: DirectoryIdentity) -> None:
-    """Make a new directory `identity`'s, or check that it is. Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG."""
+    """Make a new directory belong to `identity`, or check that it does. Raises INCONSISTENT_CLUSTER_ID or
+    INVALID_CONFIG."""
     found = load_identity(disk.path)
     if found is None:
         disk.replace_file(
@@ -83,10 +85,10 @@ def claim(disk: Disk, identity: DirectoryIdentity) -> None:
 
 
 class DirectoryLock:
-    """Held from construction to `release`, or to the end of the process, however it ends."""
+    """A lock that is held from construction to `release`, or to the end of the process, however it ends."""
 
     def __init__(self, path: Path) -> None:
-        """Raises INVALID_CONFIG where another process holds it."""
+        """Take the lock. Raises INVALID_CONFIG if another process holds it."""
         self._fd = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,13 +1,13 @@
-"""The two indexes of a segment: offset to file position, and time to offset. Hints, nothing more (rule 59).
+"""The two indexes of a segment: offset to file position, and time to offset. They are only hints (rule 59).
 
 Both are sparse, an entry after every index.interval.bytes of log, and both lie on disk in Kafka's format, big-endian:
 
     .index      relative offset int32, position int32     of a batch: its last offset and where it starts
     .timeindex  timestamp int64, relative offset int32    the largest timestamp so far and the batch that brought it
 
-New entries gather in memory and are written in chunks of 4 KB: an index of an active segment that a crash leaves
-short is rebuilt anyway, and neither memory nor descriptors grow with the log. Lookups open the file for the moment. A
-thread may look up while the loop appends: whatever a lookup works on is taken in one read of `_tail`.
+New entries gather in memory and are written in chunks of 4 KB: a crash may leave an active segment's index short, but
+that is rebuilt anyway, and neither memory nor descriptors grow with the log. Lookups open the file only while they run.
+A thread may look up while the loop appends, because a lookup takes all that it works on in one read of `_tail`.
 
 A segment of a few kilobytes, in which no batch is indexed, needs no files: loading it walks all of it. Of many logs,
 most are that small, and making a file costs more than reading one.
@@ -29,7 +29,7 @@ TIME_ENTRY: Final = struct.Struct(">qi")
 
 
 class IndexDamagedError(Exception):
-    """An index that can't be right; the segment's batches show what it should be."""
+    """An index is wrong, and the segment's batches show what it should be."""
 
 
 class _Tail(NamedTuple):
@@ -40,7 +40,7 @@ class _Tail(NamedTuple):
 
 
 class _EntryFile:
-    """Entries of one struct in a file, sorted by their first field. Never shrinks but by `finish`."""
+    """Entries of one struct in a file, sorted by their first field. Only `finish` shrinks the file."""
 
     def __init__(self, path: Path, entry: struct.Struct) -> None:
         self.path: Final = path
@@ -49,7 +49,7 @@ class _EntryFile:
         self._tail = _Tail(0, bytearray())
 
     def load(self) -> None:
-        """Take over the file as it is. Raises IndexDamagedError where its size is not a multiple of an entry's."""
+        """Take over the file as it is. Raises IndexDamagedError if its size is not a multiple of the entry's size."""
         size = self._entry.size
         try:
             file = DataFile(self.path)
@@ -75,10 +75,10 @@ class _EntryFile:
             try:
                 self.write()
             except OSError:
-                return  # it stays in memory and goes with the next chunk; a full disk shows where the log is written
+                return  # it stays in memory and is written with the next chunk; the log itself reports a full disk
 
     def write(self) -> DataFile:
-        """Put what is in memory into the file, which is returned."""
+        """Write the entries in memory to the file, and return the file."""
         file = DataFile(self.path, write=True)
         stored, pending = self._tail
         if pending:
@@ -88,7 +88,8 @@ class _EntryFile:
         return file
 
     def finish(self) -> None:
-        """Write, and cut off what an earlier index left behind in the file; none is made for nothing."""
+        """Write the entries, and cut off what an earlier index left behind in the file. No file is created for no
+        entries."""
         if self.count or self.path.exists():
             self.write().truncate(self._tail.stored * self._entry.size)
 
@@ -103,7 +104,7 @@ class _EntryFile:
         self.last = self._unpack(file.read((stored - 1) * size, size), 0) if stored else None
 
     def floor(self, key: int) -> tuple[int, int] | None:
-        """The last entry whose first field is at most `key`."""
+        """Return the last entry whose first field is at most `key`."""
         stored, pending = self._tail
         size = self._entry.size
         if pending and self._unpack(pending, 0)[0] <= key:
@@ -141,10 +142,10 @@ NO_TIMESTAMP: Final = TimestampOffset(-1, -1)
 
 
 class SegmentIndexes:
-    """Both indexes of one segment, fed batch by batch, by appends and by rebuilds alike."""
+    """Both indexes of one segment. Appends and rebuilds alike feed them batch by batch."""
 
     def __init__(self, log_path: Path, base_offset: int, interval_bytes: int, *, ending: str = "") -> None:
-        """`ending` is what the names of the two files beside `log_path` end with (module swap)."""
+        """Create the indexes beside `log_path`. The names of their two files end with `ending` (module swap)."""
         self.largest = NO_TIMESTAMP
         self._base_offset: Final = base_offset
         self._interval_bytes: Final = interval_bytes
@@ -153,10 +154,10 @@ class SegmentIndexes:
         self._times: Final = _EntryFile(log_path.with_suffix(f".timeindex{ending}"), TIME_ENTRY)
 
     def load(self, log_size_bytes: int, before_offset: int | None = None) -> None:
-        """Take over the files of a log that was closed in order, or what they hold of the batches before an offset;
-        nothing where there are none.
+        """Take over the files of a log that was closed in order, or only their entries for the batches before an
+        offset. Do nothing if there are no files.
 
-        Raises IndexDamagedError where they can't be right.
+        Raises IndexDamagedError if they are wrong.
         """
         if not (self._offsets.path.exists() or self._times.path.exists()):
             return
@@ -180,7 +181,7 @@ class SegmentIndexes:
             self.largest = TimestampOffset(timestamp_ms, relative + self._base_offset)
 
     def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp_ms: int) -> None:
-        """A batch has come to lie at `position`."""
+        """Note a batch that now lies at `position`."""
         if max_timestamp_ms > self.largest.timestamp_ms:
             self.largest = TimestampOffset(max_timestamp_ms, last_offset)
         if self._bytes_since_entry > self._interval_bytes:
@@ -190,47 +191,48 @@ class SegmentIndexes:
         self._bytes_since_entry += size_bytes
 
     def resume(self) -> None:
-        """After `load`, where the last indexed batch is noted once more: it begins the interval that is running."""
+        """Begin the running interval at the last indexed batch, which is noted once more after `load`."""
         self._bytes_since_entry = 0
 
     def is_full(self, max_bytes: int) -> bool:
-        """Whether an entry more would be too many; the time index keeps room for the one that `seal` adds."""
+        """Return whether one more entry would be too many. The time index keeps room for the entry that `seal` adds."""
         return (
             self._offsets.count >= max_bytes // OFFSET_ENTRY.size
             or self._times.count >= max_bytes // TIME_ENTRY.size - 1
         )
 
     def last_entry(self) -> OffsetPosition:
-        """The last batch that is indexed, or the segment's start."""
+        """Return the last batch that is indexed, or the segment's start."""
         return self._absolute(self._offsets.last)
 
     def position_for(self, offset: int) -> OffsetPosition:
-        """The last indexed batch that ends at or before `offset`, or the segment's start."""
+        """Return the last indexed batch that ends at or before `offset`, or the segment's start."""
         return self._absolute(self._offsets.floor(offset - self._base_offset))
 
     def time_entry_for(self, timestamp_ms: int) -> TimestampOffset:
-        """The last batch that brought a new largest timestamp at or below that one, or NO_TIMESTAMP."""
+        """Return the last batch that brought a new largest timestamp at or below `timestamp_ms`, or NO_TIMESTAMP."""
         entry = self._times.floor(timestamp_ms)
         return TimestampOffset(entry[0], entry[1] + self._base_offset) if entry else NO_TIMESTAMP
 
     def seal(self) -> None:
-        """Add the final largest timestamp and write: the segment takes no more batches, or the log is closed."""
+        """Add the final largest timestamp and write the files, because the segment takes no more batches or the log is
+        closed."""
         self._append_time()
         if self.has_entries:
             self.finish()
 
     @property
     def has_entries(self) -> bool:
-        """Whether a batch is indexed: else a segment is walked from its start on."""
+        """It tells whether a batch is indexed. Without one a segment is walked from its start on."""
         return self._offsets.count > 0
 
     def finish(self) -> None:
-        """Write, and cut the files to what this object knows."""
+        """Write the files, and cut off what this object does not know."""
         self._offsets.finish()
         self._times.finish()
 
     def sync(self, disk: Disk) -> None:
-        """Write and fsync both, where there is something in them. Raises OSError, or KAFKA_STORAGE_ERROR."""
+        """Write and fsync both files if they have entries. Raises OSError, or KAFKA_STORAGE_ERROR."""
         if self.has_entries:
             disk.sync(self._offsets.write())
             disk.sync(self._times.write())

@@ -63,7 +63,8 @@ class AppendResult(NamedTuple):
 
 
 class Log:
-    """Use `Log.open`. `config` may be replaced at any time and holds from the next call on."""
+    """The log of one partition. Use `Log.open`. `config` may be replaced at any time and holds from the next call
+    on."""
 
     def __init__(
         self,
@@ -92,9 +93,9 @@ class Log:
         )
         self._epochs_file: Final = epochs_file
         self.keeps_last_sealed = False
-        """Whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
+        """It tells whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
         self._written: Final = written
-        # The offset of a truncation whose checkpoints and epochs are not on disk yet; None if nothing is unfinished.
+        # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
         self._epoch_before = NO_EPOCH
         """The leader's epoch at the log's start, after a truncation that has left nothing."""
@@ -159,7 +160,8 @@ class Log:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Oldest first, the last one active; for another thread as they are at the moment."""
+        """These are the segments, oldest first. The last one is active. Another thread sees them as they are at the
+        moment."""
         return self._segments.segments
 
     # ---- writing ------------------------------------------------------------------------------------------------
@@ -283,7 +285,7 @@ class Log:
                     # for bytes that no fsync has covered.
                     lambda end: self._on_truncated(RecoveryPoint(min(self.recovery_point, end)), end),
                 )
-                if self.log_end_offset <= self.log_start_offset:  # it begins in the middle of the batch that goes
+                if self.log_end_offset <= self.log_start_offset:  # the log begins in the middle of the batch that goes
                     self._start_anew(self.log_end_offset)
             else:
                 self._start_anew(offset)
@@ -356,7 +358,7 @@ class Log:
         return data
 
     def read_hot(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool = True) -> bytes | None:
-        """Read without waiting for the disk; None means that the caller has to `read` in a thread."""
+        """Read without waiting for the disk. None means that the caller has to `read` in a thread."""
         return self._segments.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=True)
 
     def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> FoundOffset | None:
@@ -371,7 +373,7 @@ class Log:
 
     @property
     def recovery_point(self) -> RecoveryPoint:
-        """All before it is fsynced."""
+        """Everything before this offset is fsynced."""
         return self._flusher.recovery_point
 
     def is_flush_due(self, now_ms: int) -> bool:
@@ -412,13 +414,13 @@ class Log:
 
     @property
     def next_recovery_point(self) -> RecoveryPoint:
-        """Return the offset to which `secure_sealed` advances the recovery point, unless that is above it already."""
+        """This is the offset to which `secure_sealed` advances the recovery point, unless that is above it already."""
         return RecoveryPoint(self.segments[-1].base_offset)
 
     def close(self, now_ms: int) -> None:
-        """fsync everything, indexes and producers too, so that the next `open` may take the log for clean."""
+        """fsync everything, including indexes and producers, so that the next `open` may take the log for clean."""
         if self._segments.is_closed:
-            return  # it could not be deleted yet
+            return  # the log could not be deleted yet
         active = self._segments.segments[-1]
         self.flush(now_ms)
         with self._flusher.lock:
@@ -430,12 +432,12 @@ class Log:
             self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
             # A snapshot saves the next start from reading the active segment. A short segment without producers is read
             # faster than a snapshot is written and fsynced.
-            if not (active.is_short and self._history.is_empty):  # a start reads a short one
+            if not (active.is_short and self._history.is_empty):
                 self._history.write(self._segments.ranges())
         self._segments.is_closed = True
 
     def abandon(self) -> None:
-        """Take no more calls, and write nothing. It waits for a flush that runs. For a partition that is deleted."""
+        """Reject further calls, and write nothing. It waits for a flush that runs. For a partition that is deleted."""
         with self._flusher.lock:
             self._segments.is_closed = True
             for segment in self.segments:
@@ -454,7 +456,7 @@ class Log:
         return causes[: self._drop(end_offset, self.log_start_offset)]
 
     def delete_records_before(self, offset: int, high_watermark: HighWatermark) -> int:
-        """Serve nothing before `offset` any more (DeleteRecords, KIP-107), and return the log start offset after that.
+        """Serve nothing before `offset` any more (DeleteRecords, KIP-107), and return the new log start offset.
 
         Whole segments go at once, the rest when retention gets there. Raises OFFSET_OUT_OF_RANGE above the high
         watermark, because a record that is not committed may still be truncated, and an offset above the log's end does
@@ -497,7 +499,7 @@ class Log:
         return len(dropped)
 
     def _is_emptied_on_disk(self, until: int) -> bool:
-        """Return whether the log's end and its last epoch are on disk without the segments before `until`."""
+        """Return whether the log's end and its last epoch are on disk even without the segments before `until`."""
         epoch = self.epochs.epoch_of(until - 1)
         return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
 
@@ -515,12 +517,12 @@ class Log:
 
     @property
     def producers(self) -> Producers:
-        """What the log knows of its idempotent producers."""
+        """This is what the log knows of its idempotent producers."""
         return self._history.producers
 
     @property
     def fence(self) -> StoredFence:
-        """The highest fence of a shard's log. Its owner alone may append (I19)."""
+        """This is the highest fence of a shard's log. Only its owner may append (I19)."""
         return self._history.fence
 
     @property
@@ -529,12 +531,12 @@ class Log:
 
     @property
     def is_offline(self) -> bool:
-        """Whether the disk under the log has failed for good (rule 20)."""
+        """It tells whether the disk under the log has failed for good (rule 20)."""
         return bool(self._disk.failure)
 
     @property
     def is_read_only(self) -> bool:
-        """Whether its disk takes no appends for the moment, and is not broken."""
+        """It tells whether the log's disk takes no appends for the moment, but is not broken."""
         return bool(self._disk.full) and not self._disk.failure
 
     def _check_appendable(self) -> None:

@@ -1,4 +1,5 @@
-"""What a topic's configuration means to its logs. Kafka's names and defaults; immutable, replaced as a whole."""
+"""The meaning of a topic's configuration for its logs, with Kafka's names and defaults. It is immutable and replaced as
+a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ DAY_MS: Final = 24 * 3600 * 1000
 
 
 class TimestampType(Enum):
-    """message.timestamp.type: whose clock a record's timestamp is."""
+    """The setting message.timestamp.type: whose clock a record's timestamp comes from."""
 
     CREATE_TIME = "CreateTime"
     LOG_APPEND_TIME = "LogAppendTime"
@@ -20,10 +21,11 @@ class TimestampType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """One log's settings. A retention of -1 keeps for ever; positions in a segment are int32, so its size is too.
+    """One log's settings. With a retention of -1 records are kept for ever. Positions in a segment are int32, so its
+    size is, too.
 
-    `deletes` and `compacts`: what cleanup.policy has. Where it compacts, every record needs a key; older records
-    without one are dropped if `drops_keyless`.
+    `deletes` and `compacts` say what cleanup.policy has. If the log compacts, every record needs a key. Older records
+    without a key are dropped if `drops_keyless`.
     """
 
     segment_bytes: int = 1 << 30

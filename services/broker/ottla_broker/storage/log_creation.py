@@ -1,4 +1,5 @@
-"""Logs of partitions that are new to this broker, made together: as many as are due while the batch before is made."""
+"""The logs of partitions that are new to this broker. They are created in batches: while one batch is created, the next
+one gathers."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ottla_core.clock import Clock
 from ottla_core.model import PartitionId
 
 _AT_ONCE: Final = 500
-"""One sync for all, and none waits for many more."""
+"""How many logs are created together. One sync serves all of them, and no log waits for many more."""
 
 
 class LogCreation:
@@ -26,7 +27,7 @@ class LogCreation:
         self._work: asyncio.Task[None] | None = None
 
     async def create(self, partition: PartitionId, topic: str, config: LogConfig) -> Log:
-        """The partition's log, made where there is none. Raises KAFKA_STORAGE_ERROR."""
+        """Return the partition's log, which is created if it does not exist. Raises KAFKA_STORAGE_ERROR."""
         made: asyncio.Future[Log] = asyncio.get_running_loop().create_future()
         self._due.append((NewLog(partition, topic, config), made))
         if self._work is None or self._work.done():
@@ -43,7 +44,7 @@ class LogCreation:
             except Exception as error:
                 logs = [error] * len(batch)
             for (_, made), log in zip(batch, logs, strict=True):
-                if made.done():  # who waited was cancelled
+                if made.done():  # the caller that waited was cancelled
                     continue
                 if isinstance(log, Exception):
                     made.set_exception(log)

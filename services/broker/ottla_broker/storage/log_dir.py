@@ -46,16 +46,16 @@ DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 
 _SYNCED_TOGETHER: Final = 8
-"""New logs from which on they share a sync of the file system, which waits for what others have written, too."""
+"""With this many new logs they share a sync of the file system, which also waits for other processes' writes."""
 _REMOVED_AT_ONCE: Final = 100
-"""Directories of deleted partitions that are removed between two other things that wait for the disk."""
+"""How many directories of deleted partitions are removed between two other things that wait for the disk."""
 
 _PARTITION_NAME: Final = re.compile(r"([0-9a-f]{32})-(\d+)")
 _logger = logging.getLogger(__name__)
 
 
 class LogDirSizes(NamedTuple):
-    """DescribeLogDirs: the file system under the directory, in bytes (KIP-827)."""
+    """The size of the file system under the directory and its free space, in bytes (DescribeLogDirs, KIP-827)."""
 
     path: str
     total_bytes: int
@@ -78,29 +78,30 @@ class Strays(NamedTuple):
 
 
 class LogDir:
-    """Use `LogDir.open`. Different partitions may be created, deleted and checkpointed by several threads at a time."""
+    """All logs of a data directory. Use `LogDir.open`. Several threads may create, delete and checkpoint different
+    partitions at a time."""
 
     def __init__(self, disk: Disk, lock: DirectoryLock, identity: DirectoryIdentity) -> None:
         self.disk: Final = disk
         self.identity: Final = identity
         self.may_have_lost_tail = True
-        """Whether something that this broker has acknowledged may be gone from here (module soundness).
+        """It tells whether something that this broker has acknowledged may be gone from here (module soundness).
 
-        It has to leave every ISR and ELR before it serves; `vouch` is called then.
+        If so, the broker has to leave every ISR and ELR before it serves. `vouch` is called then.
         """
         self.incarnation: Incarnation | None = None
-        """The broker's incarnation that the directory has everything of; None where it is unknown."""
+        """The directory has everything up to this incarnation of the broker. It is None if that is unknown."""
         self._whole = False
         self._gone: frozenset[PartitionId] = frozenset()
-        """Partitions of this broker that had no log at the start."""
+        """These partitions of this broker had no log at the start."""
         self._lock: Final = lock
         self._logs: Final[dict[PartitionId, Log]] = {}
         self._checkpoints: Final = OffsetCheckpoints(disk)
         self._noted = checkpoint.read_followed(disk.path / checkpoint.METADATA)
         self.followed = self._noted
-        """How far this broker has followed the metadata; a start finds what the last checkpoint noted."""
+        """It says how far this broker has followed the metadata. A start finds what the last checkpoint noted."""
         self.strays = Strays(0, 0)
-        """As of the last `measure_strays`."""
+        """They are as of the last `measure_strays`."""
         self._doomed: Final = deque(disk.path.glob(f"*{DELETE_SUFFIX}"))
         self._set_aside: Final = {_log_of(stray) for stray in disk.path.glob(f"*{STRAY_SUFFIX}")}
 
@@ -108,11 +109,12 @@ class LogDir:
     def open(
         cls, path: Path, identity: DirectoryIdentity, config: LogConfig, *, now_ms: int, threads: int = 1
     ) -> LogDir:
-        """Lock the directory, check whose it is, open every log in it, some `threads` at a time; a new one is made. May
-        take long: for a thread.
+        """Lock the directory, check whose it is, and open every log in it, in `threads` threads. A new directory is
+        created. It may take long: for a thread.
 
-        `config` is the cluster's default, to be replaced log by log once the topics are known. Raises INVALID_CONFIG or
-        INCONSISTENT_CLUSTER_ID for a directory that is not this node's, KAFKA_STORAGE_ERROR for one that can't be read.
+        `config` is the cluster's default, and is replaced log by log once the topics are known. Raises INVALID_CONFIG
+        or INCONSISTENT_CLUSTER_ID for a directory that is not this node's, and KAFKA_STORAGE_ERROR for one that can't
+        be read.
         """
         disk = Disk(path, max_open_files=descriptors.for_logs())
         try:
@@ -141,7 +143,7 @@ class LogDir:
                 lambda directory: self._open_log(directory, config, now_ms, clean=marker is not None),
                 sorted(self.disk.path.iterdir()),
             )
-            list(opening)  # raises what went wrong
+            list(opening)  # it raises the error of the thread that failed
         if self._reaches_checkpoints() and incarnation is not None:
             self._whole = True
             self.vouch(incarnation)
@@ -152,8 +154,8 @@ class LogDir:
         self.checkpoint({})
 
     def _take_marker(self) -> str | None:
-        """Read and remove the marker of a clean stop. The removal is fsynced before the first write: from now on a
-        crash counts as one (rule 58)."""
+        """Read and remove the marker of a clean stop. The removal is fsynced before the first write, so that a crash
+        from now on is recognized (rule 58)."""
         marker = self.disk.path / CLEAN_SHUTDOWN
         try:
             text = marker.read_text(encoding="utf-8", errors="replace")
@@ -164,7 +166,7 @@ class LogDir:
         return text
 
     def _open_log(self, directory: Path, config: LogConfig, now_ms: int, *, clean: bool) -> None:
-        """Open the log in the directory; a directory of another kind is left alone."""
+        """Open the log in the directory. A directory of another kind is left alone."""
         partition = partition_of(directory.name)
         if partition is None or not directory.is_dir():
             return
@@ -181,7 +183,8 @@ class LogDir:
         log.compaction.first_dirty_offset = min(self._checkpoints.first_dirty.get(partition, 0), log.log_end_offset)
 
     def _reaches_checkpoints(self) -> bool:
-        """Whether every log has what the checkpoints promise. A log that is gone ends at 0, unless it was deleted."""
+        """Return whether every log has what the checkpoints promise. A log that is gone ends at 0, unless it was
+        deleted."""
         deleted = {_log_of(path) for path in self._doomed}
         reached = True
         for partition, promised in self._checkpoints.promised().items():
@@ -198,9 +201,10 @@ class LogDir:
         return reached
 
     def vouch(self, incarnation: Incarnation = NO_INCARNATION) -> None:
-        """All that was acknowledged up to `incarnation` is here, or the cluster knows what may not be. A few fsyncs.
+        """Vouch that all that was acknowledged up to `incarnation` is here, or that the cluster knows what may be
+        missing. It takes a few fsyncs.
 
-        Where that can't be written down, on a full disk, it holds for this process, and the next start does not know.
+        If a full disk prevents writing that down, it holds for this process, and the next start does not know.
         """
         self.incarnation, self.may_have_lost_tail = incarnation, False
         try:
@@ -222,10 +226,11 @@ class LogDir:
         return self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
 
     def expect(self, assigned: Collection[PartitionId], relied_upon: Collection[PartitionId]) -> None:
-        """Hold the directory against what the cluster has this broker keep, before logs are made for it.
+        """Compare the directory with the partitions that the cluster has this broker keep, before logs are created for
+        them.
 
-        Of a log whose directory went before any checkpoint named it the cluster alone knows. A new partition whose
-        broker was killed before it made the log looks the same, and costs an election.
+        If a log's directory went before any checkpoint named it, only the cluster knows of the log. A new partition
+        whose broker was killed before it created the log looks the same, and costs an election.
         """
         self._gone = frozenset(assigned) - self._logs.keys()
         gone = sorted(self._gone.intersection(relied_upon))
@@ -237,12 +242,12 @@ class LogDir:
                 len(gone),
             )
             self.may_have_lost_tail = True
-            soundness.withdraw(self.disk.path)  # before there are logs: the next start would find them, empty
+            soundness.withdraw(self.disk.path)  # before logs are created: the next start would find them, empty
             self.disk.sync_directory(self.disk.path)
 
     def has_all_of(self, partition: PartitionId) -> bool:
-        """Whether, by the directory's own evidence, nothing of the partition's log was missing when it was opened; nor
-        was it set aside since, when the cluster did not know it."""
+        """Return whether nothing of the partition's log was missing when it was opened, by the directory's own
+        evidence. Return False, too, if the log was set aside since, because the cluster did not know it."""
         whole = self._whole and partition not in self._gone
         return whole and str(partition) not in self._set_aside
 
@@ -251,20 +256,22 @@ class LogDir:
         return MappingProxyType(self._logs)
 
     def high_watermark(self, partition: PartitionId) -> HighWatermark:
-        """The last one that was checkpointed, a lower bound of what it was (rule 16); within the log."""
+        """Return the high watermark that was last checkpointed, within the log. It is a lower bound of the real one
+        (rule 16)."""
         log = self._logs[partition]
         known = min(self._checkpoints.high_watermarks.get(partition, 0), log.log_end_offset)
         return HighWatermark(max(log.log_start_offset, known))
 
     def create(self, partition: PartitionId, topic: str, config: LogConfig, *, now_ms: int) -> Log:
-        """The partition's log, made where there is none."""
+        """Return the partition's log, which is created if it does not exist."""
         log = self.create_all([NewLog(partition, topic, config)], now_ms=now_ms)[0]
         if isinstance(log, OttlaError):
             raise log
         return log
 
     def create_all(self, new_logs: Sequence[NewLog], *, now_ms: int) -> list[Log | OttlaError]:
-        """The logs of these partitions, made where there are none, with one sync for all; or why one could not be."""
+        """Return the logs of these partitions, each of which is created if it does not exist, with one sync for all.
+        For a log that could not be created, return the error."""
         self.disk.check_online()
         together = self.disk.syncing_once() if len(new_logs) >= _SYNCED_TOGETHER else nullcontext()
         with together:
@@ -272,19 +279,19 @@ class LogDir:
             self.disk.sync_directory(self.disk.path)
         for new, log in zip(new_logs, logs, strict=True):
             if isinstance(log, Log) and self._logs.setdefault(new.partition, log) is log:
-                self.take_back(new.partition)  # one that is back begins at 0, whatever its checkpoints promise
+                self.take_back(new.partition)  # a log that is back begins at 0, whatever its checkpoints promise
         return logs
 
     def _create(self, new: NewLog, now_ms: int) -> Log | OttlaError:
-        """The caller syncs the parent."""
+        """Create one log. The caller syncs the parent."""
         partition = new.partition
         if partition in self._logs:
             return self._logs[partition]
         directory = self.disk.path / str(partition)
         try:
             directory.mkdir(exist_ok=True)
-            # A failed creation may have left this file. What replaces it would take its name only after the log is
-            # opened, and opening removes temporary files.
+            # A failed creation may have left this file. The file that replaces it would take its name only after the
+            # log is opened, and opening removes temporary files.
             if (directory / PARTITION_METADATA).exists():
                 (directory / PARTITION_METADATA).unlink()
             # Kafka reads the first two lines and no further; the others are for people.
@@ -301,9 +308,10 @@ class LogDir:
             return error
 
     def delete(self, partitions: Iterable[PartitionId]) -> None:
-        """Forget partitions and rename their directories, with one sync for all; `remove_deleted` frees the space.
+        """Forget partitions and rename their directories, with one sync for all. `remove_deleted` frees the space.
 
-        Raises KAFKA_STORAGE_ERROR where some can't be renamed: these stay in `logs`, closed, to be deleted once more.
+        Raises KAFKA_STORAGE_ERROR if some can't be renamed. These stay in `logs`, closed, and have to be deleted once
+        more.
         """
         failure: OttlaError | None = None
         for partition in partitions:
@@ -314,7 +322,7 @@ class LogDir:
             except OttlaError as error:
                 failure = error
             else:
-                log.abandon()  # also what a reader has opened meanwhile
+                log.abandon()  # it also closes the files that a reader has opened since
                 del self._logs[partition]
         self.disk.sync_directory(self.disk.path)
         if failure is not None:
@@ -335,24 +343,25 @@ class LogDir:
         return renamed
 
     def measure_strays(self) -> Strays:
-        """Measure the stray logs; reads their directories, so call it in a thread."""
+        """Measure the stray logs. It reads their directories, so call it in a thread."""
         directories = list(self.disk.path.glob(f"*{STRAY_SUFFIX}"))
         self.strays = Strays(len(directories), sum(map(_size_bytes, directories)))
         return self.strays
 
     def remove_deleted(self) -> int:
-        """Free the space of deleted segments, and of some deleted partitions, for a thread; how many there were."""
+        """Free the space of deleted segments, and of some deleted partitions. Return how many there were. For a
+        thread."""
         unlinked, doomed = self.disk.unlink_discarded(), min(len(self._doomed), _REMOVED_AT_ONCE)
         if doomed:
-            self.checkpoint({})  # what it promised of them would count as lost once they are gone
+            self.checkpoint({})  # once the logs are gone, what the checkpoints promise of them would count as lost
         for _ in range(doomed):
             shutil.rmtree(self._doomed.popleft(), ignore_errors=True)
         return unlinked + doomed
 
     def checkpoint(self, high_watermarks: Mapping[PartitionId, int]) -> None:
-        """Write down recovery points, log starts, high watermarks and `followed`; a few fsyncs, for a thread.
+        """Write recovery points, log starts, high watermarks and `followed` to disk, with a few fsyncs. For a thread.
 
-        A partition that is missing in `high_watermarks` keeps the one from before.
+        A partition that is missing in `high_watermarks` keeps its previous one.
         """
         self._checkpoints.write(dict(self._logs), high_watermarks)
         followed = self.followed
@@ -367,9 +376,9 @@ class LogDir:
         return self._checkpoints.written_recovery_point(partition)
 
     def take_back(self, partition: PartitionId) -> None:
-        """Take back, before anything is appended, what the checkpoints promise of a log that is shorter now (rule 60).
+        """Lower what the checkpoints promise of a log that is shorter now, before anything is appended to it (rule 60).
 
-        Else a start would take for flushed what is not, and for committed what is another leader's.
+        Otherwise a start would count bytes as flushed that are not, and another leader's records as committed.
         """
         if self._checkpoints.is_ahead(partition, self._logs[partition]):
             self.checkpoint({})
@@ -380,15 +389,15 @@ class LogDir:
         return LogDirSizes(str(self.disk.path), usage.f_blocks * block_bytes, usage.f_bavail * block_bytes)
 
     def close(self, high_watermarks: Mapping[PartitionId, int], *, now_ms: int) -> None:
-        """Flush and close every log, then leave the marker that the next start need not check them.
+        """Flush and close every log, then leave the marker that spares the next start its checks.
 
-        The lock is released in any case. Raises KAFKA_STORAGE_ERROR where something could not be written; the next
-        start recovers then.
+        The lock is released in any case. Raises KAFKA_STORAGE_ERROR if something could not be written. The next start
+        then recovers.
         """
         self._checkpoints.hold()
         try:
             with self.disk.syncing_once():
-                for log in list(self._logs.values()):  # a thread that was slow may still make or delete some
+                for log in list(self._logs.values()):  # a slow thread may still create or delete a log
                     log.close(now_ms)
             self._checkpoints.release()
             self.checkpoint(high_watermarks)
@@ -405,7 +414,7 @@ class LogDir:
         self._lock.release()
 
     def _rename(self, directory: Path, ending: str) -> Path:
-        """The caller syncs the parent."""
+        """Rename a directory. The caller syncs the parent."""
         renamed = directory.with_name(f"{directory.name}.{ending}")
         try:
             directory.rename(renamed)
@@ -429,18 +438,18 @@ class _WrittenOffsets:
 
 
 def partition_of(directory_name: str) -> PartitionId | None:
-    """Return the partition whose log lies in a directory of that name; None for any other directory."""
+    """Return the partition whose log lies in a directory of that name, or None for any other directory."""
     name = _PARTITION_NAME.fullmatch(directory_name)
     return PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2])) if name else None
 
 
 def _log_of(renamed: Path) -> str:
-    """The name that a directory had before it was renamed to be deleted or set aside."""
+    """Return the name that a directory had before it was renamed to be deleted or set aside."""
     return renamed.name.partition(".")[0]
 
 
 def _size_bytes(directory: Path) -> int:
-    """The size of the files in it; some may be deleted meanwhile."""
+    """Return the size of the files in a directory. Some of them may be deleted while it counts."""
     total = 0
     with suppress(OSError):
         for path in directory.iterdir():

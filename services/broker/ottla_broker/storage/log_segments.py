@@ -1,9 +1,9 @@
-"""The segments of a log: written by one, rolled, truncated and dropped by it, and read by all.
+"""The segments of a log. The log's one writer writes, rolls, truncates and drops them, and any thread may read them
+beside it.
 
-Changed by the log's one writer, read by any thread beside it. The tuple of segments is replaced, never changed, and a
-segment's size grows only after its bytes are written. Only truncations and swaps take bytes away: they replace the
-segments, then count themselves, and then files are touched. A reader that finds another count than it began with has
-read in vain, for what it saw may be torn, and reads again.
+The tuple of segments is replaced, never changed, and a segment's size grows only after its bytes are written. Only
+truncations and swaps take bytes away. They first replace the segments, then count themselves, and only then touch
+files. If a reader finds another count than it began with, what it read may be torn, and it reads again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LogSegments:
 
     @property
     def are_as_opened(self) -> bool:
-        """Whether nothing was appended, rolled or truncated since."""
+        """It tells whether nothing was appended, rolled or truncated since the log was opened."""
         return self._now == self._as_opened
 
     @property
@@ -52,7 +52,8 @@ class LogSegments:
         return self.segments[-1].base_offset, self.end_offset, self._disturbances
 
     def ranges(self) -> Ranges:
-        """Each segment with the offset after it; for other threads, the last is at most what the segment holds."""
+        """Return each segment with the offset after it. For other threads, the last offset is at most what the segment
+        holds."""
         end_offset = self.end_offset
         return ranges_of(self.segments, end_offset)
 
@@ -77,11 +78,12 @@ class LogSegments:
         now_ms: int,
         config: LogConfig,
     ) -> bool:
-        """Put batches behind the last one; whether the log has rolled for them."""
+        """Write batches behind the last one, and return whether the log has rolled for them."""
         last_offset, rolled = batches[-1].last_offset, False
         largest_ms = max(batch.max_timestamp_ms for batch in batches)
         if self.segments[-1].must_roll(size_bytes, last_offset, largest_ms, now_ms, config):
-            # Before a gap that compaction left, if it has room: a start takes one between segments for a loss.
+            # The new segment begins before a gap that compaction left, if it has room for the gap: a start takes a gap
+            # between segments for a loss.
             begin = self.end_offset if last_offset - self.end_offset <= MAX_INT32 else base_offset
             self.roll(begin, now_ms, config)
             rolled = True
@@ -102,7 +104,7 @@ class LogSegments:
         self._on_roll(base_offset)
 
     def truncate(self, offset: int, config: LogConfig, on_truncated: Callable[[int], None]) -> None:
-        """Without the batch that holds `offset` and all after it; `on_truncated` gets the log's new end."""
+        """Remove the batch that holds `offset` and everything after it. `on_truncated` gets the log's new end."""
         segments = self.segments
         number = max(n for n, segment in enumerate(segments) if segment.base_offset < offset)
         try:
@@ -111,15 +113,15 @@ class LogSegments:
             raise self._disk.error(f"cutting {self._directory.name}", error) from error
         with self._changing_files():
             self._replace((*segments[:number], short), end_offset)
-            # The newest first: a crash in between leaves a log that ends later, never one with a hole.
+            # The newest segment goes first: a crash in between leaves a log that ends later, never one with a hole.
             for segment in reversed(segments[number + 1 :]):
                 segment.discard()
-            self._disk.sync_directory(self._directory)  # before bytes go that those segments follow
+            self._disk.sync_directory(self._directory)  # before the bytes go that those segments follow
             short.trim()
             on_truncated(end_offset)
 
     def start_anew(self, offset: int, config: LogConfig, on_truncated: Callable[[], None]) -> None:
-        """Empty, from `offset` on."""
+        """Empty the log, and let it begin at `offset`."""
         doomed = self.segments
         fresh = Segment(self._directory, offset, self._disk, config, doomed[-1].created_at_ms)
         with self._changing_files():
@@ -132,14 +134,16 @@ class LogSegments:
 
     @contextmanager
     def _changing_files(self) -> Iterator[None]:
-        """Half of a truncation is not a log: what can't be finished here has to be by a start."""
+        """Take the directory offline if the files can't be changed, because half of a truncation is not a log. A start
+        has to finish it."""
         try:
             yield
         except OSError as error:
             raise self._disk.fail(f"cutting {self._directory.name}", error) from error
 
     def _replace(self, segments: tuple[Segment, ...], end_offset: int) -> None:
-        """The log ends earlier. In this order, and before any file is touched: `undisturbed` relies on it."""
+        """Replace the segments, because the log ends earlier. `undisturbed` relies on this order, and on no file being
+        touched before."""
         self.segments, self.end_offset = segments, LogEndOffset(end_offset)
         self._reader = BatchReader()
         self._disturbances += 1
@@ -169,18 +173,20 @@ class LogSegments:
         return causes, facts[len(causes) - 1].next_offset if causes else ranges[0][0].base_offset
 
     def drop(self, until: int, start_offset: int) -> Sequence[Segment]:
-        """Without the segments that end at or before `until`, which are returned, but for the active one; nothing
-        before `start_offset` is served any more."""
+        """Remove the segments that end at or before `until`, except for the active one, and return them. Nothing before
+        `start_offset` is served any more."""
         with self._changing:
-            count = sum(end <= until for _, end in self.ranges()[:-1])  # here: a swap makes one segment of many
+            # with the lock held: a swap makes one segment of many
+            count = sum(end <= until for _, end in self.ranges()[:-1])
             dropped, kept = self.segments[:count], self.segments[count:]
-            # Readers take the segments first and look at the start after that: it must never be behind.
+            # Readers take the segments first and look at the start after that, so the start must never be behind.
             self.start_offset = max(start_offset, kept[0].base_offset)
             self.segments = kept
         return dropped
 
     def index_of(self, sources: Sequence[Segment]) -> int | None:
-        """Where they begin among the segments before the active one, if they are there one after another."""
+        """Return the index of the first of `sources` among the segments before the active one, or None if they do not
+        follow one another there."""
         sealed = self.segments[:-1]
         if sources[0] not in sealed:
             return None
@@ -188,12 +194,13 @@ class LogSegments:
         return first if sealed[first : first + len(sources)] == tuple(sources) else None
 
     def end_of(self, sources: Sequence[Segment]) -> int | None:
-        """Return the offset after the last of `sources`; None if the log does not have them one after another."""
+        """Return the offset after the last of `sources`, or None if the log does not have them one after another."""
         first = self.index_of(sources)
         return None if first is None else self.segments[first + len(sources)].base_offset
 
     def exchange(self, sources: Sequence[Segment], cleaned: Segment) -> bool:
-        """Put one in the place of those, in which nothing is lost; whether they were there. Beside the writer."""
+        """Replace `sources` by `cleaned`, in which nothing is lost. Return whether they were still there. It runs
+        beside the writer."""
         with self._changing:
             first = self.index_of(sources)
             if first is None:
@@ -206,7 +213,7 @@ class LogSegments:
     # ---- for readers --------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool, hot: bool) -> bytes | None:
-        """See `Log.read`; `hot`: None instead of waiting for the disk."""
+        """See `Log.read`. With `hot` it returns None instead of waiting for the disk."""
 
         def read(reader: BatchReader, segments: Sequence[Segment]) -> bytes | None:
             if not self.start_offset <= offset <= self.end_offset:
@@ -228,7 +235,8 @@ class LogSegments:
         """Return the result of a `read` that no truncation and no swap has disturbed."""
         while True:
             self.check_open()
-            # In this order: with a reader that a truncation or a swap has made go at least the segments that it left.
+            # The order matters: segments that are read after the reader are at least as new as a truncation or a swap
+            # that made the reader.
             disturbances, reader, segments = self._disturbances, self._reader, self.segments
             try:
                 found = read(reader, segments)
@@ -245,7 +253,7 @@ class LogSegments:
     def _unreadable(self, offset: int, error: OSError) -> OttlaError:
         if not isinstance(error, FileNotFoundError):
             return self._disk.error(f"reading {self._directory.name}", error)
-        # The segment was deleted a moment ago, by retention or with the log, or it is lost.
+        # Retention or a deletion of the log has just deleted the segment, or it is lost.
         self.check_open()
         if offset < self.start_offset:
             return self.out_of_range(offset)

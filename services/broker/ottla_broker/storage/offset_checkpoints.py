@@ -1,8 +1,8 @@
 """The offsets of its logs that a data directory has on disk: recovery points, log starts, high watermarks, and how far
 each log is compacted.
 
-They are written together every few seconds, those of the four files that changed, and at once where a log has come to
-end before what they promise.
+They have four files. Every few seconds those that changed are written together. They are written at once if a log ends
+before what they promise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILES: Final = (
 
 
 class OffsetCheckpoints:
-    """For any thread; one writes at a time."""
+    """The four checkpoint files. Any thread may use them; one writes at a time."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk: Final = disk
@@ -43,14 +43,15 @@ class OffsetCheckpoints:
         self.first_dirty = self._read(checkpoint.CLEANED)
 
     def promised(self) -> Offsets:
-        """How far each log went: what was fsynced or committed when this was written."""
+        """Return the offset that each log had reached for certain when this was written: fsynced or committed."""
         return {
             id_: max(self.recovery_points.get(id_, 0), self.high_watermarks.get(id_, 0))
             for id_ in self.recovery_points.keys() | self.high_watermarks.keys()
         }
 
     def write(self, logs: Mapping[PartitionId, Log], high_watermarks: Mapping[PartitionId, int]) -> None:
-        """A few fsyncs, if any. A partition that is missing in `high_watermarks` keeps the one from before."""
+        """Write the files that changed, with a few fsyncs. A partition that is missing in `high_watermarks` keeps its
+        previous one."""
         with self._lock:
             if self._is_held:
                 return
@@ -75,8 +76,8 @@ class OffsetCheckpoints:
             return RecoveryPoint(self._written.get(checkpoint.RECOVERY_POINTS, {}).get(partition, 0))
 
     def hold(self) -> None:
-        """Write nothing until `release`: recovery points are ahead of the disk until one sync of all that they vouch
-        for."""
+        """Write nothing until `release`. Recovery points are ahead of the disk until one sync has covered all that they
+        vouch for."""
         with self._lock:
             self._is_held = True
 
@@ -84,9 +85,10 @@ class OffsetCheckpoints:
         self._is_held = False
 
     def is_ahead(self, partition: PartitionId, log: Log) -> bool:
-        """Whether what was written vouches for more than the log has: it was truncated, or is new under an old name.
+        """Return whether the files vouch for more than the log has, because it was truncated, or is new under an old
+        name.
 
-        What could not be written may be there or not.
+        Offsets whose write failed may be on disk or not.
         """
         with self._lock:
             return (

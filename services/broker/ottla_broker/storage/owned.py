@@ -1,4 +1,4 @@
-"""Appends by the owner of a shard: its batches, at the offset that the owner expects (machines.shard)."""
+"""Appends by the owner of a shard. The owner says at which offset it expects its batches (machines.shard)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ottla_core.records.fence import ShardFence, fence_of
 
 
 class OwnedBatches(NamedTuple):
-    """Batches of `owner`, which expects them at `expected_offset`, where they have these `headers`."""
+    """Batches of `owner`, which expects them at `expected_offset`. `headers` are their headers at that offset."""
 
     owner: ShardFence
     expected_offset: int
@@ -38,7 +38,8 @@ class OwnedBatches(NamedTuple):
 
 
 def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config: LogConfig) -> OwnedBatches:
-    """The batches, which may be appended as they are. Their timestamps are the owner's own, whatever the topic says.
+    """Return the batches, which may be appended as they are. Their timestamps are the owner's own, whatever the topic
+    says.
 
     Raises MESSAGE_TOO_LARGE, INVALID_REQUEST, INVALID_RECORD, and what `check_batch` raises for damaged bytes.
     """
@@ -64,8 +65,8 @@ def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config
 def find_repeated(log: Log, batches: OwnedBatches) -> AppendResult | None:
     """Return where the batches are in the log already, or None if they are new and belong at its end.
 
-    Raises SHARD_FENCED or OFFSET_MISMATCH where neither holds, as where the first of them are there and others are not.
-    Without a yield, as the append that follows.
+    Raises SHARD_FENCED or OFFSET_MISMATCH if neither is so, for example if only the first of them are there. Neither
+    this nor the append that follows yields.
     """
     end, expected_offset = log.log_end_offset, batches.expected_offset
     position = find_append_offset(log.fence, end, batches.owner, expected_offset, is_fence=batches.is_fence)
@@ -92,7 +93,7 @@ def _is_fence(header: BatchHeader) -> bool:
 
 
 def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, config: LogConfig) -> None:
-    """Entries, those of a producer's transaction, its marker, or the own fence."""
+    """Check that the batch has entries, those of a producer's transaction, its marker, or the owner's own fence."""
     bits = header.attributes & ~CODEC_MASK
     has_producer = header.producer_id >= 0 and header.producer_epoch >= 0 and header.base_sequence < 0
     if _is_fence(header) and bits == CONTROL:

@@ -1,4 +1,5 @@
-"""Giving checked batches their offsets: which bytes change on the way into the log, and no others. Pure."""
+"""Giving checked batches their offsets: only the bytes that have to change on the way into the log are changed.
+Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class PositionedBatch(NamedTuple):
 
 
 def stamped(records: Buffer, headers: list[BatchHeader], now_ms: int) -> tuple[bytes, list[BatchHeader]]:
-    """The batches with the broker's time (rule 65), and their new headers."""
+    """Return the batches with the broker's time (rule 65), and their new headers."""
     at, stamped = 0, []
     for header in headers:
         stamped.append(with_log_append_time(records[at : at + header.size_bytes], now_ms))
@@ -29,7 +30,8 @@ def stamped(records: Buffer, headers: list[BatchHeader], now_ms: int) -> tuple[b
 def positioned(
     records: Buffer, headers: list[BatchHeader], base_offset: int, leader_epoch: int
 ) -> tuple[list[bytes | memoryview], list[PositionedBatch]]:
-    """Return the buffers to write, 16 new bytes and the rest of each batch uncopied; and the batches' positions."""
+    """Return the buffers to write, and the positions of the batches. For each batch 16 bytes are new and the rest is
+    not copied."""
     view, at = memoryview(records), 0
     buffers: list[bytes | memoryview] = []
     batches = []
@@ -42,7 +44,7 @@ def positioned(
 
 
 def in_epoch(records: bytes, leader_epoch: int) -> bytes:
-    """The batches at their own offsets, as of this leader epoch."""
+    """Return the batches at their own offsets, with this leader epoch."""
     draft = bytearray(records)
     for at, header in iter_headers(records):
         draft[at : at + _PREFIX_SIZE] = placed_prefix(header, header.base_offset, leader_epoch)

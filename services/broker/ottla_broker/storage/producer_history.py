@@ -42,11 +42,12 @@ class _Contents:
         self.fence = fence
 
     def on_data(self, header: BatchHeader, seen_at_ms: int) -> bool:
-        """Whether the batch, which is no control batch, is of no producer or of an epoch that is not over."""
+        """Note a batch that is no control batch. Return False if it is of a producer's epoch that is over."""
         return header.producer_id == NO_PRODUCER_ID or self.producers.on_stored(header, seen_at_ms)
 
     def on_control(self, header: BatchHeader, batch: Buffer, seen_at_ms: int) -> AbortedTransaction | None:
-        """The transaction that the control batch has aborted, if it has. Of fences, the last one is the highest."""
+        """Note a control batch, and return the transaction that it has aborted, if any. The last of the fences is the
+        highest."""
         if header.producer_id == NO_PRODUCER_ID:
             fence = fence_of(batch)
             if fence is not None:
@@ -60,8 +61,7 @@ class _Contents:
 
 
 class ProducerHistory:
-    """`producers` are those at the log's end; the object is replaced by `restore` and by a truncation. So is
-    `fence`."""
+    """`producers` are those at the log's end. `restore` and truncations replace the object, and `fence` likewise."""
 
     def __init__(self, directory: Path, disk: Disk, aborts_before: int = 0) -> None:
         self._directory: Final = directory
@@ -69,7 +69,7 @@ class ProducerHistory:
         self._contents = _Contents(Producers(), NO_FENCE)
         self._pending: list[tuple[int, ProducerSnapshot]] = []
         self.aborts_before = aborts_before
-        """No transaction that was aborted ends at or after it."""
+        """No aborted transaction ends at or after this offset."""
 
     @property
     def producers(self) -> Producers:
@@ -82,12 +82,12 @@ class ProducerHistory:
     def restore(self, ranges: Ranges, offsets: list[int], trusted_end: int, cleaned_before: int) -> None:
         """Restore the producers from a snapshot, one of those at `offsets`, and from the batches after it.
 
-        It is the newest one that does not lie beyond `trusted_end`, so that the segments learn anew which transactions
-        were aborted from there on. No clean has taken anything at or after `cleaned_before`.
+        It uses the newest one that does not lie beyond `trusted_end`, so that the segments learn again which
+        transactions were aborted from there on. No clean has taken anything at or after `cleaned_before`.
         """
         end_offset = ranges[-1][1]
         if self._remove(offset for offset in offsets if offset > end_offset):
-            # They must not come back once other batches lie before their offsets.
+            # The snapshots must not come back once other batches lie before their offsets.
             self._disk.sync_directory(self._directory)
         start, contents = self._newest(o for o in reversed(offsets) if o <= min(end_offset, trusted_end))
         if start and _is_cleaned(ranges, start, cleaned_before):
@@ -95,7 +95,7 @@ class ProducerHistory:
                 "%s was compacted after the snapshot at offset %d; reading the whole log", self._directory, start
             )
             start, contents = 0, _Contents(Producers(), NO_FENCE)
-        if start < ranges[0][0].base_offset:  # retention has taken what came after the snapshot, markers among it
+        if start < ranges[0][0].base_offset:  # retention has taken what came after the snapshot, including markers
             contents.producers.transactions.forget_open()
         bases = {segment.base_offset for segment, _ in ranges}
         self._remove(offset for offset in offsets if offset < start and offset not in bases)
@@ -108,8 +108,8 @@ class ProducerHistory:
         self._contents = contents
 
     def on_stored(self, headers: Iterable[BatchHeader], records: Buffer, now_ms: int, segment: Segment) -> None:
-        """Batches were written behind all others, into `segment`: what a leader gave (rule 28), or what is not checked
-        by the producers' sequences."""
+        """Note batches that were written behind all others, into `segment`: batches from a leader (rule 28), or others
+        whose sequences the producers do not check."""
         at, contents = 0, self._contents
         for header in headers:
             begin, at = at, at + header.size_bytes
@@ -127,11 +127,11 @@ class ProducerHistory:
                 )
 
     def on_roll(self, offset: int) -> None:
-        """A segment begins at `offset`, where the log ends; `write_pending` writes what is known now."""
+        """Note that a segment begins at `offset`, where the log ends. `write_pending` writes what is known now."""
         self._pending = [(offset, self._snapshot())]
 
     def on_truncated(self, ranges: Ranges, log_start_offset: int, cleaned_before: int) -> None:
-        """The log ends earlier, or begins anew. The caller syncs the directory."""
+        """Note that the log ends earlier, or begins again. The caller syncs the directory."""
         self._pending.clear()
         end_offset = ranges[-1][1]
         if end_offset == log_start_offset:
@@ -144,7 +144,8 @@ class ProducerHistory:
                 self.restore(ranges, self._offsets(), end_offset, cleaned_before)
 
     def on_dropped(self, first_offset: int) -> None:
-        """The segments before that offset are gone, and their snapshots with them, but for the newest of all."""
+        """Discard the snapshots of the segments before that offset, which are gone. The newest snapshot of all
+        stays."""
         for offset in self._offsets()[:-1]:
             if offset < first_offset:
                 self._discard(offset)
@@ -155,7 +156,7 @@ class ProducerHistory:
             self._discard(offset)
 
     def _discard(self, offset: int) -> None:
-        with suppress(FileNotFoundError):  # a roll need not have left one
+        with suppress(FileNotFoundError):  # a roll may not have left one
             self._disk.discard(producer_snapshot.path_of(self._directory, offset))
 
     @property
@@ -163,7 +164,8 @@ class ProducerHistory:
         return not self.producers.entries() and not self.fence.exists
 
     def write_pending(self) -> None:
-        """For the flushing thread. A snapshot that can't be written is done without, but for a broken disk."""
+        """Write the snapshot that waits, in the flushing thread. If it can't be written, the log does without it,
+        unless the disk is broken."""
         while self._pending:
             try:
                 self._write(*self._pending.pop())
@@ -172,7 +174,7 @@ class ProducerHistory:
                 _logger.warning("%s", error)
 
     def write(self, ranges: Ranges) -> None:
-        """The log is being closed; raises what `Disk.replace_file` raises."""
+        """Write a snapshot, because the log is being closed. Raises what `Disk.replace_file` raises."""
         end_offset = ranges[-1][1]
         if end_offset > ranges[0][0].base_offset and end_offset not in self._offsets():
             self._write(end_offset, self._snapshot())
@@ -187,7 +189,7 @@ class ProducerHistory:
         self._disk.replace_file(producer_snapshot.path_of(self._directory, offset), producer_snapshot.encode(snapshot))
 
     def _newest(self, offsets: Iterable[int]) -> tuple[int, _Contents]:
-        """The offset of the first of these snapshots that can be read, and what it holds."""
+        """Return the offset of the first of these snapshots that can be read, and its contents."""
         for offset in offsets:
             path = producer_snapshot.path_of(self._directory, offset)
             try:
@@ -199,7 +201,7 @@ class ProducerHistory:
         return 0, _Contents(Producers(), NO_FENCE)
 
     def _remove(self, offsets: Iterable[int]) -> bool:
-        """Whether there were any."""
+        """Remove the snapshots at these offsets. Return whether there were any."""
         paths = [producer_snapshot.path_of(self._directory, offset) for offset in offsets]
         for path in paths:
             path.unlink(missing_ok=True)
@@ -226,8 +228,8 @@ def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
 
 
 def _aborted_in(segment: Segment, start: int, contents: _Contents) -> Iterator[AbortedTransaction]:
-    """Note the batches from `start` on, and which transactions they have aborted."""
-    # A producer of an older time is idle since the file was written last, at least.
+    """Note the batches from `start` on. Yield the transactions that they have aborted."""
+    # A producer of an earlier run has been idle at least since the file was last written.
     seen_at_ms = segment.changed_at_ms()
     position = 0 if start <= segment.base_offset else segment.position_of(start)
     for at, header in segment.headers_from(segment.size_bytes if position is None else position):

@@ -1,15 +1,15 @@
-"""Snapshots of a partition's producers: `<offset>.snapshot` beside the log, what its batches before that offset
+"""Snapshots of a partition's producers. `<offset>.snapshot` beside the log says what its batches before that offset
 contain.
 
     version int16 | crc uint32, of all that follows | count int32 | per producer: id int64, size uint16, entry
     | count int32 | per ended transaction: first offset int64, marker's offset int64
     | where the log has a shard fence: epoch int32, incarnation int64, offset int64
 
-Kafka's version is 1 and keeps one batch of each producer; this is 101, which Kafka throws away and builds anew, as this
-release does with Kafka's, and with those of 100, which knew no transactions. Entries are those of `Producers`; ended
-are the transactions whose markers may not have been below the high watermark yet. The fence is here because it goes the
-same ways: rebuilt from the batches, taken back by a truncation; but it does not expire. Source: KIP-98,
-ProducerStateManager.
+Kafka's version is 1, which keeps one batch of each producer. This version is 101. Kafka throws it away and builds its
+own, and this release does so with Kafka's, and with those of version 100, which had no transactions. Entries are those
+of `Producers`. Ended transactions are those whose markers may not have been below the high watermark yet. The fence is
+here because it, too, is rebuilt from the batches and taken back by a truncation; but it does not expire. Source:
+KIP-98, ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def path_of(directory: Path, offset: int) -> Path:
 
 
 def offsets_in(names: Iterable[str]) -> list[int]:
-    """The offsets of all snapshots among the files of these names, the newest last."""
+    """Return the offsets of all snapshots among the files of these names, the newest last."""
     return sorted(int(name[1]) for name in map(_NAME.fullmatch, names) if name)
 
 

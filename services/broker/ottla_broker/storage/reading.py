@@ -1,8 +1,8 @@
-"""Reads of a log: whole batches from an offset on, in one system call where a reader continues where it stopped.
+"""Reads of a log: whole batches from an offset on, in one system call if a reader continues where it stopped.
 
-Bytes leave as they lie on disk; of each batch only three fields of its header are looked at, to find where the last
-whole one ends. The first batch comes whole even where it is larger than requested (KIP-74, rule 57), and may start
-below the offset: the reader skips.
+Bytes leave as they lie on disk. Of each batch only three fields of its header are read, to find where the last whole
+batch ends. The first batch comes whole even if it is larger than requested (KIP-74, rule 57), and may start below the
+offset: the reader skips.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _REMEMBERED: Final = 16
 
 
 class _Scratch(threading.local):
-    """Where a thread reads before it knows how much of that are whole batches.
+    """A thread's buffer for reads whose number of whole batches is not known yet.
 
-    Copying those out of memory that is warm costs 15 µs a megabyte. To read into new memory and to shorten it costs up
-    to 900: the allocator gives the ends back to the kernel each time, and every page is faulted in again.
+    Copying them out of warm memory costs 15 µs a megabyte. Reading into new memory and shortening it costs up to 900
+    µs, because the allocator gives the ends back to the kernel each time, and every page is faulted in again.
     """
 
     def __init__(self) -> None:
-        self.buffer = mmap.mmap(-1, READ_MAX_BYTES)  # takes memory as far as it is used
+        self.buffer = mmap.mmap(-1, READ_MAX_BYTES)  # it takes memory only as far as it is used
 
 
 _scratch = _Scratch()
 
 
 class FoundOffset(NamedTuple):
-    """An offset that was looked up by time, with its record's timestamp: -1 where none was requested."""
+    """An offset that was looked up by time, with its record's timestamp, or -1 if no timestamp was requested."""
 
     offset: int
     timestamp_ms: int
@@ -57,14 +57,15 @@ class _Position(NamedTuple):
 
 
 class BatchReader:
-    """Reads for any thread. Remembers where recent reads ended, which is where most reads begin."""
+    """Reads for any thread. It remembers where recent reads ended, because most reads begin there."""
 
     def __init__(self, known: Iterable[_Position | None] = ()) -> None:
         # Slots by offset, each replaced as one value: threads need no lock, and a collision only costs a lookup.
         self._positions: list[_Position | None] = list(known) or [None] * _REMEMBERED
 
     def without(self, segments: Collection[Segment]) -> BatchReader:
-        """For a log in which others are in the place of these: what reads meanwhile remembers nothing for it."""
+        """Return a reader that has forgotten these segments, because others have replaced them in the log. Reads that
+        still run remember nothing in it."""
         return BatchReader(at if at and at.segment not in segments else None for at in self._positions)
 
     def read(
@@ -77,9 +78,10 @@ class BatchReader:
         min_one_batch: bool,
         hot: bool,
     ) -> bytes | None:
-        """Whole batches from the one that holds `offset` on, all below `limit_offset`, which lies behind it.
+        """Return whole batches from the one that holds `offset` on, all below `limit_offset`, which lies behind it.
 
-        `hot`: None instead of waiting for the disk. Raises CORRUPT_MESSAGE where there is no batch at `offset`.
+        With `hot` it returns None instead of waiting for the disk. Raises CORRUPT_MESSAGE if there is no batch at
+        `offset`.
         """
         location = self._find(segments, offset, hot=hot)
         if location is None:
@@ -92,7 +94,7 @@ class BatchReader:
             count = file.read_into(view, position, hot=hot)
             if count is None:
                 return None
-            if count < len(view):  # what lies behind it in the buffer is another read's
+            if count < len(view):  # what lies behind it in the buffer belongs to another read
                 raise OttlaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
                     f"{segment.path} ends {len(view) - count} bytes early: the file has been truncated",
@@ -110,16 +112,16 @@ class BatchReader:
         return None if hot else file.read(position, first.size_bytes)
 
     def _find(self, segments: Sequence[Segment], offset: int, *, hot: bool) -> _Position | None:
-        """Where to read `offset` from; None where no batch has it, or where only the disk has it."""
+        """Return where to read `offset` from, or None if no batch has it, or with `hot`, if only the disk knows."""
         location = self._positions[offset % _REMEMBERED]
-        # A place at a segment's end is of use only until the segment is sealed and the next one has the offset.
+        # A position at a segment's end is useful only until the segment is sealed and the next one has the offset.
         if location is not None and location.offset == offset and location.position < location.segment.size_bytes:
             return location
         number = max(0, bisect_right(segments, offset, key=_base_offset) - 1)
-        if segments[number].base_offset == offset and segments[number].size_bytes:  # else a wide gap follows
+        if segments[number].base_offset == offset and segments[number].size_bytes:  # otherwise a wide gap follows
             return _Position(offset, segments[number], 0)
         if hot:
-            return None  # indexes and headers are read from files, which may wait
+            return None  # indexes and headers are read from files, which may have to wait
         for segment in segments[number:]:
             position = segment.position_of(offset)
             if position is not None:
@@ -130,7 +132,7 @@ class BatchReader:
 def find_offset(
     segments: Sequence[Segment], start_offset: int, timestamp_ms: int, limit_offset: int
 ) -> FoundOffset | None:
-    """ListOffsets between the log's start and `limit_offset`, see `Log.offset_for_time`. Reads the disk."""
+    """Answer a ListOffsets between the log's start and `limit_offset`, see `Log.offset_for_time`. It reads the disk."""
     if timestamp_ms == EARLIEST_TIMESTAMP:
         return FoundOffset(start_offset, -1)
     if timestamp_ms == LATEST_TIMESTAMP:
@@ -138,16 +140,16 @@ def find_offset(
     if timestamp_ms == MAX_TIMESTAMP:
         timestamp_ms, segments = _largest(segments, start_offset)
     if timestamp_ms < 0:
-        return None  # no record has any
+        return None  # no record has a timestamp
     found = find_time(segments, start_offset, timestamp_ms)
     return found if found is not None and found.offset < limit_offset else None
 
 
 def _largest(segments: Sequence[Segment], start_offset: int) -> tuple[int, Sequence[Segment]]:
-    """The largest timestamp from `start_offset` on, and the segments from the first that has it on."""
+    """Return the largest timestamp from `start_offset` on, and the segments from the first one on that has it."""
     largest = [segment.largest.timestamp_ms for segment in segments]
     if segments[0].base_offset < start_offset and largest[0] == max(largest):
-        largest[0] = _largest_in(segments[0], start_offset)  # it may be that of a record that was deleted
+        largest[0] = _largest_in(segments[0], start_offset)  # it may be that of a deleted record
     return max(largest), segments[largest.index(max(largest)) :]
 
 
@@ -171,7 +173,8 @@ def _largest_record(batch: bytes, header: BatchHeader, start_offset: int) -> int
 
 
 def find_time(segments: Sequence[Segment], start_offset: int, timestamp_ms: int) -> FoundOffset | None:
-    """The first record from `start_offset` on whose timestamp is at or after `timestamp_ms`. Reads the disk."""
+    """Return the first record from `start_offset` on whose timestamp is at or after `timestamp_ms`. It reads the
+    disk."""
     for segment in segments:
         if segment.largest.timestamp_ms < timestamp_ms:
             continue
@@ -190,7 +193,7 @@ def _first_record(batch: bytes, header: BatchHeader, start_offset: int, timestam
             if offset >= start_offset and timestamp is not None and timestamp >= timestamp_ms:
                 return FoundOffset(offset, timestamp)
     except OttlaError:
-        # A producer lied about what is inside (rule 64): the batch counts as a whole, so that nothing is passed over.
+        # The header's timestamp is wrong (rule 64). The batch counts as a whole, so that no record is passed over.
         return FoundOffset(max(start_offset, header.base_offset), header.max_timestamp)
     return None
 
@@ -203,7 +206,7 @@ def _first_header(view: Buffer, file: DataFile, position: int, left_bytes: int) 
 
 
 def _check_sendable(header: BatchHeader, segment: Segment) -> None:
-    """Raise MESSAGE_TOO_LARGE for a batch that no response can hold: sent after all, it would end the session of all
+    """Raise MESSAGE_TOO_LARGE for a batch that no response can hold. If it were sent, it would end the session of all
     partitions."""
     if header.size_bytes <= MAX_BATCH_BYTES:
         return

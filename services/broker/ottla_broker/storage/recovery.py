@@ -7,7 +7,7 @@ segment is whole. A start must not serve such a log, and can't ask another proce
 The recovery point separates what is known from what is not. Everything below it was fsynced, with its epochs and its
 producers' snapshot, and is trusted. Every segment from the one that holds the recovery point on is read whole: the CRC
 of each batch must be right, and offsets must only grow. The first bad byte ends the log. The segment is truncated
-there, later segments go, since they would leave a hole, and the indexes are built anew (rule 59: index files are only
+there, later segments go, since they would leave a hole, and the indexes are built again (rule 59: index files are only
 hints).
 
 After an orderly stop all of it was fsynced. Then the indexes are trusted and only the last few kilobytes are read.
@@ -50,14 +50,14 @@ class Recovered:
     log_end_offset: LogEndOffset
     log_start_offset: int
     snapshots: list[int]
-    """The offsets of the producers' snapshots, the newest last."""
+    """These are the offsets of the producers' snapshots, the newest last."""
     trusted_end: int
     """The index files of aborted transactions are trusted below this offset."""
     aborts_before: int
     """No aborted transaction in these index files ends at or after this offset."""
     cleaned_before: int
-    """No clean has taken anything at or after it, because cleans stay below the recovery point. Where that point is
-    not known, any segment may be a cleaned one."""
+    """No clean has taken anything at or after this offset, because cleans stay below the recovery point. If that point
+    is not known, any segment may be a cleaned one."""
 
 
 def open_segments(
@@ -207,8 +207,8 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
 
 
 def _reach(segment: Segment, offset: int) -> int:
-    """Return how far the first batch goes beyond `offset`. What a segment that begins there can't hold is in the next
-    one."""
+    """Return how far the first batch goes beyond `offset`. If that is too far for a segment that begins there, the
+    batch had to go into the next one."""
     first = next(sound_batches(segment.file(), segment.path.stat().st_size), None)
     return (first[1].last_offset if first else segment.base_offset) - offset
 

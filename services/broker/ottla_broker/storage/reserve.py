@@ -1,7 +1,7 @@
-"""Room that is kept on a disk for what has to be written when it is full: epochs, checkpoints, a start's repairs.
+"""Room that is kept on a disk for what has to be written when it is full: epochs, checkpoints, and a start's repairs.
 
-A file of zeroes lies in the data directory. It goes as soon as the disk is full, and comes back once there is room for
-it and as much again: until then nothing is appended, or appends would eat what was kept.
+A file of zeroes lies in the data directory. It is removed as soon as the disk is full, and comes back once there is
+room for twice its size. Until then nothing is appended, because appends would eat the room that was kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 FILE: Final = ".reserve"
 NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EROFS})
-"""Errors of a disk that takes no more data, and may take some later."""
+"""Errors of a disk that takes no more data now, and may take some later."""
 
 MOST_BYTES: Final = 8 << 20
 _SHARE: Final = 16
@@ -32,7 +32,7 @@ class Reserve:
         self._path: Final = directory / FILE
 
     def release(self) -> bool:
-        """Give the room back; whether there was any. The disk may be read-only: then nothing can be done."""
+        """Give the room back, and return whether there was any. Nothing can be done if the disk is read-only."""
         try:
             if existing := self._path.exists():
                 self._path.unlink()
@@ -41,7 +41,7 @@ class Reserve:
         return existing
 
     def make(self) -> bool:
-        """Keep the room, where there is twice as much; whether there was. For a thread."""
+        """Keep the room if there is twice as much, and return whether there was. For a thread."""
         try:
             usage = os.statvfs(self._path.parent)
             size_bytes = reserve_bytes(usage)

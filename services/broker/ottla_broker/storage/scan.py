@@ -21,9 +21,10 @@ _CHECK_CHUNK_BYTES: Final = 1 << 20
 
 
 def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Each batch of [start, end) as (position, header); stops before the first that can't be one.
+    """Yield each batch of [start, end) as (position, header). It stops before the first bytes that can't be a batch.
 
-    Reads 16 KB at a time and skips bodies: a few system calls in front of large batches, one for many small ones.
+    It reads 16 KB at a time and skips bodies: that takes a few system calls per large batch, or one for many small
+    ones.
     """
     chunk, chunk_at, at = b"", start, start
     while end - at >= HEADER_SIZE:
@@ -39,9 +40,11 @@ def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
 
 
 def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Each batch from the file's start as (position, header), its CRC checked; stops before the first bad byte.
+    """Yield each batch from the file's start as (position, header), with its CRC checked. It stops before the first bad
+    byte.
 
-    Memory is bounded by a megabyte and a batch: a length that a bit flip made huge is read in pieces.
+    It takes at most the memory for a megabyte and a batch. If a bit flip has made a length huge, the bytes are read in
+    pieces.
     """
     chunk, chunk_at, at = b"", 0, 0
     while size_bytes - at >= HEADER_SIZE:
@@ -65,7 +68,7 @@ def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchH
 
 
 def is_legal(header: BatchHeader) -> bool:
-    """Whether these 61 bytes can be the start of a batch at all; its CRC shows the rest."""
+    """Return whether these 61 bytes can be the start of a batch at all. The CRC shows the rest."""
     return (
         header.magic == MAGIC
         and header.batch_length >= HEADER_SIZE - LOG_OVERHEAD
@@ -75,7 +78,7 @@ def is_legal(header: BatchHeader) -> bool:
 
 
 def crc_in_pieces(file: DataFile, start: int, end: int) -> int:
-    """The CRC-32C of the bytes [start, end), of which a megabyte is in memory at a time."""
+    """Return the CRC-32C of the bytes [start, end), with at most a megabyte in memory at a time."""
     crc = 0
     for at in range(start, end, _CHECK_CHUNK_BYTES):
         crc = extend_crc(crc, file.read(at, min(_CHECK_CHUNK_BYTES, end - at)))

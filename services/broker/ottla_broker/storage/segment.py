@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Segment:
-    """Appended to by one thread while it is active; any thread may read it at any time.
+    """One segment. While it is active, one thread appends to it; any thread may read it at any time.
 
     Its file is opened through `Disk.files`, as long as it is in use.
     """
@@ -53,20 +53,20 @@ class Segment:
         self.created_at_ms: Final = now_ms
         self.size_bytes = 0
         self.first_timestamp_ms = -1
-        """Timestamp of the first batch, from which segment.ms counts."""
+        """It is the timestamp of the first batch, from which segment.ms counts."""
         self._disk: Final = disk
         self._index_interval_bytes: Final = config.index_interval_bytes
         self._is_active = False
         self._jitter: Final = random()  # noqa: S311 - spreads segments' ends in time, not a secret
         self._swap: DataFile | None = None
-        """Read instead of its file while the segments that it replaces still occupy the name."""
+        """It is read instead of the segment's file while the segments that it replaces still occupy the name."""
         self._indexes: SegmentIndexes | None = self._new_indexes()
         self.aborted = AbortedIndex(self.path)
 
     # ---- becoming what it is ------------------------------------------------------------------------------------
 
     def activate(self) -> None:
-        """Open for appends, with what lies in the file so far."""
+        """Open the segment for appends, behind what the file has so far."""
         self._disk.files.create(self.path)
         self._is_active = True
         for _, first in self.headers_from(0):
@@ -74,8 +74,8 @@ class Segment:
             break
 
     def load_when_used(self) -> None:
-        """A segment that was flushed, or closed in order, and has others after it: its indexes are loaded when they are
-        looked into for the first time. Most are not for long."""
+        """Take over a segment that was flushed, or closed in order, and has others after it. Its indexes are loaded
+        when they are first used, which for most segments is not soon."""
         self.size_bytes = self.path.stat().st_size
         self._indexes = None
 
@@ -87,20 +87,22 @@ class Segment:
         return self._indexes
 
     def load(self) -> int:
-        """A segment that was flushed, or closed in order, with its indexes; the offset after its last batch.
+        """Load a segment that was flushed, or closed in order, with its indexes. Return the offset after its last
+        batch.
 
-        Walks the few batches from the last indexed one on. Returns -1 where batches don't end with the file.
+        It walks the few batches from the last indexed one on. Returns -1 if the batches don't end with the file.
         """
         return self._load(self.path.stat().st_size, None)
 
     def shortened(self, offset: int, config: LogConfig) -> tuple[Segment, int]:
-        """This segment as it will be without the batch that holds `offset` and all after it; and where the log ends.
+        """Return this segment without the batch that holds `offset` and all after it, and the offset where the log then
+        ends.
 
-        A second object over the same files, which its `trim` truncates: until then, readers of this one are not
-        disturbed. Raises OSError; then this one stays as it was.
+        It is a second object over the same files, which its `trim` truncates. Until then, readers of this segment are
+        not disturbed. Raises OSError, and then this segment stays as it was.
         """
         if self._is_active:
-            self.indexes.seal()  # what they hold in memory is in their files then
+            self.indexes.seal()  # then their files have what they hold in memory
             self.aborted.write()
         position = self.position_of(offset)
         end_offset = offset
@@ -113,7 +115,7 @@ class Segment:
         return short, end_offset
 
     def trim(self) -> None:
-        """Cut the files to what this object knows of them, and open for appends. Raises OSError."""
+        """Cut the files to what this object knows of them, and open them for appends. Raises OSError."""
         self.activate()
         file = self.file()
         file.truncate(self.size_bytes)
@@ -138,14 +140,14 @@ class Segment:
             indexes.resume()
         next_offset = self._note_from(start, indexes)
         if not start and before_offset is None and indexes.has_entries:
-            indexes.finish()  # both, or neither: from where one ends the other would be trusted, too
-        self._indexes = indexes  # whole: another thread may look into them
+            indexes.finish()  # both or neither: otherwise one would be trusted from where the other ends
+        self._indexes = indexes  # replaced as a whole, because another thread may be reading them
         return next_offset
 
     def begin_swap(self, like: Segment) -> None:
-        """Be what a cleaner has written to replace `like` and those before it.
+        """Become the segment that a cleaner has written to replace `like` and those before it.
 
-        Raises OSError or KAFKA_STORAGE_ERROR; the swap is to be withdrawn then.
+        Raises OSError or KAFKA_STORAGE_ERROR. The swap then has to be withdrawn.
         """
         swap.decide(self.path, like.path, self._disk)
         self._swap = DataFile(swap.path_of(self.path, SWAP))
@@ -153,14 +155,15 @@ class Segment:
         self._load(self._swap.size_bytes(), None)
 
     def end_swap(self) -> None:
-        """Finish the swap; the replaced segments are gone. Raises OSError; then the next start finishes it."""
+        """Finish the swap, because the replaced segments are gone. Raises OSError. The next start then finishes it."""
         swap.take_names(self.path)
         self._swap = None
         self.aborted = AbortedIndex(self.path)
-        self._indexes = None  # loaded when they are used: retention may take the files at any moment
+        self._indexes = None  # they are loaded when they are used: retention may take the files at any moment
 
     def rebuild_indexes(self) -> int:
-        """Both indexes anew from the headers of the batches (rule 59); the offset after the last, or -1 as above."""
+        """Rebuild both indexes from the headers of the batches (rule 59). Return the offset after the last one, or -1
+        as `load` does."""
         indexes = self._new_indexes()
         next_offset = self._note_from(0, indexes)
         indexes.seal()
@@ -175,9 +178,9 @@ class Segment:
         return next_offset if end == self.size_bytes else -1
 
     def refill(self, batches: Iterator[tuple[int, BatchHeader]]) -> int:
-        """Take `batches`, those of the file that are sound, as all there is; the offset after the last.
+        """Keep only `batches`, the sound ones of the file, and return the offset after the last one.
 
-        What follows them is cut off, and both indexes are built anew.
+        What follows them is cut off, and both indexes are rebuilt.
         """
         file = DataFile(self.path, write=True)
         self.size_bytes = 0
@@ -208,7 +211,7 @@ class Segment:
                     self.first_timestamp_ms = batch.max_timestamp_ms
                 self.indexes.note(position, *batch)
                 position += batch.size_bytes
-        except BaseException:  # indexes are hints; what lies behind the log's end would be taken for batches
+        except BaseException:  # indexes are hints; but bytes behind the log's end would be taken for batches
             self._disk.shorten(file, self.size_bytes)
             raise
         self.size_bytes = position
@@ -216,7 +219,7 @@ class Segment:
     def must_roll(
         self, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int, config: LogConfig
     ) -> bool:
-        """Whether what is to be appended belongs into a new segment. An empty one takes any size."""
+        """Return whether the batches to be appended belong into a new segment. An empty segment takes any size."""
         if last_offset - self.base_offset > MAX_INT32:
             return True
         if self.size_bytes == 0:
@@ -232,7 +235,7 @@ class Segment:
         )
 
     def seal(self) -> None:
-        """No more appends. A full disk can keep the indexes from their files; they stay in memory then."""
+        """End the appends to this segment. If a full disk keeps the indexes from their files, they stay in memory."""
         try:
             self.indexes.seal()
             self.aborted.write()
@@ -241,19 +244,19 @@ class Segment:
         self._is_active = False
 
     def sync(self, *, sealed: bool) -> None:
-        """fsync of batches, for a thread; of a sealed segment the indexes too. Raises OSError or OttlaError."""
+        """fsync the batches, and for a sealed segment the indexes, too. For a thread. Raises OSError or OttlaError."""
         self._disk.sync(self.file())
         if sealed:
             self.indexes.sync(self._disk)
             self.aborted.sync(self._disk)
 
     def abandon(self) -> None:
-        """Take no more appends, and close the file."""
+        """Reject further appends, and close the file."""
         self._is_active = False
         self._disk.files.forget(self.path)
 
     def discard(self) -> None:
-        """Rename the files away, the log first: indexes that a crash leaves alone are removed at the next start."""
+        """Rename the files away, the log first. If a crash leaves indexes alone, the next start removes them."""
         for path in (self.path, *(self.path.with_suffix(suffix) for suffix in BESIDE_LOG)):
             with suppress(FileNotFoundError):
                 self._disk.discard(path)
@@ -261,7 +264,7 @@ class Segment:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def file(self) -> DataFile:
-        """Raises FileNotFoundError where the segment has just been deleted."""
+        """Return the segment's file. Raises FileNotFoundError if the segment has just been deleted."""
         return self._swap or self._disk.files.get(self.path, write=self._is_active)
 
     def _file_to_write(self) -> DataFile:
@@ -275,7 +278,7 @@ class Segment:
         return self._swap or self._disk.files.peek(self.path)
 
     def position_of(self, offset: int) -> int | None:
-        """Where the first batch starts that ends at or after `offset`; None where all end before it."""
+        """Return where the first batch starts that ends at or after `offset`, or None if all end before it."""
         start = self.indexes.position_for(offset)
         if not self._confirms(start):
             self._on_wrong_index()
@@ -283,7 +286,8 @@ class Segment:
         return next((at for at, header in self.headers_from(start.position) if header.last_offset >= offset), None)
 
     def position_for_time(self, timestamp_ms: int) -> int:
-        """Where to begin the search for the first record of that time or later: no batch before it can have one."""
+        """Return where to begin the search for the first record of that time or later. No batch before it can have
+        one."""
         entry = self.indexes.time_entry_for(timestamp_ms)
         position = self.position_of(entry.last_offset) if entry != NO_TIMESTAMP else 0
         for _, header in self.headers_from(position or 0):
@@ -295,7 +299,7 @@ class Segment:
 
     @property
     def is_short(self) -> bool:
-        """Whether who looks for something walks all of it: it has a few kilobytes."""
+        """It tells whether a lookup walks the whole segment, because it has only a few kilobytes."""
         return not self.indexes.has_entries
 
     def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -303,7 +307,8 @@ class Segment:
 
     @property
     def largest(self) -> TimestampOffset:
-        """The largest timestamp in the segment and the last offset of its batch; (-1, -1) where none has any."""
+        """This is the largest timestamp in the segment and the last offset of its batch, or (-1, -1) if no batch has a
+        timestamp."""
         return self.indexes.largest
 
     def oldest_timestamp_ms(self) -> int:
@@ -313,23 +318,25 @@ class Segment:
         return self.first_timestamp_ms
 
     def retention_timestamp_ms(self) -> int:
-        """The time from which retention.ms counts: the largest timestamp, else the file's last write (rule 63)."""
+        """Return the time from which retention.ms counts: the largest timestamp, or else the file's last write (rule
+        63)."""
         if self.largest.timestamp_ms >= 0:
             return self.largest.timestamp_ms
         return self.changed_at_ms()
 
     def changed_at_ms(self) -> int:
-        """When the file was last written."""
+        """Return when the file was last written."""
         return self.path.stat().st_mtime_ns // 1_000_000
 
     def _on_wrong_index(self) -> None:
-        """Build a sealed segment's indexes anew; an active one's grow under the writer's hands and are left alone."""
+        """Rebuild a sealed segment's indexes. An active segment's are left alone, because the writer is changing
+        them."""
         if not self._is_active:
             _logger.warning("an index of %s points to a batch that does not exist; rebuilding the indexes", self.path)
             self.rebuild_indexes()
 
     def _confirms(self, entry: tuple[int, int]) -> bool:
-        """Whether the batch that an index entry names lies there."""
+        """Return whether the batch that an index entry names lies there."""
         last_offset, position = entry
         if position == 0:
             return True
@@ -344,10 +351,10 @@ class Segment:
 
 
 def ranges_of(segments: Sequence[Segment], end_offset: int) -> Ranges:
-    """Each segment with the offset after it, which is where the next one begins."""
+    """Return each segment with the offset after it, where the next one begins."""
     return list(zip(segments, (*(segment.base_offset for segment in segments[1:]), end_offset), strict=True))
 
 
 def _note(indexes: SegmentIndexes, position: int, header: BatchHeader) -> None:
-    """A batch that lies in the file already."""
+    """Note a batch that lies in the file already."""
     indexes.note(position, header.size_bytes, header.last_offset, header.max_timestamp)

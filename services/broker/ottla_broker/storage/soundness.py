@@ -2,18 +2,18 @@
 
 A broker that can't prove it leaves every ISR and ELR first (rule C15). An old copy of a volume is no proof (rule C17).
 
-A killed process loses nothing: what it wrote lies in the kernel's page cache. A machine that goes down takes that with
-it, and what the logs hold then passes every check and is short all the same. So the directory keeps the id of the boot
-under which it was last vouched for, in a file beside the checkpoints. It is sound where it was closed in order or the
-machine has not started anew since, *and* each log reaches what its checkpoints promise.
+A killed process loses nothing, because what it wrote lies in the kernel's page cache. A machine that goes down loses
+that cache, and the logs may then be short although they pass every check. So the directory keeps the id of the boot
+under which it was last vouched for, in a file beside the checkpoints. The directory is sound if it was closed in order
+or the machine has not restarted since, *and* each log reaches what its checkpoints promise.
 
 That is the directory's own evidence, and an old copy of a volume has it too. So both the file and the marker of a clean
 stop name the *incarnation* of the broker that wrote to the directory, and the cluster keeps the newest incarnation that
 it has seen: a directory that knows another one is not what the broker had last. The file names itself, too: a copy has
 another inode.
 
-Without the file nothing vouches: the directory is new, it replaces a disk, a sync of it has failed, or a start found it
-short and the cluster does not know it yet.
+Without the file nothing vouches for the directory: it is new, it replaces a disk, a sync of it has failed, or a start
+found it short and the cluster does not know it yet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NO_INCARNATION: Final = Incarnation("", -1)
 
 
 def boot_id() -> str:
-    """The kernel's id of this boot, the same in all containers; empty where it has none."""
+    """Return the kernel's id of this boot, which is the same in all containers, or an empty string if it has none."""
     try:
         return _KERNELS.read_text(encoding="ascii").strip()
     except OSError:
@@ -51,9 +51,10 @@ def boot_id() -> str:
 
 
 def vouched_incarnation(directory: Path, directory_id: str, *, marker: str | None) -> Incarnation | None:
-    """The incarnation whose writes to `directory` are all there, as far as the operating system goes; None: not known.
+    """Return the incarnation whose writes to `directory` are all there, as far as the operating system goes, or None if
+    that is not known.
 
-    `marker` is what a clean stop left, None where there was none.
+    `marker` is the content of the marker of a clean stop, or None if there was none.
     """
     try:
         with (directory / BOOT_ID).open(encoding="utf-8") as kept:
@@ -68,7 +69,7 @@ def vouched_incarnation(directory: Path, directory_id: str, *, marker: str | Non
 
 
 def write_vouch(directory: Path, directory_id: str, incarnation: Incarnation) -> None:
-    """Vouch for what `incarnation` has written up to now and will write under this boot. An fsync or two."""
+    """Vouch for what `incarnation` has written up to now and will write under this boot. It takes an fsync or two."""
     temporary = directory / f"{BOOT_ID}.tmp"
     with temporary.open("w", encoding="utf-8") as out:
         out.write(f"{boot_id()}\n{_location(out.fileno())}\n{incarnation_text(incarnation, directory_id)}\n")
@@ -78,7 +79,7 @@ def write_vouch(directory: Path, directory_id: str, incarnation: Incarnation) ->
 
 
 def incarnation_text(incarnation: Incarnation, directory_id: str) -> str:
-    """The content of the clean-stop marker; Kafka reads its first two fields."""
+    """Return the content of the clean-stop marker. Kafka reads its first two fields."""
     return json.dumps(
         {
             "version": _MARKER_VERSION,
@@ -90,13 +91,14 @@ def incarnation_text(incarnation: Incarnation, directory_id: str) -> str:
 
 
 def withdraw(directory: Path) -> None:
-    """Nothing vouches any more. The disk may be broken: what can't be done is left."""
+    """Remove the file, so that nothing vouches any more. The disk may be broken, so errors are ignored."""
     with suppress(OSError):
         (directory / BOOT_ID).unlink(missing_ok=True)
 
 
 def _incarnation_of(text: str, directory_id: str) -> Incarnation | None:
-    """None for a text of another directory, of an older release, or torn."""
+    """Return the incarnation that the text names. It is None for a text of another directory or of an older release, or
+    a torn one."""
     try:
         fields = json.loads(text)
         if fields["directoryId"] != directory_id:
@@ -107,6 +109,6 @@ def _incarnation_of(text: str, directory_id: str) -> Incarnation | None:
 
 
 def _location(fd: int) -> str:
-    """Which file it is: a restored copy has another inode, another file system another device."""
+    """Return which file it is. A restored copy has another inode, and another file system has another device."""
     status = os.fstat(fd)
     return f"{status.st_dev}:{status.st_ino}"

@@ -8,8 +8,8 @@ system makes a swap, and a crash may come between any two. The names say how far
     <base>.log          .index          .timeindex            done, and the segments in their place are gone
 
 The same holds for <base>.txnindex. The log's name alone decides, and is the last to be changed: an index that is lost
-on the way is made again. A cleaned segment ends where its sources ended, and that is how a start knows which segments
-it replaces. The decision is fsynced before a source goes, because not every file system keeps the order of names.
+on the way is rebuilt. A cleaned segment ends where its sources ended, and so a start knows which segments it replaces.
+The decision is fsynced before a source goes, because not every file system keeps the order of names.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def decide(log_path: Path, like: Path, disk: Disk) -> None:
 
     Raises OSError or KAFKA_STORAGE_ERROR.
     """
-    # Retention counts from the time of the file where records have no timestamp, and so does the expiry of idle
-    # producers. With the time of now, each clean would keep them for another period.
-    with suppress(FileNotFoundError):  # retention takes it meanwhile
+    # If records have no timestamp, retention and the expiry of idle producers count from the time of the file. If that
+    # were now, each clean would keep them for another period.
+    with suppress(FileNotFoundError):  # retention may take it at any moment
         time_ns = like.stat().st_mtime_ns
         os.utime(path_of(log_path, CLEANED), ns=(time_ns, time_ns))
     for kind in _KINDS:
@@ -69,9 +69,10 @@ def decide(log_path: Path, like: Path, disk: Disk) -> None:
 
 
 def withdraw(log_path: Path, disk: Disk) -> None:
-    """Remove what was cleaned, decided or not, the log first. Raises OSError or KAFKA_STORAGE_ERROR.
+    """Remove the cleaned files, whether the swap was decided or not, the log first. Raises OSError or
+    KAFKA_STORAGE_ERROR.
 
-    Without its log a swap is none, so a crash in between leaves nothing that a start would finish.
+    A swap without its log does not count, so a crash in between leaves nothing that a start would finish.
     """
     for kind in reversed(_KINDS):
         for state in (SWAP, CLEANED):

@@ -1,6 +1,7 @@
-"""One sync of a whole file system, where thousands of files would each wait for one of their own.
+"""One sync of a whole file system, if thousands of files would each wait for their own.
 
-300 new logs on an ordinary disk: 1.9 s with an fsync for each of their files and directories, 0.03 s so.
+300 new logs on an ordinary disk take 1.9 s with an fsync for each of their files and directories, and 0.03 s with one
+sync.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 
 
 def sync_file_system(path: Path) -> None:
-    """Return once all that was written to the file system under `path`, by anyone, is on the disk. Raises OSError."""
+    """Return once everything that anyone wrote to the file system under `path` is on the disk. Raises OSError."""
     assert _syncfs is not None, "where IS_KNOWN"
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -28,7 +29,7 @@ def sync_file_system(path: Path) -> None:
 
 
 def _find() -> Callable[[int], int] | None:
-    """Return syncfs of Linux 5.8 or later: before that, it did not report data that could not be written."""
+    """Return syncfs of Linux 5.8 or later. Earlier versions did not report data that could not be written."""
     release = re.match(r"(\d+)\.(\d+)", platform.release())
     if sys.platform != "linux" or release is None or (int(release[1]), int(release[2])) < (5, 8):
         return None

@@ -1,7 +1,7 @@
 """Checks a client's and a leader's batches before they are written. Pure: it changes nothing and may raise.
 
-Everything is checked by the headers and the CRC; records are walked only where a topic's compaction will depend on what
-is inside (rule 64, docs/rules.md).
+Everything is checked by the headers and the CRC. Records are walked only if a topic's compaction will depend on what is
+inside (rule 64, docs/rules.md).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla_core.records.compression import Codec, has_linked_blocks, output_limi
 from ottla_core.records.reader import read_records
 
 _MIN_RECORD_BYTES = 7
-"""A length, attributes, a time, an offset, no key, no value and no headers."""
+"""The smallest record has a length, attributes, a time, an offset, no key, no value and no headers."""
 _WALKED_BYTES = 64 << 10
 """Size up to which the records of a rejected batch are read, to name the bad ones: about a millisecond."""
 _QUICK_BYTES = 16 << 10
@@ -38,17 +38,17 @@ _QUICK_RECORDS = 200
 _LAST_OFFSET = 1 << 62
 """Offsets below this leave room in 64 bits for all that is produced after an import."""
 MOST_IMPORTED_BATCHES = 1000
-"""At once: some ten milliseconds of the loop."""
+"""How many batches are imported at once. They take some ten milliseconds of the loop."""
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
 def check_appendable(
     records: Buffer, config: LogConfig, now_ms: int, *, looked_inside: bool = False, transactional: bool = False
 ) -> list[BatchHeader]:
-    """The headers of all batches in `records`, at least one; each may be appended as it is.
+    """Return the headers of all batches in `records`, at least one. Each batch may be appended as it is.
 
-    `looked_inside`: that has been done with them before, and is not to be done again. `transactional`: transactional
-    batches are taken, for the producer's transactional id is known, and the partition is part of its transaction.
+    With `looked_inside` the records were checked before, and are not checked again. With `transactional`, transactional
+    batches are taken, because the producer's transactional id is known, and the partition is part of its transaction.
 
     Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
     INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT or UNSUPPORTED_COMPRESSION_TYPE.
@@ -87,7 +87,8 @@ def check_appendable(
 
 
 def _check_transaction(headers: list[BatchHeader]) -> None:
-    """Whether it is open is looked up for the first batch: what comes with it belongs to the same one, or to none."""
+    """Raise INVALID_RECORD unless all batches belong to the same transaction, or none does. The caller checks only for
+    the first batch that its transaction is open."""
     kinds = {(h.producer_id, h.producer_epoch, h.is_transactional) for h in headers}
     if len(kinds) > 1 and any(is_transactional for _, _, is_transactional in kinds):
         raise OttlaError(
@@ -99,9 +100,11 @@ def _check_transaction(headers: list[BatchHeader]) -> None:
 
 
 def check_count(header: BatchHeader) -> None:
-    """Raise INVALID_RECORD where the batch has no room for the records it counts: they would take offsets for nothing.
+    """Raise INVALID_RECORD if the batch has no room for the records that it counts: they would take offsets for
+    nothing.
 
-    For what a client sends. In a log a batch may have lost records, and keeps the offsets of all it had (rule 62).
+    It is for what a client sends. In a log a batch may have lost records, and keeps the offsets of all it had (rule
+    62).
     """
     size = header.size_bytes - HEADER_SIZE
     room = size if header.codec == Codec.NONE or not size else output_limit(size)
@@ -115,7 +118,7 @@ def check_count(header: BatchHeader) -> None:
 
 
 def is_quickly_checked(records: Buffer, config: LogConfig) -> bool:
-    """Whether `check_appendable` takes a few milliseconds at most, whatever the records are."""
+    """Return whether `check_appendable` takes a few milliseconds at most, whatever the records are."""
     if not config.compacts:
         return True
     if len(records) > _QUICK_BYTES:
@@ -125,12 +128,12 @@ def is_quickly_checked(records: Buffer, config: LogConfig) -> bool:
 
 
 def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> list[BatchHeader]:
-    """The headers of the leading batches that a leader gave and one segment from the log's end on can hold: all, but
-    where offsets jump far.
+    """Return the headers of the leader's leading batches that fit into one segment from the log's end on. Those are all
+    of them, unless offsets jump far.
 
-    Their offsets begin at the log's end or, where compaction left a gap, after it, and only grow; so do their epochs,
-    from the log's newest one on. Raises OFFSET_OUT_OF_RANGE where they go back behind the log, and what `check_stored`
-    raises, CORRUPT_MESSAGE above all.
+    Their offsets begin at the log's end, or after it if compaction left a gap, and only grow. So do their epochs, from
+    the log's newest one on. Raises OFFSET_OUT_OF_RANGE if the offsets go back behind the log's end, and what
+    `check_stored` raises, CORRUPT_MESSAGE above all.
     """
     headers: list[BatchHeader] = []
     at, next_offset, epoch = 0, log_end_offset, latest_epoch
@@ -159,8 +162,9 @@ def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> 
 def check_imported(records: Buffer, config: LogConfig) -> None:
     """Raise INVALID_RECORD for batches of another cluster's log that would mean something else in this one.
 
-    Its producers' ids are others' here, and so would their sequences be; of its transactions nothing is known. What
-    `check_replicated` checks is not checked here. RECORD_LIST_TOO_LARGE: an append does not yield.
+    The ids and sequences of its producers would be those of other producers here, and its transactions are unknown.
+    What `check_replicated` checks is not checked here. Raises RECORD_LIST_TOO_LARGE for too many batches, because an
+    append does not yield.
     """
     for number, (at, header) in enumerate(iter_headers(records)):
         if number == MOST_IMPORTED_BATCHES:
@@ -211,7 +215,7 @@ def _check_admissible(header: BatchHeader, *, transactional: bool) -> None:
 
 
 def _linked_blocks() -> OttlaError:
-    """As Kafka's brokers reject it, which decompress what they take."""
+    """Return the error with which Kafka's brokers reject such a batch, because they decompress what they take."""
     return OttlaError(
         ErrorCode.INVALID_RECORD,
         "a batch is compressed with lz4 in linked blocks, which Java clients can't read",
@@ -220,7 +224,8 @@ def _linked_blocks() -> OttlaError:
 
 
 def check_keys(batch: memoryview) -> None:
-    """Compaction keeps the newest record of each key: one without a key, INVALID_RECORD, could neither stay nor go."""
+    """Raise INVALID_RECORD for a record without a key. Compaction keeps the newest record of each key, so it could
+    neither keep nor remove such a record."""
     keyless = (number for number, (_, _, key, *_) in enumerate(read_records(batch)) if key is None)
     bad = list(islice(keyless, MOST_NAMED))
     if bad:
@@ -234,14 +239,14 @@ def check_keys(batch: memoryview) -> None:
 
 
 def _and_the_rest(bad: list[int]) -> str:
-    """In words: those beside the first."""
+    """Say in words how many others there are beside the first."""
     rest = len(bad) - 1
     return f" ({rest}{' or more' if len(bad) == MOST_NAMED else ''} others neither)" if rest else ""
 
 
 def _check_timestamps(header: BatchHeader, batch: memoryview, config: LogConfig, now_ms: int) -> None:
-    """The bounds of KIP-937, on the two timestamps in the header; -1 stands for none. Which records break them is
-    reported where it takes no time to find out."""
+    """Check the two timestamps in the header against the bounds of KIP-937; -1 stands for none. The error names the
+    records that break them if they are found quickly."""
     earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
     first, largest = header.base_timestamp, header.max_timestamp
     if not -1 <= first <= largest:
@@ -268,12 +273,12 @@ def _check_timestamps(header: BatchHeader, batch: memoryview, config: LogConfig,
 
 
 def _out_of_time(header: BatchHeader, batch: memoryview, earliest: int, latest: int) -> list[BadRecord]:
-    """The records whose timestamps are out of bounds; none of a batch that is large, or is compressed."""
+    """Return the records whose timestamps are out of bounds, or none for a batch that is large or compressed."""
     if header.codec != Codec.NONE or header.size_bytes > _WALKED_BYTES:
         return []
     try:
         times = enumerate(timestamp for _, timestamp, *_ in read_records(batch))
-    except OttlaError:  # it is rejected anyhow
+    except OttlaError:  # it is rejected in any case
         return []
     bad = (number for number, timestamp in times if timestamp > latest or 0 <= timestamp < earliest)
     return [BadRecord(number, "its timestamp is out of the topic's bounds") for number in islice(bad, MOST_NAMED)]

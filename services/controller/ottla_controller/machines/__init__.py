@@ -1,1 +1,1 @@
-"""The controller's rules, pure: what each request does to the cluster's state, decided from one image."""
+"""The controller's rules are pure: each request's effect on the cluster's state is decided from one image."""

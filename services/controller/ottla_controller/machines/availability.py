@@ -1,8 +1,8 @@
-"""Which brokers an election may count on, as one value that is read from the image once.
+"""The brokers that an election may count on, as one value that is read from the image once.
 
-An election looks at thousands of partitions and asks the same questions of each: who is live, who only lost its
-session, who may have lost records. By one `Availability`, all of them are decided by the same facts, and
-cheaply.
+An election looks at thousands of partitions and asks the same questions of each: which brokers are live, which have
+only lost their session, and which may have lost records. With one `Availability`, all of them are decided by the same
+facts, and cheaply.
 
 It only says how brokers are. `machines.standing` says what follows.
 """
@@ -26,9 +26,9 @@ class Availability:
     live: frozenset[int]
     within_grace: frozenset[int]
     fenced: frozenset[int]
-    read_only: frozenset[int]  # their disks take no appends: they lead where no other can
+    read_only: frozenset[int]  # their disks take no appends: they lead only if no other broker can
     tail_lost: frozenset[int]  # registered, fenced, and without proof of all they acknowledged (rule 21)
-    directories: Mapping[int, str]  # of the registered ones
+    directories: Mapping[int, str]  # those of the registered brokers
     restored: int  # which restoration of the metadata this is; a partition of another one is in doubt
 
     def lost(self, partition: Partition) -> frozenset[int]:
@@ -55,10 +55,11 @@ def available(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -
         within_grace=within_grace,
         fenced=frozenset(b.id for b in brokers if b.fenced),
         read_only=frozenset(b.id for b in brokers if b.read_only),
-        # Only while it is fenced: it is unfenced once no partition relies on what it may have lost.
+        # A broker counts here only while it is fenced: it is unfenced once no partition relies on what it may have
+        # lost.
         tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
         directories={b.id: b.directory_id for b in brokers},
-        # Metadata that a broker is ahead of elects no leader, even before the restoration is counted. One more than the
-        # count puts every partition in doubt.
+        # If a broker is ahead of the metadata, no leader is elected, even before the restoration is counted. One more
+        # than the count puts every partition in doubt.
         restored=image.restored.count + image.is_behind,
     )

@@ -1,7 +1,7 @@
-"""Registrations: which broker's request counts, which broker is leaving, and which process is dead.
+"""Registrations decide which broker's request counts, which broker is leaving, and which process is dead.
 
-A registration belongs to one incarnation of a broker. Whatever is decided about it compares its create_revision, which
-is the broker epoch, so a newer incarnation is never hit by what was meant for the one before (rule 22).
+A registration belongs to one incarnation of a broker. Every decision about it compares its create_revision, which is
+the broker epoch. So a decision about one incarnation never hits a newer one (rule 22).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 def check_registered(image: ClusterImage, broker_id: int, epoch: int) -> Broker:
-    """The registration of the incarnation that calls. Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH (rule 22)."""
+    """Return the registration of the incarnation that calls. Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH (rule
+    22)."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise OttlaError(
@@ -36,14 +37,14 @@ def registration_seen(broker: Broker) -> ReliedOn:
 
 
 def decide_controlled_shutdown(image: ClusterImage, broker_id: int, epoch: int) -> Decision[None]:
-    """Mark the broker as shutting down; reconcile then moves its leaders away before it stops (rule C8).
+    """Mark the broker as shutting down. The reconciler then moves its leaders away before it stops (rule C8).
 
     A repeated request writes nothing. Raises as `check_registered` does.
     """
     broker = check_registered(image, broker_id, epoch)
     if broker.shutting_down:
         return Decision(None)
-    # Its value too: the broker itself puts it once more when it unfences itself.
+    # Its value is compared, too, because the broker puts it once more when it unfences itself.
     seen = (registration_seen(broker), ReliedOn(keys.broker(broker_id), mod_revision=broker.mod_revision))
     return Decision(None, (Write(Change(keys.broker(broker_id), replace(broker, shutting_down=True)), seen),))
 

@@ -43,10 +43,10 @@ CLUSTER = ""
 """The name of the broker resource that is the cluster-wide default."""
 
 MAX_STORED_BYTES: Final = 1 << 20
-"""For one resource, names and values: the limit of one value in etcd, less room for a topic's other fields."""
+"""The limit for one resource, names and values: that of one value in etcd, less room for a topic's other fields."""
 
 MAX_RESOURCES: Final = 10_000
-"""Groups, or subscriptions, that have configs: each is a key that every process of the cluster holds."""
+"""The most groups, or subscriptions, that have configs. Each is a key that every process of the cluster holds."""
 
 _MAX_NAME: Final = 249
 
@@ -70,7 +70,7 @@ class Resource:
 
 
 class OpKind(Enum):
-    """KIP-339; the last two change a list's items."""
+    """The operations of KIP-339. The last two change a list's items."""
 
     SET = "set"
     DELETE = "delete"
@@ -90,12 +90,12 @@ _SOURCES: Final = {ResourceKind.GROUP: Source.GROUP, ResourceKind.CLIENT_METRICS
 
 
 def cluster_configs(image: ClusterImage) -> Mapping[str, str]:
-    """The cluster-wide defaults that are set."""
+    """Return the cluster-wide defaults that are set."""
     return _stored(image, CLUSTER).values
 
 
 def cluster_values(image: ClusterImage) -> EffectiveConfigs:
-    """The effective configs of the cluster as a whole."""
+    """Return the effective configs of the cluster as a whole."""
     return resolve_broker(cluster_configs(image), {}, {})
 
 
@@ -121,16 +121,19 @@ def describe_configs(image: ClusterImage, resource: Resource) -> EffectiveConfig
 
 
 def decide_first_configs(image: ClusterImage, configs: Mapping[str, str]) -> Decision[None]:
-    """The cluster-wide configs that a cluster begins with; nothing for one that has ever been written to."""
+    """Set the cluster-wide configs that a cluster begins with. Do nothing for a cluster that has ever been written
+    to."""
     if image.seq > 0 or not configs:
         return Decision(None)
     return _alter_broker(image, CLUSTER, [Op(name, OpKind.SET, value) for name, value in configs.items()])
 
 
 def check_min_isr(configs: Mapping[str, str], replication_factor: int) -> None:
-    """Raise INVALID_CONFIG where a topic requires more replicas in sync than it has: acks=all would never be served.
+    """Raise INVALID_CONFIG if a topic requires more replicas in sync than it has, because acks=all would never be
+    served.
 
-    Kafka takes it. What a topic has from the cluster's default is bounded by its replicas, by the broker that leads it.
+    Kafka accepts it. If a topic takes the value from the cluster's default, the broker that leads it bounds the value
+    by the number of its replicas.
     """
     if int(configs.get(MIN_ISR, 1)) > replication_factor:
         raise OttlaError(
@@ -141,7 +144,7 @@ def check_min_isr(configs: Mapping[str, str], replication_factor: int) -> None:
 
 
 def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> Decision[None]:
-    """All of `ops` or none of them. Raises as `describe_configs` does, and INVALID_CONFIG."""
+    """Apply all of `ops` or none of them. Raises as `describe_configs` does, and INVALID_CONFIG."""
     names = [op.name for op in ops]
     if len(set(names)) < len(names):
         raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a config twice", hint="name each config once")
@@ -155,12 +158,12 @@ def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[
 
 
 def unserved(resource: Resource, ops: Sequence[Op]) -> tuple[str, ...]:
-    """Which of the configs that `ops` set have no effect, a sentence each. They have been decided on."""
+    """Return a sentence for each config that `ops` set and that has no effect. The `ops` have been decided on."""
     return without_effect(_key_of(resource), (op.name for op in ops if op.kind in (OpKind.SET, OpKind.APPEND)))
 
 
 def _key_of(resource: Resource) -> Callable[[str], ConfigKey]:
-    """How a name of one of its configs is looked up."""
+    """Return the function that looks up a resource's config by its name."""
     kind = resource.kind
     if kind is ResourceKind.TOPIC:
         return topic_key
@@ -181,7 +184,8 @@ def _alter_topic(image: ClusterImage, topic: Topic, ops: Sequence[Op]) -> Decisi
 
 
 def _check_not_pinned(topic: str, ops: Sequence[Op]) -> None:
-    """Coordinators lose no commit because these are as they are."""
+    """Raise POLICY_VIOLATION for pinned configs of internal topics. Their values keep coordinators from losing
+    commits."""
     pinned = [op.name for op in ops if op.name in PINNED]
     if topic in INTERNAL_TOPICS and pinned:
         raise OttlaError(
@@ -206,7 +210,7 @@ def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision
 
 
 def _named(image: ClusterImage, resource: Resource) -> ResourceConfigs:
-    """The stored configs of a group or a subscription; none for an unknown one, as in Kafka."""
+    """Return the stored configs of a group or a subscription. An unknown one has none, as in Kafka."""
     if not 0 < len(resource.name) <= _MAX_NAME:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
@@ -233,7 +237,7 @@ def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> 
 
 
 def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[str], ConfigKey]) -> dict[str, str]:
-    """`current` after `ops`, in canonical text."""
+    """Return `current` after `ops`, in canonical text."""
     configs = dict(current)
     for op in ops:
         key = key_of(op.name)
@@ -254,7 +258,7 @@ def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[st
 
 
 def _with_items(key: ConfigKey, current: str | None, op: Op) -> str:
-    """A list with items more or less; where the list is not set, its default is what they are added to."""
+    """Return a list with items added or removed. If the list is not set, the items are added to its default."""
     if key.type is not ConfigType.LIST:
         key.reject(op.value, f"{op.kind.value} is for lists, and this is of type {key.type.value}: set it instead")
     options = key.parse(op.value).split(",")
@@ -280,7 +284,7 @@ def _topic(image: ClusterImage, name: str) -> Topic:
 
 
 def _broker_id(image: ClusterImage, name: str) -> int:
-    """A broker that is registered, got its id from the controller, or has configs already."""
+    """Return the id of a broker that is registered, got its id from the controller, or has configs already."""
     is_number = name.isascii() and name.isdigit() and len(name) <= len(str(MAX_BROKER_ID))
     if not is_number or str(int(name)) != name:
         raise OttlaError(
@@ -298,7 +302,7 @@ def _broker_id(image: ClusterImage, name: str) -> int:
 
 
 def _process(image: ClusterImage, broker_id: int) -> dict[str, str | None]:
-    """The settings of a broker's process, as far as its registration shows them."""
+    """Return the settings of a broker's process, as far as its registration shows them."""
     broker = image.brokers.get(broker_id)
     return {
         "broker.id": str(broker_id),
@@ -310,6 +314,7 @@ def _process(image: ClusterImage, broker_id: int) -> dict[str, str | None]:
 
 
 def _listeners(broker: Broker) -> str:
-    """As Kafka spells them; a broker of an older release has registered one address without its listener's name."""
+    """Return the listeners as Kafka spells them. A broker of an older release has registered one address without its
+    listener's name."""
     listeners = broker.kafka_listeners or {"PLAINTEXT": broker.kafka_address}
     return ",".join(f"{name}://{address}" for name, address in sorted(listeners.items()))

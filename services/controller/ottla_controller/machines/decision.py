@@ -1,8 +1,8 @@
 """Decide, then apply: a request becomes a `Decision` and changes nothing; the journal makes it durable.
 
-A decision's writes are in the order in which they must become visible, for a large one takes several transactions. A
-topic's partition keys come before its topic key, which is the commit point; a deletion takes the topic key first. So
-whatever a crash leaves half-done is partition keys of no topic, and the next controller removes them.
+A decision's writes are in the order in which they must become visible, because a large one takes several transactions.
+A topic's partition keys come before its topic key, which is the commit point; a deletion takes the topic key first. So
+a crash can leave only partition keys of no topic, and the next controller removes them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Response = TypeVar("Response")
 Item = TypeVar("Item")
 
 MAX_WRITES: Final = 100
-"""One transaction has at most so many: etcd allows 128 operations (rule C3), and the put of `seq` is one more."""
+"""The most writes of one transaction. etcd allows 128 operations (rule C3), and the put of `seq` is one more."""
 
 MAX_RELIED_ON: Final = 126
-"""In one transaction; the fence is one more compare, and `seq` another."""
+"""The most compares of one transaction. The fence is one more compare, and `seq` another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ReliedOn:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One change, and what it relied on."""
+    """One change, and what it relies on."""
 
     change: Change
     relied_on: tuple[ReliedOn, ...] = ()
@@ -49,8 +49,8 @@ class Write:
 class Decision(Generic[Response]):
     """What to write, in this order, and what to answer once it is durable.
 
-    `commits_first` says that the first write is the commit point and the others only clean up after it, as in a
-    deletion; else the last one is.
+    With `commits_first`, the first write is the commit point and the others only clean up after it, as in a deletion.
+    Otherwise the last write is the commit point.
     """
 
     response: Response

@@ -120,8 +120,8 @@ def decide_reconcile(
 
 def writes_of(image: ClusterImage, moved: Settled) -> tuple[Write, ...]:
     """Return the partition as it is settled, and before it what has to be known of records that may be lost."""
-    # Only after an unclean election: any other leader has every committed record, and the newest fence among them
-    # (I18).
+    # This is so only after an unclean election: any other leader has every committed record, and the newest fence among
+    # them (I18).
     fences = fence_after_loss(image, moved.id) if moved.unclean else ()
     # The shard's epoch comes first: a new leader must not serve an owner whose fence its log may have lost.
     return (*fences, write_of(image, moved.id, moved.after))

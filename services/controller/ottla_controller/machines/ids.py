@@ -19,7 +19,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS
 
 PRODUCER_ID_BLOCK: Final = 1_000
-"""KIP-730."""
+"""The size of a block (KIP-730)."""
 
 FIRST_HANDED_OUT: Final = 1_001
 """Kafka's reserved.broker.max.id + 1: an id that an operator gives to a broker (0 to 1,000) is never handed out."""
@@ -34,7 +34,7 @@ class ProducerIdBlock:
 def decide_allocate_producer_ids(
     image: ClusterImage, kind: str, instance_id: int, instance_epoch: int
 ) -> Decision[ProducerIdBlock]:
-    """The next block, for a live instance only: a process that was replaced must not hand out ids any more.
+    """Give the next block, to a live instance only. A process that was replaced must not hand out ids any more.
 
     Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, INVALID_REQUEST.
     """
@@ -46,7 +46,7 @@ def decide_allocate_producer_ids(
 
 
 def decide_allocate_broker_id(image: ClusterImage, directory_id: str) -> Decision[int]:
-    """The id of a data directory: the same one each time, and another for every other directory."""
+    """Return the id of a data directory. It is the same each time, and different for every other directory."""
     if not directory_id:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
@@ -79,6 +79,6 @@ def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance
 
 
 def _used_ids(image: ClusterImage) -> set[int]:
-    """Ids in use, now or before: registered, configured, or holding replicas while it is away."""
+    """Return the ids in use, now or before: registered, configured, or holding replicas while the broker is away."""
     configured = {int(name) for scope, name in image.configs if scope == "broker" and name}
     return {*image.brokers, *configured, *(b for p in image.partitions.values() for b in p.replicas)}

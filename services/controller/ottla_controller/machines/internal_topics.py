@@ -1,13 +1,13 @@
-"""The controller makes the topics that coordinators keep their state in, once a coordinator of their kind registers.
+"""The controller makes the topics in which coordinators keep their state, once a coordinator of their kind registers.
 
-As the cluster grows they follow, step by step. Each step is decided by how things are (level-triggered, rule C3):
+As the cluster grows they follow, step by step. Each step is decided by the present state (level-triggered, rule C3):
 
 1. The topic is made with as many replicas as there are brokers, three at most (offsets.topic.replication.factor), and
-   as many partitions as configured: their number never changes, since it decides where each group belongs.
-2. A partition that has fewer replicas than it could have gets more; they catch up and join the ISR by themselves.
-3. Once each has three, and two of them in sync, two in sync are required: not before, or the step to three would keep
-   every coordinator waiting for the copies. This is never taken back. With it leadership goes to the preferred leaders,
-   or the broker that was there first would lead all of them until the next look at the balance.
+as many partitions as configured: their number never changes, since it decides where each group belongs. 2. A partition
+that has fewer replicas than it could have gets more; they catch up and join the ISR by themselves. 3. Once each has
+three, and two of them in sync, two in sync are required: not before, or the step to three would keep every coordinator
+waiting for the copies. This is never taken back. With it leadership goes to the preferred leaders, or the broker that
+was there first would lead all of them until the next look at the balance.
 
 A leader outside the ISR is never elected for them: an offset that was committed must not disappear.
 """
@@ -53,12 +53,12 @@ _CONFIGS: Final = {
 
 
 def unfinished(image: ClusterImage) -> list[str]:
-    """The kinds whose topic is not as it could be."""
+    """Return the kinds whose topic can take another step."""
     return [kind for kind in SHARD_TOPICS if _registered(image, kind) and _next_step(image, kind)]
 
 
 def decide_internal_topic(image: ClusterImage, kind: str, *, topic_id: TopicId) -> Decision[str]:
-    """The next step for the topic of that kind; what was done, in words, or nothing."""
+    """Take the next step for the topic of that kind. Return what was done, in words, or an empty text."""
     match _next_step(image, kind):
         case "make":
             return _make(image, kind, topic_id)
@@ -95,7 +95,7 @@ def _make(image: ClusterImage, kind: str, topic_id: TopicId) -> Decision[str]:
     factor = _factor(image, kind)
     configs = {
         "cleanup.policy": "compact",
-        "message.timestamp.type": "CreateTime",  # a stamp would change the bytes that a repeat is known by
+        "message.timestamp.type": "CreateTime",  # a stamp would change the bytes by which a repeat is recognized
         "segment.bytes": str(values.integer(names.segment_bytes)),
         MIN_ISR: SAFE_MIN_ISR if factor >= SAFE_REPLICAS else "1",
         UNCLEAN: "false",
@@ -108,9 +108,10 @@ def _make(image: ClusterImage, kind: str, topic_id: TopicId) -> Decision[str]:
 
 
 def _copy(image: ClusterImage, kind: str) -> Decision[str]:
-    """One more replica for each partition that could have it, on the broker with fewest of the topic's.
+    """Add one more replica for each partition that could have it, on the broker with fewest of the topic's replicas.
 
-    It comes first, as the preferred leader, where that spreads the leaders: those who were there first have them all.
+    The new replica comes first, as the preferred leader, if that spreads the leaders. Otherwise the first brokers would
+    lead all partitions.
     """
     topic, factor = image.topics[SHARD_TOPICS[kind]], _factor(image, kind)
     live = image.live_brokers()

@@ -1,7 +1,7 @@
 """AlterPartition: a leader proposes an ISR, and the controller compares and sets (KIP-497, rules 11, 12, 22).
 
 Each partition of a request is decided for itself, against the epochs that the leader knew. A rejection is definite: the
-leader gives its proposal up. The committed ISR reaches every broker by watch; the response carries it only as a help.
+leader gives its proposal up. The committed ISR reaches every broker by watch. The response has it only as a help.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ UNKNOWN_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """`isr` has (broker id, broker epoch): of the incarnation that fetched from the leader (KIP-903).
+    """A proposed ISR. `isr` has (broker id, broker epoch). The epoch is that of the incarnation that fetched from the
+    leader (KIP-903).
 
-    UNKNOWN_EPOCH stands for one that has not fetched from this leader yet.
+    UNKNOWN_EPOCH stands for a broker that has not fetched from this leader yet.
     """
 
     id: PartitionId
@@ -46,9 +47,9 @@ class Verdict:
 def decide_alter_partition(
     image: ClusterImage, broker_id: int, broker_epoch: int, proposals: Sequence[Proposal]
 ) -> Decision[tuple[Verdict, ...]]:
-    """One transaction for all of them: the caller sends at most MAX_WRITES.
+    """Decide all proposals in one transaction. The caller sends at most MAX_WRITES.
 
-    Raises what holds for all: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH; INVALID_REQUEST where one is named twice.
+    Raises what holds for all: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, and INVALID_REQUEST if one is named twice.
     """
     leader = check_registered(image, broker_id, broker_epoch)
     if len({p.id for p in proposals}) < len(proposals):
@@ -87,7 +88,8 @@ def _altered(
 
 
 def _check_epochs(leader: Broker, proposal: Proposal, partition: Partition) -> None:
-    """Kafka's order: a leader that is ahead of this controller has seen a later one (ReplicationControlManager)."""
+    """Check the epochs in Kafka's order (ReplicationControlManager). A leader that is ahead of this controller has seen
+    a later one."""
     request, known = proposal.leader_epoch, partition.leader_epoch
     if request > known or proposal.partition_epoch > partition.partition_epoch:
         raise OttlaError(
@@ -122,8 +124,8 @@ def _check_members(leader: Broker, partition: Partition, isr: tuple[int, ...], *
 
 
 def _check_eligible(broker: Broker | None, broker_id: int, epoch: int, *, joins: bool) -> None:
-    """A broker that restarted since it fetched may have lost what it fetched (KIP-903); one that leaves or is fenced
-    soon lags.
+    """Check that a broker may be in the ISR. One that has restarted since it fetched may have lost what it fetched
+    (KIP-903), and one that leaves or is fenced soon lags.
 
     The epoch of a member of the ISR may be unknown: an incarnation that may have lost records was taken out of the ISR
     before it was unfenced (rule C15).

@@ -2,7 +2,7 @@
 
 The ELR rests on rule 8: below min.insync.replicas nothing is committed. Once a leader knows a lower value it commits
 with fewer replicas, and a replica that left before lacks those records. So the ELRs concerned are emptied before the
-new value is written: all in one decision. Its writes are not mixed with others of this controller, and the configs are
+new value is written, all in one decision. Its writes are not mixed with others of this controller, and the configs are
 written last. A decision that is cut off half-way has emptied some ELRs for nothing, and changed no value.
 
 A partition without a leader keeps its ELR: nothing is committed in it, and the next election goes by the new value.
@@ -22,7 +22,8 @@ from ottla_core.model import NO_LEADER
 
 
 def with_elrs_emptied(image: ClusterImage, decision: Decision[None]) -> Decision[None]:
-    """`decision` alters configs; before that, what rests on the former min.insync.replicas goes."""
+    """Return a decision that empties the ELRs that rest on the former min.insync.replicas, and then alters configs as
+    `decision` does."""
     after = image.with_changes((w.change for w in decision.writes), image.revision)
     if after.topics is image.topics and after.configs is image.configs:
         return decision
@@ -44,7 +45,8 @@ def _concerned(image: ClusterImage, after: ClusterImage) -> Iterator[Topic]:
 
 
 def decide_remove_own_values(image: ClusterImage) -> Decision[None]:
-    """Remove what single brokers have of configs that the cluster has one value of; an older release took them."""
+    """Remove single brokers' values of configs that have one value for the whole cluster. An older release
+    accepted them."""
     writes = []
     for kind, name in image.configs:
         values = image.configs[kind, name].values

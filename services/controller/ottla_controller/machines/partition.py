@@ -1,11 +1,11 @@
-"""One partition's state: how its epochs grow with it, who stays eligible, and what a change of it relies on.
+"""One partition's state: how its epochs grow with it, which replicas stay eligible, and what a change of it relies on.
 
 A change of leader adds one to the leader epoch, any change one to the partition epoch. A shrink or an expansion leaves
 the leader epoch, and with it the clients' connections, as they are.
 
 Eligible leader replicas (KIP-966): while the ISR is smaller than min.insync.replicas nothing more is committed (rule
-8), so a member that leaves it from then on still has all that is, and stays eligible. Once the ISR is large enough
-again no broker outside it is. The ISR may become empty; the ELR is used only then.
+8), so a member that leaves it from then on still has every committed record, and stays eligible. Once the ISR is large
+enough again, no broker outside it is eligible. The ISR may become empty, and only then the ELR is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ NO_BROKERS: Final[frozenset[int]] = frozenset()
 
 
 class TopicConfigs:
-    """What topics' configs say of elections, as the controller sees them; the cluster's are read once, if at all."""
+    """What topics' configs say of elections, as the controller sees them. The cluster's configs are read once, if at
+    all."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
@@ -54,7 +55,8 @@ class TopicConfigs:
 
 
 def with_isr(partition: Partition, isr: tuple[int, ...], min_isr: int, lost: Collection[int] = NO_BROKERS) -> Partition:
-    """`isr` in sync. `lost` are replicas that may have lost what they had: they are eligible no more."""
+    """Return the partition with `isr` in sync. `lost` are replicas that may have lost records, and are no longer
+    eligible."""
     elr: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
     if len(isr) < min(min_isr, len(partition.replicas)):
@@ -67,7 +69,7 @@ def with_isr(partition: Partition, isr: tuple[int, ...], min_isr: int, lost: Col
 
 
 def without_elr(partition: Partition) -> Partition:
-    """No broker outside the ISR is eligible: for a change of what the ELR rests on."""
+    """Return the partition with no eligible broker outside the ISR, because what the ELR rests on changes."""
     return replace(partition, elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1)
 
 
@@ -86,14 +88,16 @@ def with_leader(
 
 
 def recovering_with(partition: Partition, leader: int) -> Partition:
-    """An unclean election: what `leader` has is the log from now on, and no other is eligible (rule 19)."""
+    """Return the partition after an unclean election. The log is from now on what `leader` has, and no other replica is
+    eligible (rule 19)."""
     return replace(
         without_elr(partition), isr=(leader,), leader=leader, leader_epoch=partition.leader_epoch + 1, recovering=True
     )
 
 
 def directories_of(after: Partition, before: Partition, brokers: Mapping[int, Broker]) -> dict[int, str]:
-    """The directory of each member: the one it was a member with, else the one it is registered with now.
+    """Return the directory of each member: the one with which it became a member, or else the one that is registered
+    now.
 
     A member of an older release, whose directory is not noted, is taken as it is registered.
     """

@@ -1,7 +1,7 @@
-"""Which partitions each broker has a replica of, and which are not as they should be: what would else take a walk
-through all of them, kept up with the image by what changes in it.
+"""An index tells which partitions each broker has a replica of, and which are not as they should be. Otherwise that
+would take a walk through all of them. Changes of the image keep it up to date.
 
-So the death of a broker costs what it has, and an idle partition costs nothing.
+So the death of a broker costs as much as it has partitions, and an idle partition costs nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def leaderless(partition: Partition) -> bool:
 
 
 def unpreferred(partition: Partition) -> bool:
-    """Whether another than the preferred leader leads, or none."""
+    """Return whether another than the preferred leader leads, or none."""
     return partition.leader != partition.replicas[0]
 
 
@@ -42,22 +42,22 @@ class PartitionIndex:
 
     def __init__(self) -> None:
         self.preferred: Final[Counter[int]] = Counter()
-        """How many partitions each broker is the preferred leader of."""
+        """It counts the partitions for which each broker is the preferred leader."""
         self._image: ClusterImage | None = None
         self._of: Final[dict[int, set[PartitionId]]] = {}
         states = (leaderless, unpreferred, under_replicated, with_elr, without_eligible)
         self._where: Final[dict[State, set[PartitionId]]] = {state: set() for state in states}
 
     def of(self, broker_id: int) -> Set[PartitionId]:
-        """The partitions that the broker has a replica of."""
+        """Return the partitions of which the broker has a replica."""
         return self._of.get(broker_id, frozenset())
 
     def where(self, state: State) -> Set[PartitionId]:
-        """The partitions that one of the states above holds for."""
+        """Return the partitions for which this one of the states above holds."""
         return self._where[state]
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Go on to `new`; from the beginning where it is not known what differs from what was followed last."""
+        """Go on to `new`. If it is not known what differs from the last image, begin from the beginning."""
         changed: Iterable[PartitionId] | None = new.changed_partitions
         before: Mapping[PartitionId, Partition] = old.partitions
         if changed is None or old is not self._image:
@@ -71,10 +71,11 @@ class PartitionIndex:
         self._image = new
 
     def concerned(self, old: ClusterImage, new: ClusterImage) -> Set[PartitionId]:
-        """The partitions whose election may end differently in `new`, which was followed; `old` is the one before.
+        """Return the partitions whose election may end differently in `new`, which was followed. `old` is the image
+        before.
 
-        Of the brokers only a partition's replicas count, and of the cluster's configs what may be without a leader.
-        All of them where `new` could not be followed: nothing is missed by that.
+        Of the brokers, only a partition's replicas count. The cluster's configs count for partitions that may be
+        without a leader. If `new` could not be followed, all partitions are returned, so that none is missed.
         """
         changed = new.changed_partitions
         whole = new is not self._image or new.restored is not old.restored or new.is_behind != old.is_behind

@@ -1,13 +1,13 @@
-"""Which brokers hold a partition's replicas (feature 113; racks as in KIP-36).
+"""Chooses the brokers that hold a partition's replicas (feature 113; racks as in KIP-36).
 
 Replicas are placed one partition after another. The leader is the broker that leads fewest of the topic's partitions,
-so leaders differ by at most one; each further replica goes to a rack that the partition does not use yet, there to the
-broker with fewest of the topic's replicas, there to the one that follows this leader least often. The first follower,
-which leads next, is the one that has been so least often: a leader's load spreads over all others when it dies. What is
-equal goes round robin from `start`, which moves from topic to topic: counting the replicas of the whole cluster instead
-would send everything new to the newest broker.
+so leaders differ by at most one. Each further replica goes to a rack that the partition does not use yet, there to the
+broker with fewest of the topic's replicas, and among those to the one that follows this leader least often. The first
+follower, which leads next, is the broker that has been first follower least often, so a leader's load spreads over all
+others when it dies. Equal choices go round robin from `start`, which moves from topic to topic. Counting the replicas
+of the whole cluster instead would send everything new to the newest broker.
 
-Racks count only where every live broker has one (KIP-36's safe mode).
+Racks count only if every live broker has one (KIP-36's safe mode).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Replicas = tuple[int, ...]
 def assign_replicas(
     racks: Mapping[int, str], count: int, replication_factor: int, *, start: int, existing: Sequence[Replicas] = ()
 ) -> list[Replicas]:
-    """The replicas of `count` further partitions of a topic that has the `existing` ones.
+    """Return the replicas of `count` further partitions of a topic that has the `existing` ones.
 
-    `racks` has the live brokers ("" is no rack). Raises INVALID_REPLICATION_FACTOR where there are not enough of them.
+    `racks` has the live brokers ("" is no rack). Raises INVALID_REPLICATION_FACTOR if there are not enough of them.
     """
     if not 1 <= replication_factor <= len(racks):
         raise OttlaError(
@@ -40,13 +40,13 @@ def assign_replicas(
 
 
 def start_of(racks: Mapping[int, str], existing: Sequence[Replicas]) -> int:
-    """The start that the `existing` partitions were placed from, so that later ones go on where they end."""
+    """Return the start from which the `existing` partitions were placed, so that later ones go on where they end."""
     brokers = sorted(racks)
     return brokers.index(existing[0][0]) if existing[0][0] in racks else 0
 
 
 class _Spread:
-    """How a topic's replicas lie so far."""
+    """The distribution of a topic's replicas so far."""
 
     def __init__(self, racks: Mapping[int, str], start: int, existing: Sequence[Replicas]) -> None:
         racks_known = all(racks.values())
@@ -56,7 +56,7 @@ class _Spread:
         self._replicas: Counter[int] = Counter()
         self._pairs: Counter[tuple[int, int]] = Counter()
         self._heirs: Counter[tuple[int, ...]] = Counter()
-        """By leader and first follower."""
+        """It counts by leader and first follower."""
         for replicas in existing:
             self._add(replicas)
 
@@ -83,9 +83,9 @@ class _Spread:
 
 
 def check_assignments(assignments: Sequence[tuple[int, Replicas]], registered: Mapping[int, bool]) -> list[Replicas]:
-    """Explicit replicas, one of each partition from 0 on, in the order of the partitions.
+    """Return explicit replicas, one list for each partition from 0 on, in the order of the partitions.
 
-    `registered`: every registered broker, and whether it is live. Raises INVALID_REPLICA_ASSIGNMENT.
+    `registered` has every registered broker, and whether it is live. Raises INVALID_REPLICA_ASSIGNMENT.
     """
     by_partition = dict(assignments)
     if len(by_partition) < len(assignments) or sorted(by_partition) != list(range(len(assignments))):

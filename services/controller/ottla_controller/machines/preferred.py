@@ -42,9 +42,10 @@ def decide_elect_leaders(
     partitions: Sequence[PartitionId],
     reports: Mapping[int, LogsReport] | None = None,
 ) -> Decision[tuple[ElectionOutcome, ...]]:
-    """One transaction for all of `partitions`, each named once: the caller requests at most MAX_WRITES.
+    """Elect leaders in one transaction for all of `partitions`, each named once. The caller requests at most
+    MAX_WRITES.
 
-    By `reports` of logs an unclean election knows the longest.
+    With `reports` of logs, an unclean election knows the longest log.
     """
     existing = available(image)
     configs = TopicConfigs(image)
@@ -54,9 +55,11 @@ def decide_elect_leaders(
 
 
 def unbalanced(image: ClusterImage, index: PartitionIndex, percentage: int) -> list[PartitionId]:
-    """The partitions to move back: those of brokers that lead too few of the partitions they are preferred for.
+    """Return the partitions to move back: those of brokers that lead too few of the partitions for which they are
+    preferred.
 
-    `percentage` is leader.imbalance.per.broker.percentage. Only whose preferred leader may lead is in the list.
+    `percentage` is leader.imbalance.per.broker.percentage. Only partitions whose preferred leader may lead are in the
+    list.
     """
     existing = available(image)
     not_preferred = [(id_, image.partitions[id_]) for id_ in sorted(index.where(unpreferred))]
@@ -66,7 +69,7 @@ def unbalanced(image: ClusterImage, index: PartitionIndex, percentage: int) -> l
 
 
 def check_once(partitions: Iterable[tuple[str, int]]) -> None:
-    """Raise INVALID_REQUEST where an election is requested twice."""
+    """Raise INVALID_REQUEST if an election is requested twice."""
     twice = [p for p, count in Counter(partitions).items() if count > 1]
     if twice:
         topic, partition = twice[0]
@@ -123,7 +126,7 @@ def _preferred(partition: Partition, existing: Availability, rules: Rules) -> Pa
 
 
 def _unclean(partition: Partition, existing: Availability, rules: Rules, longest: Partition | None) -> Partition:
-    """An eligible replica leads, as ever; else the `longest` log of those that were reported; else a live one."""
+    """Elect an eligible replica, or else the `longest` log of those that were reported, or else a live replica."""
     if partition.leader != NO_LEADER:
         raise OttlaError(
             ErrorCode.ELECTION_NOT_NEEDED, f"the partition already has a leader: broker {partition.leader}"

@@ -1,17 +1,18 @@
 """The logs decide which replica leads if none is known to have every committed record (KIP-966).
 
-Two causes, one way out: the replica with the greatest (last epoch, log end) of those that have answered leads.
+There are two causes, and one way out: of the replicas that have answered, the one with the greatest (last epoch, log
+end) leads.
 
-*Lost tails (rule C16).* ISR and ELR are empty: all their members stopped uncleanly, or lost their disks. With
+*Lost tails (rule C16).* ISR and ELR are empty, because all their members stopped uncleanly, or lost their disks. With
 `unclean.recovery.strategy=balanced`, the default, the election waits for all their last members (`last_known_elr`),
-each with the directory that it had; then no other log can have more. `aggressive` takes the best of the live replicas,
-`none` leaves it to an operator. The election never waits for a log that began again on an empty disk; if one began
+each with the directory that it had. Then no other log can have more. `aggressive` takes the best of the live replicas,
+and `none` leaves it to an operator. The election never waits for a log that began again on an empty disk; if one began
 again in its old directory, it waits for all replicas.
 
 *Doubt (rule C18).* The metadata was restored from a backup. Committed records are on min.insync.replicas of the
-replicas, so any |replicas| − min.insync.replicas + 1 logs hold each of them; only logs count that are whole by their
-own evidence. Where there are not as many, all replicas have to answer. The new leader epoch is above all that the logs
-have, by a gap: a replica that did not answer may have seen later ones.
+replicas, so any |replicas| − min.insync.replicas + 1 logs hold each of them. Only logs count that are whole by their
+own evidence. If there are not as many, all replicas have to answer. The new leader epoch is above all epochs of the
+logs, by a gap, because a replica that did not answer may have seen later ones.
 
 In both cases internal topics are like others, except that `aggressive` does not apply to them.
 """
@@ -39,7 +40,8 @@ EPOCH_GAP: Final = 1_000
 
 
 class LogEnd(NamedTuple):
-    """How far a log goes; compared in this order. `sound`: by its own evidence nothing of it is missing."""
+    """The end of a log. Values are compared in the order of the fields. `sound` says that by the log's own evidence
+    nothing of it is missing."""
 
     last_epoch: int
     offset: int
@@ -48,15 +50,15 @@ class LogEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogsReport:
-    """What one incarnation of a broker says of its logs."""
+    """A report of one incarnation of a broker about its logs."""
 
     epoch: int
     ends: Mapping[PartitionId, LogEnd]
 
 
 def to_ask(image: ClusterImage, among: Iterable[PartitionId] | None = None) -> dict[int, list[PartitionId]]:
-    """The partitions, `among` these or all, whose log ends have to be requested, by broker id; none as long as too few
-    brokers are live."""
+    """Return the partitions, `among` these or all, whose log ends have to be requested, by broker id. As long as too
+    few brokers are live, there are none."""
     request: defaultdict[int, list[PartitionId]] = defaultdict(list)
     configs = TopicConfigs(image)
     for id_ in image.partitions if among is None else among:
@@ -70,7 +72,7 @@ def to_ask(image: ClusterImage, among: Iterable[PartitionId] | None = None) -> d
 def decide_recover(
     image: ClusterImage, partitions: Iterable[PartitionId], reports: Mapping[int, LogsReport]
 ) -> Decision[tuple[Settled, ...]]:
-    """Elect by `reports` (by broker id) where all that is needed has been said; at most MAX_WRITES partitions."""
+    """Elect by `reports` (by broker id) if they have all that is needed. At most MAX_WRITES partitions are decided."""
     moved = tuple(_recovered(image, partitions, reports))
     writes = []
     for settled, witnesses in moved:
@@ -82,9 +84,9 @@ def decide_recover(
 
 
 def by_an_operators_word(image: ClusterImage, id_: PartitionId, reports: Mapping[int, LogsReport]) -> Partition | None:
-    """The partition, led by the longest log of those that were reported; None where none was.
+    """Return the partition, led by the longest log of those that were reported, or None if none was.
 
-    The price is what the others have: an operator has agreed. An empty disk has the shortest.
+    Records of the other logs are lost, to which an operator has agreed. An empty disk has the shortest log.
     """
     partition = image.partitions[id_]
     ends = {
@@ -120,7 +122,7 @@ def _recovered(
 def _that_count(
     image: ClusterImage, configs: TopicConfigs, id_: PartitionId, ends: Mapping[int, LogEnd], *, requested: int
 ) -> Mapping[int, LogEnd]:
-    """Those of `ends` that decide, given how many were requested; none if they prove too little."""
+    """Return those of `ends` that decide, given how many were requested, or none if they prove too little."""
     partition = image.partitions[id_]
     of_all = ends if len(ends) == len(partition.replicas) else {}
     if image.is_in_doubt(partition):
@@ -131,18 +133,18 @@ def _that_count(
     awaited = {b: ends[b] for b in _awaited(partition) if b in ends}
     if len(awaited) < len(_awaited(partition)):
         return {}
-    began_anew = any(not end.offset and not end.sound for end in awaited.values())  # and any other may have more
+    began_anew = any(not end.offset and not end.sound for end in awaited.values())  # and any other log may have more
     return of_all if began_anew else awaited
 
 
 def _elected(image: ClusterImage, partition: Partition, ends: Mapping[int, LogEnd]) -> Partition | None:
-    """The best of `ends` as the leader; None where none of them may lead."""
+    """Return the partition with the best of `ends` as the leader, or None if none of them may lead."""
     willing = [b for b in partition.replicas if b in ends and not image.brokers[b].fenced]
     if not willing:
         return None
     longest = max(end[:2] for end in ends.values())
     if all(ends[b][:2] < longest for b in willing):
-        return None  # who has more is not unfenced yet
+        return None  # the broker that has more is not unfenced yet
     return _led_by_the_longest(image, partition, ends, willing)
 
 
@@ -157,7 +159,7 @@ def _led_by_the_longest(
 
 
 def _witnesses(image: ClusterImage, configs: TopicConfigs, id_: PartitionId, partition: Partition) -> list[Broker]:
-    """The brokers whose logs decide, once there are enough of them; else none."""
+    """Return the brokers whose logs decide once there are enough of them, or else none."""
     if image.is_in_doubt(partition):
         existing = _registered(image, partition.replicas)
         return existing if len(existing) >= _needed(configs, id_, partition) else []
@@ -180,6 +182,6 @@ def _registered(image: ClusterImage, brokers: Iterable[int]) -> list[Broker]:
 
 
 def _needed(configs: TopicConfigs, id_: PartitionId, partition: Partition) -> int:
-    """How many replicas have every committed record between them."""
+    """Return how many replicas have every committed record between them."""
     count = len(partition.replicas)
     return count - min(configs.min_isr(id_.topic_id), count) + 1

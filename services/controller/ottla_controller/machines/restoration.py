@@ -1,9 +1,9 @@
 """Metadata that was restored from a backup may be older than the logs, and proves nothing about them (rule C18).
 
 An operator declares it, or a broker registers whose directory knows a later incarnation than the store. One key counts
-the restorations; a partition that was not settled since the last one is in doubt, without a leader, and its logs are
-asked (`machines.recovery`). What was given out once and must not be given out again jumps over a gap: producer ids and
-the epochs of shards. The key is written last: where the gaps are there without it, nothing is lost but numbers.
+the restorations. A partition that was not settled since the last one is in doubt, without a leader, and its logs are
+asked (`machines.recovery`). Producer ids and the epochs of shards must not be given out twice, so they jump over a gap.
+The key is written last: if the gaps are there without it, only numbers are lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ottla_core.model import NO_OWNER
 
 PRODUCER_ID_GAP: Final = 10**12
 SHARD_EPOCH_GAP: Final = 1_000_000
-"""More than were given out since any backup: of producer ids, a billion starts of brokers; of owners, a million."""
+"""A gap is larger than what was given out since any backup. For producer ids it stands for a billion starts of brokers,
+and for owners of shards for a million."""
 
 
 def decide_restored(image: ClusterImage) -> Decision[int]:

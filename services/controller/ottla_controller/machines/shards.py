@@ -43,8 +43,8 @@ def unassigned_kinds(image: ClusterImage) -> list[str]:
 
 
 def decide_shards(image: ClusterImage, kind: str) -> Decision[tuple[ShardAssignment, ...]]:
-    """Assign the shards of one kind to those that should own them. At most MAX_WRITES move at once; the next look finds
-    the rest."""
+    """Assign the shards of one kind to those that should own them. At most MAX_WRITES move at once, and the next look
+    finds the rest."""
     planned = list(_plan(image, kind).items())[:MAX_WRITES]
     assignments = tuple(_assignment(image, kind, number, owner) for number, owner in planned)
     writes = (_write_of(image, g, owner) for g, (_, owner) in zip(assignments, planned, strict=True))

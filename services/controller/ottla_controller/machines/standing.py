@@ -114,7 +114,7 @@ class Standing:
 
     @cached_property
     def lost(self) -> frozenset[int]:
-        """The members of ISR and ELR that may have lost records."""
+        """These are the members of ISR and ELR that may have lost records."""
         return self.existing.lost(self.partition)
 
     @cached_property
@@ -123,7 +123,8 @@ class Standing:
 
     @property
     def first(self) -> int:
-        """The replica that leads if the pool's first does; NO_LEADER if its members are away, or if there are none."""
+        """This is the replica that leads if the pool's first does. It is NO_LEADER if the pool's members are away, or
+        if there are none."""
         return self._candidates[1]
 
     @property
@@ -168,7 +169,7 @@ class Standing:
 
     @cached_property
     def _candidates(self) -> tuple[Pool, int]:
-        """The pool and its first."""
+        """These are the pool, and its first member."""
         # From here on the pools come in the order of what they risk.
         if (first := self._first(self._present)) is not None:
             return Pool.IN_SYNC, first
@@ -185,7 +186,7 @@ class Standing:
 
     @property
     def _has_room_only_elsewhere(self) -> bool:
-        """Whether the pool's first can take appends and the leader can't."""
+        """It tells whether the pool's first can take appends and the leader can't."""
         full = self.existing.read_only
         return self.partition.leader in full and self.first != NO_LEADER and self.first not in full
 
@@ -199,7 +200,7 @@ class Standing:
         return next((b for b in may if b not in existing.read_only), may[0] if may else None)
 
     def _outsider(self) -> int | None:
-        """Return the leader of an unclean election: a former member of the ISR, else any replica.
+        """Return the leader of an unclean election: a former member of the ISR, or else any replica.
 
         Replicas whose directories have moved come last, because an empty disk would lose everything.
         """

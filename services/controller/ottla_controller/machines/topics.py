@@ -31,7 +31,7 @@ MAX_PARTITIONS: Final = 10_000
 likewise."""
 
 DEFAULT: Final = -1
-"""This count stands for what the cluster's configs say."""
+"""This count means that the cluster's configs decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,8 @@ def _replicas_of(image: ClusterImage, new: NewTopic) -> list[Replicas]:
     if new.assignments:
         _check_no_counts(new)
         return check_assignments(new.assignments, _registered(image))
-    # Where the last topic's placement would have gone on, so that many small topics spread as one large one does.
+    # It begins where the last topic's placement would have gone on, so that many small topics spread as one large one
+    # does.
     return assign_replicas(_live_racks(image), partitions, factor, start=len(image.partitions))
 
 

@@ -1,11 +1,11 @@
-"""A consumer group of the classic protocol, as it stands: its members, and how far a rebalance has come.
+"""A consumer group of the classic protocol: its members, and how far a rebalance has come.
 
-Its states and the ways between them are the table in `states`. What takes a group from one to the next is in
-`rebalance` and `membership`; they work on a copy, which replaces the group once it is decided.
+Its states and the ways between them are the table in `states`. The steps from one state to the next are in `rebalance`
+and `membership`. They work on a copy, which replaces the group once the change is decided.
 
-Only a generation that is complete is written to the log, and with it its members; members of a join that is
-under way are memory. So after a change of the coordinator members find the last generation that they synchronized in,
-or an error that makes them join again.
+Only a complete generation is written to the log, with its members. Members of a join that is under way are only in
+memory. So after a change of the coordinator, members find the last generation in which they synchronized, or an error
+that makes them join again.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ class Group:
     state_since_ms: int = -1
     members: Members = field(default_factory=Members)
     pending: frozenset[str] = frozenset()
-    """Member ids that were given out and did not come back yet (KIP-394)."""
+    """They are member ids that were given out and did not come back yet (KIP-394)."""
     unsynced: frozenset[str] = frozenset()
-    """Members of a COMPLETING group that have not synchronized yet."""
+    """They are the members of a COMPLETING group that have not synchronized yet."""
     initial_delay_until: float | None = None
-    """Set while a group that was empty waits for more members: how long at most."""
+    """It is set while a group that was empty waits for more members, and says until when it waits at most."""
     rebalance_began_ms: int = 0
     former_readers: Readers = field(default_factory=dict)
-    """The last reader of each partition that no member has now: it left, or gave the partition up for another one."""
+    """It has the last reader of each partition that no member has now: the reader left, or gave the partition up for
+    another."""
     unclaimed: frozenset[TopicPartition] = frozenset()
-    """Those of them that the last assignment gave to no member. If the next one does not assign them either, they are
-    gone, as partitions of a deleted topic are, and are forgotten."""
+    """They are the partitions of these that the last assignment gave to no member. If the next one does not assign them
+    either, they are gone, as partitions of a deleted topic are, and are forgotten."""
 
     def copy(self) -> Group:
-        """One that may be changed without a trace in this one."""
+        """Return a copy that may be changed without changing this group."""
         return replace(self, members=self.members.copy())
 
     def move(self, event: GroupStateEvent) -> None:
@@ -62,13 +63,14 @@ class Group:
         return not self.pending and self.members.all_have_joined
 
     def supports(self, protocol_type: str, protocols: Collection[str], but: str = "") -> bool:
-        """Whether a member with these could be with all the others, `but` one that it replaces."""
+        """Return whether a member with these could be together with all the others, except for `but`, which it
+        replaces."""
         if self.members and protocol_type != self.protocol_type:
             return False
         return self.members.support(protocols, but)
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """The topics that the members of a consumer group read; None if that can't be known."""
+        """Return the topics that the members of a consumer group read, or None if that can't be known."""
         if not self.is_consumers or self.protocol is None:
             return None if self.members else frozenset()
         topics: set[str] = set()
@@ -103,7 +105,7 @@ class Group:
 
 
 def group_from(group_id: str, record: GroupRecord) -> Group:
-    """A group as the log tells of it."""
+    """Return a group as the log has it."""
     members = Members()
     for m in record.members:
         members.put(

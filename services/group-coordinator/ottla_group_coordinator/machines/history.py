@@ -1,4 +1,5 @@
-"""What happened to a group, and why: kept so that a rebalance can be explained. Bounded, and memory only."""
+"""The history of a group and its causes, kept so that a rebalance can be explained. It is bounded, and only in
+memory."""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.members import Member
 
 KEPT: Final = 200
-"""Events of a group."""
+"""The most events of a group."""
 
 MOST_BYTES: Final = 1 << 20
-"""About what the events of all groups of a shard may take. Beyond it those of the group that rests for longest go."""
+"""About how much memory the events of all groups of a shard may take. Beyond it, the events of the group with the
+longest rest go."""
 
 _EVENT_BYTES: Final = 250
 _LONGEST: Final = 200
-"""Characters of what a client says."""
+"""The most characters that are kept of a client's text."""
 
 
 class Kind(Enum):
@@ -52,14 +54,14 @@ class HistoryEvent:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory."""
+        """This is about how much memory it takes."""
         texts = (self.cause, self.member_id, self.instance_id or "", self.client_id, self.client_host)
         return _EVENT_BYTES + sum(map(len, texts))
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """The events of one decision in a group, in order: a change in memory, and an effect."""
+    """The events of one decision in a group, in order. They are both a change in memory and an effect."""
 
     group: str
     events: tuple[HistoryEvent, ...]
@@ -73,7 +75,7 @@ class History:
         self._size_bytes = 0
 
     def add(self, happened: Happened) -> None:
-        """Note what has happened."""
+        """Note events."""
         events = self._events.setdefault(happened.group, deque())
         self._events.move_to_end(happened.group)
         for event in happened.events:
@@ -89,12 +91,12 @@ class History:
         return tuple(self._events.get(group, ()))
 
     def forget(self, group: str) -> None:
-        """Forget what has happened in a group."""
+        """Forget the history of a group."""
         self._size_bytes -= sum(event.size_bytes for event in self._events.pop(group, ()))
 
 
 def shortened(text: str) -> str:
-    """Return the beginning of what a client says."""
+    """Return the beginning of a client's text."""
     return text[:_LONGEST]
 
 
@@ -103,7 +105,8 @@ Readers = Mapping[TopicPartition, str]
 
 
 def readers(members: Iterable[Member]) -> Readers:
-    """By the assignment of each member; empty where the members don't speak the consumer protocol."""
+    """Return the reader of each partition, by the assignments of the members. It is empty if the members don't speak
+    the consumer protocol."""
     try:
         return {p: member.member_id for member in members for p in decode_assignment(member.assignment).partitions}
     except OttlaError:
@@ -111,5 +114,5 @@ def readers(members: Iterable[Member]) -> Readers:
 
 
 def partitions_moved(before: Readers, after: Readers) -> int:
-    """How many partitions have another reader; a partition that no member has read has not moved."""
+    """Return how many partitions have another reader. A partition that no member has read has not moved."""
     return sum(before.get(partition) not in (None, reader) for partition, reader in after.items())

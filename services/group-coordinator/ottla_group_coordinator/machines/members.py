@@ -47,7 +47,7 @@ class Members:
         self._joining = 0
         # How many members offer each list of protocols. Most groups have one list, whatever their size.
         self._offers: Counter[tuple[str, ...]] = Counter()
-        # A counter and not a maximum: the slowest member may leave.
+        # This is a counter and not a maximum, because the slowest member may leave.
         self._rebalance_timeouts: Counter[int] = Counter()
 
     def copy(self) -> Members:
@@ -103,7 +103,7 @@ class Members:
         """Put a member, under a new id, in another one's place."""
         self._uncount(self._by_id[old.member_id])
         self._count(new)
-        # The order stays: the first member that has joined may become the leader.
+        # The order does not change: the first member that has joined may become the leader.
         members = (new if member.member_id == old.member_id else member for member in self._by_id.values())
         self._by_id = {member.member_id: member for member in members}
 
@@ -133,7 +133,7 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The rebalance timeout of the slowest member (rule 48)."""
+        """This is the rebalance timeout of the slowest member (rule 48)."""
         return max(self._rebalance_timeouts, default=0)
 
     def support(self, protocols: Collection[str], but: str = "") -> bool:
@@ -145,7 +145,7 @@ class Members:
         return not offers or not _common(offers).isdisjoint(protocols)
 
     def vote(self) -> str:
-        """Return the protocol that all know and most like best. Of equal ones, the one that came first wins."""
+        """Return the protocol that all members know and most like best. Of equal ones, the one that came first wins."""
         known = _common(self._offers)
         votes = Counter[str]()
         for names, count in self._offers.items():

@@ -60,13 +60,13 @@ _MOST_PENDING: Final = 1_000
 again without its id would otherwise make the coordinator remember all of them."""
 
 _NEW_MEMBER_JOIN_MS: Final = 300_000
-"""How long a new member may wait in its join. Nothing shows meanwhile that its client is gone (Kafka's
+"""How long a new member may wait in its join. During that time nothing shows whether its client is gone (Kafka's
 NewMemberJoinTimeoutMs)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Kafka's names, with dots: `group.initial.rebalance.delay.ms` and so on."""
+    """The settings of groups. Their names are Kafka's, with dots: `group.initial.rebalance.delay.ms` and so on."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -134,8 +134,7 @@ class Sync:
 
 
 def decide_join(group: Group, request: Join, settings: GroupSettings, now: Moment) -> ShardDecision[Any]:
-    """Join the group, now or when the rebalance is complete. Raises what Kafka responds, among it
-    MemberIdRequiredError."""
+    """Join the group, now or when the rebalance is complete. Raises Kafka's errors, and MemberIdRequiredError."""
     # Everything that may refuse the member is checked before the copy is changed, so a refusal leaves the group as it
     # was.
     _check_join(group, request, settings)
@@ -227,7 +226,7 @@ def _join_new(step: Transition, member: Member, request: Join, settings: GroupSe
 
 
 def _limit_wait(step: Transition, member: Member) -> None:
-    """Bound the wait of a new member: no heartbeat shows meanwhile that its client is gone."""
+    """Bound the wait of a new member, because no heartbeat shows whether its client is gone."""
     still = step.group.members.get(member.member_id)
     if still is not None and still.joining is not None:
         step.await_response(member.member_id, _NEW_MEMBER_JOIN_MS)
@@ -249,11 +248,11 @@ def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDe
     if identity.member_id in group.pending and identity.instance_id is None:
         return _join_new(step, request.member(identity.member_id), request, settings)
     member = check_member(group, identity)
-    # As lists, because the order of the protocols is the member's preference and counts in the vote.
+    # They are compared as lists, because the order of the protocols is the member's preference and counts in the vote.
     changed = list(member.protocols.items()) != list(request.protocols.items())
     if group.state is GroupState.EMPTY:
         raise unknown_member(group.group_id, identity.member_id)
-    # The response to its join was lost. It gets the same one again, and no member has to join a second time.
+    # The response to its join was lost. It gets the response again, and no member has to join a second time.
     if group.state is GroupState.COMPLETING_REBALANCE and not changed:
         _reject_former(step, member)
         step.start_session(step.change(member, syncing=None))
@@ -263,7 +262,7 @@ def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDe
         step.start_session(member)
         return step.decision(joined(step, member))
     _reject_former(step, member)
-    # The assignment of before stays, because the next one is compared with it (`assign`).
+    # The previous assignment stays, because the next one is compared with it (`assign`).
     again = request.member(identity.member_id)._replace(assignment=member.assignment)
     step.put(again)
     step.end_session(identity.member_id)
@@ -273,14 +272,14 @@ def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDe
 
 
 def _reject_former(step: Transition, member: Member) -> None:
-    """Reject a request of the same member that still waits: its client has given it up."""
+    """Reject a request of this member that still waits, because its client has given it up."""
     for waiting in (member.joining, member.syncing):
         if waiting is not None:
             step.resolve(waiting, rebalance_in_progress(step.group.group_id))
 
 
 def _replace_static(step: Transition, old: Member, request: Join, settings: GroupSettings) -> ShardDecision[Any]:
-    """Replace a static member after a restart. If it is what it was, the others need not know (rule 45).
+    """Replace a static member after a restart. If it has not changed, the others need not know (rule 45).
 
     A member that ended before it gave a partition up has forgotten the partition, and does not ask for the rebalance in
     which another member gets it. So the coordinator begins that rebalance. Kafka's does not: there the partition has no
@@ -299,7 +298,7 @@ def _replace_static(step: Transition, old: Member, request: Join, settings: Grou
         response = joined(step, member, skip_assignment=is_leader and request.skips_assignment)
         if is_leader and not request.skips_assignment:
             # An older client that hears that it leads would make another assignment, which a stable group does not ask
-            # for. So it hears of another leader and keeps what it had (KIP-814).
+            # for. So it hears of another leader and keeps its assignment (KIP-814).
             response = replace(response, leader=old.member_id, members=())
         return step.decision(response)
     _continue_rebalance(
@@ -309,7 +308,7 @@ def _replace_static(step: Transition, old: Member, request: Join, settings: Grou
 
 
 def _has_same_subscription(group: Group, old: Member, new: Member) -> bool:
-    """Tell whether the member subscribes to what it did before.
+    """Tell whether the member subscribes to the same things as before.
 
     For a consumer only its topics count. The rest of the metadata says what the member held, which its next process
     does not know.
@@ -383,7 +382,7 @@ def decide_heartbeat(group: Group, identity: CallerIdentity, generation: int, no
     member = check_member(group, identity)
     check_generation(group, generation)
     if member.joining is not None or member.syncing is not None:
-        return ShardDecision(None)  # it waits for us, and its session has no end
+        return ShardDecision(None)  # it waits for its response, so its session has no end
     response = rebalance_in_progress(group.group_id) if group.state is GroupState.PREPARING_REBALANCE else None
     timer = SessionTimer(group.group_id, member.member_id)
     return ShardDecision(response, timers={timer: session_ends_at(member, now)})

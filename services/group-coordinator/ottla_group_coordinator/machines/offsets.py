@@ -1,10 +1,11 @@
 """Committed offsets: which commits are accepted, what a fetch returns, and what expires.
 
-A commit is of a member in its generation (rule 46), or of no member where a group has none: a program that chooses
-its partitions itself may use a group's name only to keep its place. It is of a topic that is there, and keeps its id:
-what was committed in a topic that is gone means nothing in another one of that name, and goes. Offsets of a group
-without members are given up `offsets.retention.minutes` after the last of them left, those of a topic that a living
-group reads no more so long after they were committed (KIP-211); never while a transaction is open on them (rule 50).
+A commit is of a member in its generation (rule 46), or of no member if the group has none: a program that chooses its
+partitions itself may use a group's name only to keep its position. A commit is for an existing topic, and keeps the
+topic's id: what was committed in a topic that is gone means nothing in another one of that name, and goes. Offsets of a
+group without members expire `offsets.retention.minutes` after the last of them left. Offsets of a topic that a living
+group no longer reads expire as long after they were committed (KIP-211). They never expire while a transaction is open
+on them (rule 50).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Topics = Mapping[str, Topic]
 
 
 class ToCommit(NamedTuple):
-    """`topic_id`: of the topic that was read, where the client names it."""
+    """`topic_id` is that of the topic that was read, if the client names it."""
 
     partition: TopicPartition
     offset: int
@@ -60,9 +61,12 @@ def decide_commit(
     in_transaction: bool = False,
     but: Collection[TopicPartition] = (),
 ) -> ShardDecision[list[OttlaError | None]]:
-    """One outcome for each. All offsets that can be committed are committed together, except those of partitions in
-    `but`, which stay as they are. In a transaction the caller need not name a member, as clients older than KIP-447
-    do not: their producer is fenced by its transactional id."""
+    """Commit offsets. Return one outcome for each.
+
+    All offsets that can be committed are committed together, except those of partitions in `but`, which do not change.
+    In a transaction the caller need not name a member, as clients older than KIP-447 do not: their producer is fenced
+    by its transactional id.
+    """
     is_unnamed = in_transaction and generation < 0 and identity == CallerIdentity("")
     timers = {} if is_unnamed else _check_commit(group, identity, generation, now)
     outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]
@@ -88,14 +92,14 @@ def decide_commit(
 def _check_commit(
     group: Group, identity: CallerIdentity, generation: int, now: Moment
 ) -> Mapping[TimerKey, float | None]:
-    """Raise if the caller may not commit (rules 46 and 47); return the timer of the session that the commit extends."""
+    """Raise if the caller may not commit (rules 46 and 47). Return the timer of the session that the commit extends."""
     if generation < 0 and group.state is GroupState.EMPTY:
-        return {}  # whatever identity is named: no member reads by the group's assignment
+        return {}  # the identity does not matter: no member reads by the group's assignment
     if group.state is GroupState.EMPTY and not group.pending and group.generation == 0:
-        raise illegal_generation(group.group_id, generation, NO_GENERATION)  # such a group has never been here
+        raise illegal_generation(group.group_id, generation, NO_GENERATION)  # this shard has never had this group
     member = check_member(group, identity)
     check_generation(group, generation)
-    # The new generation may have given the partition to another member: this one learns it from its assignment.
+    # The new generation may have given the partition to another member, which this member learns from its assignment.
     if group.state is GroupState.COMPLETING_REBALANCE:
         raise rebalance_in_progress(group.group_id)
     if member.joining is not None:
@@ -104,7 +108,7 @@ def _check_commit(
 
 
 def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
-    """Return why nothing can be committed in the partition. `topics` may be behind: a later check may differ."""
+    """Return why nothing can be committed in the partition. `topics` may be behind, so a later check may differ."""
     topic = topics.get(requested.partition.topic)
     if topic is None or not 0 <= requested.partition.partition < topic.partition_count:
         return OttlaError(
@@ -122,7 +126,8 @@ def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
 
 
 def is_of_gone(partition: TopicPartition, committed: CommittedOffset, topics: Topics) -> bool:
-    """Whether the topic of the commit is no more, whatever has its name now. `topics` must not be behind."""
+    """Return whether the topic of the commit is gone, even if another topic has its name now. `topics` must not be
+    behind."""
     topic = topics.get(partition.topic)
     return topic is None or (committed.topic_id is not None and committed.topic_id != topic.id)
 
@@ -144,7 +149,8 @@ def _check_metadata(requested: ToCommit, settings: GroupSettings) -> OttlaError 
 def decide_delete_offsets(
     group: Group, known: Collection[TopicPartition], requested: Sequence[TopicPartition]
 ) -> ShardDecision[list[OttlaError | None]]:
-    """One outcome for each: what a living group reads stays. An offset that isn't there counts as deleted.
+    """Delete offsets. Return one outcome for each. Offsets that a living group reads stay, and an offset that does not
+    exist counts as deleted.
 
     `known` are the partitions in which something is committed, or pending.
     """
@@ -189,8 +195,11 @@ def non_empty(group: str, members: int) -> OttlaError:
 def expired(
     group: Group, offsets: Offsets, pending: Collection[TopicPartition], settings: GroupSettings, now: Moment
 ) -> tuple[Entry, ...]:
-    """Tombstones of what has expired, and after the last of it the group's. The first of these records
-    may be written without the others, which come again. Where a transaction is open all stays."""
+    """Return tombstones of the offsets that have expired, and after the last of them the group's.
+
+    The first of these records may be written without the others, which come again. While a transaction is open,
+    everything stays.
+    """
     read = group.subscribed_topics() if group.state in (GroupState.EMPTY, GroupState.STABLE) else None
     if read is None:
         return ()
@@ -219,7 +228,8 @@ class FirstRecords(NamedTuple):
 
 
 def first_of(records: Iterable[Entry]) -> FirstRecords:
-    """As many as are written at once: far below what a batch holds, for others write, too."""
+    """Return as many records as are written at once. They are far fewer than a batch holds, because other requests
+    write, too."""
     batch: list[Entry] = []
     size_bytes = 0
     for record in records:

@@ -1,7 +1,8 @@
-"""Offsets in open transactions: committed once the producer's marker says so, invisible until then (rule 50).
+"""Offsets in open transactions. They are committed once the producer's marker says so, and invisible until then (rule
+50).
 
-A marker names the producer alone. What it makes true is older than what was committed since, or taken out, by others:
-of one partition the record that came last is the one that counts, as if markers were not there.
+A marker names only the producer. The offsets that it commits are older than what others have committed or deleted
+since. For each partition the record that came last counts, as if there were no markers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _NOTHING: Final[dict[TopicPartition, set[int]]] = {}
 
 
 class _Held(NamedTuple):
-    """`offset` is None once something newer has been committed: its partition stays unstable all the same."""
+    """`offset` is None once something newer has been committed. Its partition stays unstable all the same."""
 
     order: int
     offset: CommittedOffset | None
@@ -29,7 +30,7 @@ class PendingOffsets:
         self._order = 0
 
     def partitions(self, group: str) -> Set[TopicPartition]:
-        """The partitions for which the group has an offset commit in an open transaction."""
+        """Return the partitions for which the group has an offset commit in an open transaction."""
         return self._producers.get(group, _NOTHING).keys()
 
     def groups(self) -> Set[str]:
@@ -45,7 +46,7 @@ class PendingOffsets:
         self._producers.setdefault(key.group, {}).setdefault(key.partition, set()).add(producer_id)
 
     def end(self, producer_id: int, *, committed: bool) -> list[tuple[OffsetKey, CommittedOffset]]:
-        """The producer's transaction is over: what becomes true by it."""
+        """End the producer's transaction. Return the offsets that are committed by it."""
         ended = self._by_producer.pop(producer_id, {})
         for key, held in ended.items():
             self._unlink(key, producer_id)
@@ -54,14 +55,14 @@ class PendingOffsets:
         return [(key, held.offset) for key, held in ended.items() if committed and held.offset is not None]
 
     def supersede(self, key: OffsetKey, *, before: int | None = None) -> None:
-        """Something newer is committed than what is pending, or than what was before that moment."""
+        """Note that something newer is committed than what is pending, or than what was pending before that moment."""
         for producer_id in self._producers.get(key.group, _NOTHING).get(key.partition, ()):
             held = self._by_producer[producer_id]
             if before is None or held[key].order < before:
                 held[key] = held[key]._replace(offset=None)
 
     def drop(self, key: OffsetKey) -> None:
-        """It was taken out, and what is pending with it."""
+        """Drop a deleted offset, and what is pending with it."""
         for producer_id in list(self._producers.get(key.group, _NOTHING).get(key.partition, ())):
             held = self._by_producer[producer_id]
             del held[key]

@@ -1,14 +1,14 @@
-"""The moves of a rebalance: it begins, all have joined or the time is over, all have synchronized or the time is over.
+"""The steps of a rebalance: it begins, all have joined or the time is over, all have synchronized or the time is over.
 
 A rebalance waits for every member and must end although one of them is dead. So each wait has a timer (rule 48: an
 initial delay, then the rebalance timeout of the slowest member):
 
 * A group that was empty waits `initial_delay_ms` for more members, and again while new ones come, up to the slowest
-  member's rebalance timeout. Otherwise a deployment of fifty members would be fifty rebalances.
-* Any other group waits that long for its members to join again. They may be busy with the records of their last poll.
-* The members then have the same time to synchronize, or a dead leader would block the group.
+member's rebalance timeout. Otherwise a deployment of fifty members would be fifty rebalances. * Any other group waits
+that long for its members to join again. They may be busy with the records of their last poll. * The members then have
+the same time to synchronize, or a dead leader would block the group.
 
-While a member waits for us its session has no end, and it begins anew with each response.
+While a member waits for a response its session has no end, and it begins again with each response.
 
 The assignment is written before any member hears of it (rule 49), so a coordinator that takes over knows the generation
 in which members commit.
@@ -41,7 +41,7 @@ NOT_SYNCED: Final = "did not synchronize within the rebalance timeout"
 def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
     """Have all members join again."""
     group, was = step.group, step.group.state
-    # Their syncs wait for an assignment that will not come.
+    # Its members' syncs wait for an assignment that will not come.
     if was is GroupState.COMPLETING_REBALANCE:
         _reject_syncing(step, rebalance_in_progress(group.group_id))
     group.move(GroupStateEvent.REBALANCE)
@@ -85,10 +85,10 @@ def complete(step: Transition) -> None:
     group.initial_delay_until = None
     # No member could lead: one that has not joined can't make an assignment.
     if group.members and group.members.none_has_joined:
-        step.wait(group.members.rebalance_timeout_ms)  # static members alone, all of them away
+        step.wait(group.members.rebalance_timeout_ms)  # all members are static, and away
         return
     step.wait(None)
-    # A generation without members counts too, as in Kafka: a member of the one before must not commit into it (rule
+    # A generation without members counts, too, as in Kafka: a member of the previous one must not commit into it (rule
     # 46: a commit must name its generation).
     group.generation += 1
     group.state_since_ms = step.now.wall_ms
@@ -110,7 +110,7 @@ def complete(step: Transition) -> None:
     for member in list(group.members.values()):
         if member.joining is not None:
             step.resolve(member.joining, joined(step, member))
-            # It no longer waits for us, so its session begins again with this response.
+            # It no longer waits for a response, so its session begins again with this one.
             step.start_session(step.change(member, joining=None))
 
 
@@ -144,7 +144,8 @@ def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     before = {**group.former_readers, **readers(was for was, _ in changed)}
     after = readers(now for _, now in changed)
     moved = partitions_moved(before, after)
-    # Partitions that no member reads now. What is unclaimed twice in a row is forgotten, as that of a deleted topic.
+    # They are the partitions that no member reads now. One that is unclaimed twice in a row is forgotten, like those of
+    # a deleted topic.
     unclaimed = before.keys() - after.keys()
     group.former_readers = {p: before[p] for p in unclaimed - group.unclaimed}
     group.unclaimed = frozenset(unclaimed)
@@ -186,7 +187,7 @@ def synchronized(step: Transition, members: Collection[Member]) -> None:
 def evict_unsynchronized(step: Transition, initial_delay_ms: int) -> None:
     """Evict the members that did not synchronize in time."""
     for member_id in sorted(step.group.unsynced & set(step.group.members)):
-        # A member that waits has done its part: it is the leader that is missing.
+        # A member that waits has done its part: the leader is missing.
         if step.group.members[member_id].syncing is None:
             drop(step, step.group.members[member_id], Kind.EVICTED, NOT_SYNCED)
     rebalance_without(step, NOT_SYNCED, initial_delay_ms)

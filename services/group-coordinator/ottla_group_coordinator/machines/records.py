@@ -1,9 +1,9 @@
 """The records of `__consumer_offsets`, in Kafka's own formats, so that Kafka's tools read the topic.
 
 Keys begin with their version, which says what they are: 0 and 1 a committed offset, 2 a group's members. Values are
-read in versions 0 to 4; offsets are written in 4, which has the topic's id, and groups in 3. What is of another kind
-is kept in the log and left alone: it is `None` here.
-Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Apache Kafka.
+read in versions 0 to 4. Offsets are written in version 4, which has the topic's id, and groups in version 3. A record
+of another kind is kept in the log and left alone. It is `None` here. Source: OffsetCommitKey/Value.json and
+GroupMetadataKey/Value.json of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla_core.model import TopicId, TopicPartition
 NO_LEADER_EPOCH: Final = -1
 
 LONGEST_NAME_BYTES: Final = 2**15 - 1
-"""For each id and name in a record, as UTF-8."""
+"""The limit for each id and name in a record, as UTF-8."""
 
 _OFFSET_KEYS: Final = (0, 1)
 _GROUP_KEY: Final = 2
@@ -49,8 +49,8 @@ Key: TypeAlias = OffsetKey | GroupKey
 
 
 class CommittedOffset(NamedTuple):
-    """`offset` is that of the next record to read. `expires_at_ms` was written by very old clients alone; `topic_id` is
-    None where an older release wrote it."""
+    """A committed offset. `offset` is that of the next record to read. Only very old clients wrote `expires_at_ms`.
+    `topic_id` is None if an older release wrote it."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -101,7 +101,7 @@ def encode_key(key: Key) -> bytes:
 
 
 def decode_key(data: bytes) -> Key | None:
-    """None for a kind that is not known here. Raises MalformedError."""
+    """Return the key, or None for a kind that is not known here. Raises MalformedError."""
     reader = Reader(memoryview(data))
     version = reader.int16()
     if version in _OFFSET_KEYS:
@@ -112,7 +112,8 @@ def decode_key(data: bytes) -> Key | None:
 
 @lru_cache(_NAMES_KEPT)
 def _names(version_and_names: bytes) -> tuple[str, str]:
-    """The group and the topic of an offset's key: thousands of partitions have the same, and share the strings."""
+    """Return the group and the topic of an offset's key. Thousands of partitions have the same ones, and share the
+    strings."""
     reader = Reader(memoryview(version_and_names), at=2)
     group, topic = _text(reader), _text(reader)
     if reader.left:
@@ -135,7 +136,7 @@ def encode_offset(committed: CommittedOffset) -> bytes:
 
 
 def decode_offset(data: bytes) -> CommittedOffset:
-    """Raises MalformedError."""
+    """Decode an offset. Raises MalformedError."""
     reader = Reader(memoryview(data))
     version = reader.int16()
     reader.flexible = version >= _FLEXIBLE_FROM
@@ -183,7 +184,7 @@ def encode_group(group: GroupRecord) -> bytes:
 
 
 def decode_group(data: bytes) -> GroupRecord:
-    """Raises MalformedError."""
+    """Decode a group. Raises MalformedError."""
     reader = Reader(memoryview(data))
     version = reader.int16()
     reader.flexible = version >= _FLEXIBLE_FROM

@@ -16,7 +16,7 @@ class SubscribedMember:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`members` are for the leader alone."""
+    """The response to a join. Only the leader gets `members`."""
 
     generation: int
     protocol_type: str
@@ -35,7 +35,8 @@ class Synced:
 
 
 class MemberIdRequiredError(OttlaError):
-    """Come back with `member_id` (KIP-394): so a client that gives up on its first try leaves no member behind."""
+    """The client has to come back with `member_id` (KIP-394), so that a client that gives up on its first try leaves no
+    member behind."""
 
     def __init__(self, member_id: str) -> None:
         super().__init__(ErrorCode.MEMBER_ID_REQUIRED, f"join again as {member_id}")

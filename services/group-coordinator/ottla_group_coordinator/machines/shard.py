@@ -1,7 +1,7 @@
 """A shard of groups: all groups whose ids hash to one partition of `__consumer_offsets`, with their offsets.
 
-What the log says is `apply`, what is only memory is `remember` (a group whose members are joining); together they are
-the state, and `on_timer` and the functions in `membership` and `offsets` decide on it.
+`apply` takes in what the log says, and `remember` what is only in memory (a group whose members are joining). Together
+they make the state, and `on_timer` and the functions in `membership` and `offsets` decide on it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ from ottla_group_coordinator.machines.transactions import Guard, OffsetTransacti
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
 
 _LOOKED_AT_ONCE: Final = 10_000
-"""Offsets of one look for what is over; a group, or a record that is to be written, counts as ten of them."""
+"""How many offsets one look for expired ones checks. A group, or a record that is to be written, counts as ten of
+them."""
 
 _NEXT_BATCH_S: Final = 0.1
 _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
 
 
 class ExpiryTimer(NamedTuple):
-    """It is time to look for what has expired, in the groups that the last look has left or, if none, in all."""
+    """It is time to look for expired offsets, in the groups that the last look has left or, if none, in all."""
 
 
 class ProducersAged(NamedTuple):
@@ -61,13 +62,13 @@ class ProducersAged(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """A group that is nothing but memory, and of no more use."""
+    """A group that is only in memory, and no longer needed."""
 
     group: str
 
 
 class Loaded(NamedTuple):
-    """The state is that of the log, except for records that are `unreadable`, and still with offsets in topics that may
+    """The state is that of the log, except for records that are `unreadable`. It still has offsets in topics that may
     have been deleted while the shard had no owner."""
 
     unreadable: int
@@ -84,14 +85,14 @@ class GroupShard:
         self.transactions: Final = OffsetTransactions()
         self.history: Final = History()
         self._to_look_at: list[str] = []
-        """The groups that a look for what has expired has left."""
+        """These are the groups that a look for expired offsets has left."""
         self.unreadable = 0
-        """Records that are of no kind known here, or not what they say they are; they stay in the log."""
+        """It counts records that are of an unknown kind, or not what they say they are. They stay in the log."""
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
     def group(self, group_id: str) -> Group:
-        """The group as it stands. Raises GROUP_ID_NOT_FOUND."""
+        """Return the present group. Raises GROUP_ID_NOT_FOUND."""
         group = self._groups.get(group_id)
         if group is None and group_id not in self._offsets and group_id not in self.pending.groups():
             raise OttlaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
@@ -101,22 +102,22 @@ class GroupShard:
         return self._groups.get(group_id) or Group(group_id)
 
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets; not to be changed."""
+        """Return the group's committed offsets, which must not be changed."""
         return self._offsets.get(group_id, _NO_OFFSETS)
 
     def partitions(self, group_id: str) -> Collection[TopicPartition]:
-        """The partitions in which the group has committed, or is about to."""
+        """Return the partitions in which the group has committed, or is about to."""
         return self.offsets(group_id).keys() | self.pending.partitions(group_id)
 
     def committed_in(self, group_id: str, topics: Topics) -> Collection[TopicPartition]:
-        """The partitions of these topics in which the group has committed, or is about to."""
+        """Return the partitions of these topics in which the group has committed, or is about to."""
         return {
             *self.pending.partitions(group_id),
             *(p for p, offset in self.offsets(group_id).items() if not is_of_gone(p, offset, topics)),
         }
 
     def check_reader(self, group_id: str, identity: CallerIdentity, generation: int) -> None:
-        """Raise where the caller names a member that does not exist, or another generation (KIP-848)."""
+        """Raise if the caller names a member that does not exist, or another generation (KIP-848)."""
         if identity.member_id or generation >= 0:
             group = self.group_or_new(group_id)
             check_member(group, identity)
@@ -218,7 +219,7 @@ class GroupShard:
         return decide_session_end(group, key.member_id, self.settings, now)
 
     def _expire(self, now: Moment) -> ShardDecision[None]:
-        """Look at a limited number of groups at a time, for all other requests wait meanwhile."""
+        """Look at a limited number of groups at a time, because all other requests wait for it."""
         names = self._to_look_at or list(self._names())
         records: list[Entry] = []
         idle: list[Forgotten] = []
@@ -242,10 +243,10 @@ class GroupShard:
     # ---- topics -----------------------------------------------------------------------------------------------------
 
     def forget_topics(self, topics: Topics, gone: Collection[str] | None) -> ShardDecision[bool]:
-        """Take out what was committed in topics that are not among `topics`. Whether that were all.
+        """Delete the offsets that were committed in topics that are not among `topics`. Return whether that were all.
 
-        Only topics whose names are in `gone` are looked at, or all for None. What an older release has committed has no
-        topic id: it goes with the names in `gone`, whichever topic has them.
+        Only topics whose names are in `gone` are looked at, or all if it is None. Offsets that an older release has
+        committed have no topic id. They go with the names in `gone`, whichever topic has those names.
         """
 
         def goes(partition: TopicPartition, offset: CommittedOffset) -> bool:

@@ -1,4 +1,4 @@
-"""The states of a group and every way from one to the next: one table, and nothing else changes a group's state.
+"""The states of a group and every way from one to the next are one table. Nothing else changes a group's state.
 
 Requests of many members meet a group at any moment of a rebalance, and each state treats them differently. If every
 request changed the state by conditions of its own, some order of them would end in a state that nothing leaves. With
@@ -49,4 +49,4 @@ NEXT: Final[Mapping[tuple[GroupState, GroupStateEvent], GroupState]] = {
     (GroupState.COMPLETING_REBALANCE, GroupStateEvent.ASSIGNED): GroupState.STABLE,
     (GroupState.STABLE, GroupStateEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
 }
-"""A group that is Dead is in no shard any more: the next request under its id meets a new one."""
+"""A group that is Dead is in no shard any longer. The next request under its id meets a new group."""

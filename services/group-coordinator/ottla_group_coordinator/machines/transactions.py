@@ -1,10 +1,10 @@
 """The producers whose transactions have offsets in a shard: their epochs, which of them are open, and their guards.
 
-The first commit of a transaction is known to belong to it only once the txn-coordinator has answered so. That is
-another process: meanwhile the transaction may end, and its marker come first. What is written after that would be
-pending for ever, or end up in the next transaction. So the question goes out under a *guard*, which any marker of the
-producer destroys; without it the answer counts for nothing, and the next one is asked for (KIP-890, rule 39). A commit
-into a transaction that is open here needs no question.
+The first commit of a transaction is known to belong to it only once the txn-coordinator has said so. That is another
+process, so before the response comes, the transaction may end, and its marker may come first. Offsets that are written
+after that would be pending for ever, or end up in the next transaction. So the question goes out under a *guard*, which
+any marker of the producer destroys. Without the guard the response counts for nothing, and the coordinator is asked
+again (KIP-890, rule 39). A commit into a transaction that is open here needs no question.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST_COORDINATOR_EPOCH: Final = 2**31 - 1
 
 
 class Guard:
-    """Under which a txn-coordinator is asked; it lasts for as long as a request holds it. `coordinator_epoch`: the
-    highest of the producer's markers, -1 without any: an owner with a lower one has been replaced."""
+    """A txn-coordinator is asked under a guard, which lasts for as long as a request holds it. `coordinator_epoch` is
+    the highest of the producer's markers, or -1 without any. An owner with a lower epoch has been replaced."""
 
     __slots__ = ("__weakref__", "coordinator_epoch", "producer_id")
 
@@ -34,7 +34,7 @@ class Guard:
 
 
 class OffsetTransactions:
-    """The open transactions of one shard. Its log has everything but the guards."""
+    """The open transactions of one shard. The shard's log has everything except the guards."""
 
     def __init__(self) -> None:
         self._open: Final[dict[int, ProducerEpochs]] = {}
@@ -42,12 +42,12 @@ class OffsetTransactions:
         self._guards: Final[WeakValueDictionary[int, Guard]] = WeakValueDictionary()
 
     def on_entry(self, producer: TransactionProducer) -> None:
-        """An entry of the producer lies in the log: its transaction is open."""
+        """Note an entry of the producer in the log, which shows that its transaction is open."""
         known = self._open.get(producer.id) or self._ended.pop(producer.id)
         self._open[producer.id] = known._replace(producer=max(known.producer, producer.epoch))
 
     def on_marker(self, marker: Marker) -> None:
-        """A marker lies in the log."""
+        """Note a marker in the log."""
         producer = marker.producer
         self._guards.pop(producer.id, None)
         known = self._open.pop(producer.id, None) or self._ended.pop(producer.id)
@@ -64,8 +64,8 @@ class OffsetTransactions:
     def decide_commit(
         self, producer: TransactionProducer, commit: ShardDecision[Any], guard: Guard | None
     ) -> ShardDecision[Any]:
-        """The offsets of `commit` as the producer's, pending from now on; or, as the response, the guard under which
-        the txn-coordinator is to be asked first. Raises INVALID_PRODUCER_EPOCH, CONCURRENT_TRANSACTIONS."""
+        """Return the offsets of `commit` as the producer's, pending from now on. If the txn-coordinator has to be asked
+        first, the response is the guard for that. Raises INVALID_PRODUCER_EPOCH, CONCURRENT_TRANSACTIONS."""
         epochs = self._open.get(producer.id)
         if epochs is not None and epochs.producer < producer.epoch:
             raise OttlaError(
@@ -85,7 +85,8 @@ class OffsetTransactions:
         return replace(commit, records=records)
 
     def decide_marker(self, marker: Marker, *, raises_epochs: bool) -> ShardDecision[None]:
-        """`raises_epochs`: of transactions v2. Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH."""
+        """Write a marker. `raises_epochs` says that it is of transactions v2. Raises TRANSACTION_COORDINATOR_FENCED,
+        INVALID_PRODUCER_EPOCH."""
         producer = marker.producer
         is_repeat = is_repeated_marker(
             self._epochs(producer.id),
@@ -110,7 +111,7 @@ class OffsetTransactions:
 
 
 def check_producer(producer: TransactionProducer, coordinator_epoch: int = 0) -> None:
-    """Raise INVALID_REQUEST for what no record can hold."""
+    """Raise INVALID_REQUEST for numbers that no record can hold."""
     if (
         producer.id < 0
         or not 0 <= producer.epoch <= _MOST_EPOCH

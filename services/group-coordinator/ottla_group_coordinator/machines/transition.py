@@ -1,6 +1,6 @@
-"""A group on its way to another state: a copy that is changed, and what the change brings with it.
+"""A group on its way to another state: a copy that is changed, and the effects of the change.
 
-Nothing of it shows before the runtime takes the `ShardDecision` that it ends in.
+Nothing of it shows before the runtime takes the `ShardDecision` in which it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla_group_coordinator.machines.records import GroupKey, encode_group, enc
 
 
 class SessionTimer(NamedTuple):
-    """A member's heartbeat is missed, or one that was given an id has not come back with it."""
+    """A member has missed its heartbeats, or has not come back with the id that it was given."""
 
     group: str
     member_id: str
@@ -51,13 +51,13 @@ class Transition:
     # ---- what a change brings with it -------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """The group as it is now goes to the log."""
+        """Write the group to the log as it is now."""
         group = self.group
         self._records.append(Entry(encode_key(GroupKey(group.group_id)), encode_group(group.record())))
 
     @property
     def size_bytes(self) -> int:
-        """The size of what is written to the log."""
+        """This is the size of what is written to the log."""
         return size_limit(self._records)
 
     def resolve(self, key: Hashable, response: Any) -> None:
@@ -67,7 +67,7 @@ class Transition:
     def note(
         self, kind: Kind, cause: str, member: Member | None = None, *, duration_ms: int = 0, moved: int = 0
     ) -> None:
-        """Keep it for `Group.ExplainGroup`."""
+        """Keep an event for `Group.ExplainGroup`."""
         generation, cause = self.group.generation, shortened(cause)
         event = HistoryEvent(self.now.wall_ms, kind, cause, generation, duration_ms=duration_ms, moved=moved)
         if member is not None:
@@ -90,11 +90,11 @@ class Transition:
         return self.put(member._replace(**fields))
 
     def start_session(self, member: Member) -> None:
-        """Start or restart the member's session: it has just sent a request."""
+        """Start or restart the member's session, because it has just sent a request."""
         self._timers[SessionTimer(self.group.group_id, member.member_id)] = session_ends_at(member, self.now)
 
     def end_session(self, member_id: str) -> None:
-        """It waits for us now, and not we for it; or it is gone."""
+        """End the member's session, because the member waits for a response now, or is gone."""
         self._timers[SessionTimer(self.group.group_id, member_id)] = None
 
     def await_member(self, member_id: str, timeout_ms: int) -> None:
@@ -103,11 +103,11 @@ class Transition:
         self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
 
     def await_response(self, member_id: str, timeout_ms: int) -> None:
-        """A member may wait that long for its response; then it counts as gone."""
+        """Let a member wait that long for its response. Then it counts as gone."""
         self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
 
     def wait(self, timeout_ms: float | None) -> None:
-        """Wait for the rest of the members; None stops waiting."""
+        """Wait for the rest of the members. None stops the waiting."""
         at = None if timeout_ms is None else self.now.at + timeout_ms / 1000
         self._timers[RebalanceTimer(self.group.group_id)] = at
 

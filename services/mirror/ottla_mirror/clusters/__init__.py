@@ -1,1 +1,1 @@
-"""The clusters that a mirror stands between: what it needs of one, and the two kinds that there are."""
+"""The clusters between which a mirror stands: what it needs of one, and the two kinds that there are."""

@@ -84,7 +84,7 @@ class Member(Protocol):
     """
 
     def poll(self, timeout: float) -> None:
-        """Take part in the group, for up to `timeout` seconds; calls back about partitions that come and go."""
+        """Take part in the group, for up to `timeout` seconds. It calls back about partitions that come and go."""
 
     def committed(self, copies: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata | None]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
@@ -93,7 +93,7 @@ class Member(Protocol):
         """Have the group reassign the copies by the current loads, if its assignor uses loads."""
 
     def is_replaced(self) -> bool:
-        """Tell whether another mirror of that name has replaced it in the group. Raises where the cluster is away."""
+        """Tell whether another mirror of that name has replaced it in the group. Raises if the cluster is away."""
 
     def leave(self) -> None:
         """Tell the group, after closing, that this member won't come back. Never raises."""
@@ -190,7 +190,7 @@ class Admin(Protocol):
 
 
 class Cluster(Protocol):
-    """Opens clients of one cluster; `name` is a client's own in the cluster's logs and quotas."""
+    """Opens clients of one cluster. `name` is a client's own in the cluster's logs and quotas."""
 
     def open_admin(self, name: str) -> Admin: ...
     def open_reader(self, name: str) -> Reader: ...

@@ -1,4 +1,4 @@
-"""Which kind of cluster one is, by its settings."""
+"""Chooses the kind of a cluster by its settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def connect(settings: ClusterSettings) -> Cluster:
     if settings.kafka is None:
         return OttlaCluster(settings.bootstrap)
     try:
-        from ottla_mirror.clusters.kafka.kafka_cluster import KafkaCluster  # only then is its library needed
+        from ottla_mirror.clusters.kafka.kafka_cluster import KafkaCluster  # only this kind needs the library
     except ImportError as error:
         raise invalid(f"{settings.alias} is no ottla cluster: {error}", "pip install 'ottla[kafka]'") from None
     return KafkaCluster(settings.bootstrap, settings.kafka)

@@ -1,4 +1,4 @@
-"""The assignor of a flow's mirrors: by load, and what moves is given up first (KIP-429)."""
+"""The assignor of a flow's mirrors goes by load. A partition that moves is given up first (KIP-429)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from ottla_mirror.machines.load_plan import Rates, read_rates, spread, write_rat
 
 
 class LoadAssignor(Assignor):
-    """`rates`: of what this member has."""
+    """Assigns by load. `rates` returns the load of this member's partitions."""
 
     name = "ottla-mirror-load"
     cooperative = True
 
     def __init__(self, rates: Callable[[], Rates]) -> None:
         self._rates: Final = rates
-        self._known: dict[TopicPartition, float] = {}  # what moves has no owner in between who knows its load
+        # a partition that moves has no owner in between that knows its load
+        self._known: dict[TopicPartition, float] = {}
 
     def user_data(self, owned: Iterable[TopicPartition], generation: int) -> bytes:
         return write_rates(self._rates())

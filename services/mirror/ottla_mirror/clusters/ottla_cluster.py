@@ -43,7 +43,7 @@ _LEAVE_S: Final = 2.0
 
 
 class OttlaCluster:
-    """`bootstrap`: gRPC addresses of its brokers."""
+    """An ottla cluster. `bootstrap` has gRPC addresses of its brokers."""
 
     def __init__(self, bootstrap: Sequence[str]) -> None:
         self._bootstrap: Final = list(bootstrap)
@@ -80,7 +80,7 @@ class OttlaCluster:
             group=group,
             group_instance_id=name,
             pattern=pattern,
-            assignors=[LoadAssignor(events.rates), "cooperative-sticky"],  # the latter for older mirrors
+            assignors=[LoadAssignor(events.rates), "cooperative-sticky"],  # the latter is for older mirrors
             commit="manual",
             auto_offset_reset="earliest",
             metadata_max_age=_LOOK_S,
@@ -103,10 +103,10 @@ class OttlaCluster:
 
 
 class OttlaMember:
-    """As `Member`."""
+    """The `Member` in an ottla cluster."""
 
     def __init__(self, consumer: ottla.Consumer[Any, Any], admin: Callable[[], ottla.Admin]) -> None:
-        """`admin` opens the client that asks about the group."""
+        """Set the consumer. `admin` opens the client that asks about the group."""
         self.consumer: Final = consumer
         self._admin: Final = admin
 
@@ -135,7 +135,7 @@ class OttlaMember:
         if not me.member_id:
             return
         try:
-            with self._admin() as admin:  # by its member id: a successor under its name stays
+            with self._admin() as admin:  # it names the member id, so a successor under its name stays
                 admin.groups.kick(me.group, me.member_id, reason="the mirror was stopped", timeout=_LEAVE_S)
         except ottla.OttlaError as error:
             logger.info("leaving group %s as %s failed: %s", me.group, me.instance_id, error)
@@ -159,7 +159,7 @@ class BatchDelivery(NamedTuple):
 
 
 class OttlaWriter:
-    """As `Writer`."""
+    """The `Writer` to an ottla cluster."""
 
     def __init__(self, producer: ottla.Producer[Any, Any]) -> None:
         self._producer: Final = producer
@@ -198,7 +198,7 @@ class OttlaWriter:
 
 
 class OttlaLog:
-    """As `Log`."""
+    """The `Log` of an ottla cluster."""
 
     def __init__(self, bootstrap: Sequence[str], topic: str) -> None:
         reads: dict[str, Any] = {"start": "earliest", "auto_offset_reset": "earliest", "key": "bytes", "value": "bytes"}
@@ -215,7 +215,7 @@ class OttlaLog:
 
 
 class OttlaAdmin:
-    """As `Admin`."""
+    """The `Admin` of an ottla cluster."""
 
     def __init__(self, bootstrap: Sequence[str], name: str) -> None:
         self._admin: Final = open_admin(bootstrap, name)

@@ -64,7 +64,8 @@ class Copier:
         start: Starting,
         marks: LoopMarks | None = None,
     ) -> None:
-        # By the source's partition. The mapping is replaced and never changed, because other threads read it.
+        # The keys are the source's partitions. The mapping is replaced and never changed, because other threads read
+        # it.
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}
         self.paused = True
         """While this is true, nothing is in flight."""
@@ -75,9 +76,10 @@ class Copier:
         self._clock: Final = clock
         self._start: Final = start
         self._marks: Final = marks
-        self._under_way: Final[dict[CopiedPartition, None]] = {}  # has sent what the target has not acknowledged
+        # those that have sent what the target has not acknowledged
+        self._under_way: Final[dict[CopiedPartition, None]] = {}
         self._aside: Final[dict[CopiedPartition, None]] = {}
-        self._moved: Final[dict[CopiedPartition, None]] = {}  # since the last commit
+        self._moved: Final[dict[CopiedPartition, None]] = {}  # those that moved since the last commit
         # Syncs that are not known to be written. A commit waits for them.
         self._synced: Final[list[Sent]] = []
         self._sync_at = self._commit_at = clock.monotonic()
@@ -85,7 +87,7 @@ class Copier:
 
     def take(self, partition: CopiedPartition, obstacle: ottla.OttlaError | None = None) -> None:
         """Copy a partition from its position on, or from the source's beginning if it has none. With an `obstacle` it
-        is not copied before another try at starting it."""
+        is not copied before it can be started."""
         self.partitions = {**self.partitions, partition.source: partition}
         if obstacle is not None:
             note_failure(partition, obstacle)
@@ -242,7 +244,7 @@ class Copier:
     def _finish(self) -> None:
         """Wait for what is under way, and commit."""
         try:
-            # First the batches, then what they mean: the position moves only over what the target has.
+            # The batches come before their meaning: the position moves only over what the target has.
             self._await_target()
             self._settle()
             self._commit()
@@ -287,7 +289,7 @@ def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
 
     A topic may take small batches but not the joined one, so after MESSAGE_TOO_LARGE they are no longer joined.
     """
-    # Logged once for each cause: a full disk in the target fails every partition, again and again.
+    # It is logged once for each cause: a full disk in the target fails every partition, again and again.
     if partition.error != str(error):
         logger.warning("%s is currently not being copied: %s", partition.source, error)
     partition.error = str(error)
@@ -304,5 +306,5 @@ def _copy_replaced(partition: CopiedPartition) -> ottla.OttlaError:
 
 
 def to_commit(position: Position) -> ottla.OffsetAndMetadata:
-    """Return a position as the group gets it."""
+    """Return a position in the form in which it is committed."""
     return ottla.OffsetAndMetadata(position.offset, note_of(position))

@@ -3,7 +3,7 @@
 Records and their position must become visible together, or a mirror that dies in between copies records twice. A
 transaction of the target does that: it covers the copied records, the offset syncs and the group's positions. If it
 commits, all of them count. If not, none does, and the records are read again. If another mirror has been assigned a
-partition meanwhile, the group has a later generation, so a late commit fails (KIP-447).
+partition in the meantime, the group has a later generation, so a late commit fails (KIP-447).
 
 Transactions cost a fixed time each, so a round is what was fetched within moments, of any partitions. Its length
 follows the backlog: it lasts as long as the last round's end took, so that half of the time goes into copying, and up
@@ -75,7 +75,7 @@ class ExactlyOnceCopier(Copier):
                 try:
                     self._send(partition, fetched)
                 except ottla.TransactionAborted:
-                    _prepare(copied)  # raises the cause, which may be in another partition
+                    _prepare(copied)  # it raises the cause, which may be in another partition
                     raise
                 except ottla.OttlaError as error:
                     note_failure(partition, error)

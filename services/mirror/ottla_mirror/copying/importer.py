@@ -32,7 +32,7 @@ _IMPORT_S: Final = 5.0
 
 class Import:
     """An import brings a block into a copy, and is its `Outcome`. `begins_at` is the log start offset that the copy
-    then gets; None if the copy has begun already."""
+    then gets, or None if the copy has begun already."""
 
     __slots__ = ("_error", "_is_done", "begins_at", "block", "memory_bytes")
 
@@ -56,7 +56,7 @@ class Import:
         return self.block.runs
 
     def refusal(self) -> str:
-        """An import that is refused fails within seconds."""
+        """Return "", because an import that is refused fails within seconds."""
         return ""
 
 
@@ -79,7 +79,7 @@ class Imports:
         return self._wait(lambda: self.waiting_bytes == 0, timeout)
 
     def close(self) -> None:
-        """End the threads; what they import now is waited for."""
+        """End the threads, and wait for what they import now."""
         self.pool.shutdown(cancel_futures=True)
 
     def _wait(self, condition: Callable[[], bool], timeout: float) -> bool:
@@ -98,7 +98,7 @@ class Importer:
         self._waiting: Final[deque[Import]] = deque()
         self._is_at_work = False
         self._end: int | None = None
-        """The copy ends at this offset; None if this mirror has not written to it."""
+        """The copy ends at this offset. It is None if this mirror has not written to it."""
 
     def add(self, waiting: Import) -> None:
         """Queue an import after those that wait already."""
@@ -131,7 +131,7 @@ class Importer:
                 for each in taken:
                     each.end(error)
                 self._drop(taken)
-                if error is not None:  # what waits behind it is read again
+                if error is not None:  # imports that wait behind it are read again
                     self._drop(self._waiting)
                     self._waiting.clear()
 

@@ -15,7 +15,7 @@ from ottla_mirror.syncing.flow_state import FlowState
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
 
 Starts = Mapping[TopicPartition, Start | OttlaError]
-"""This says by copy where each starts, or why it can't."""
+"""It says by copy where each starts, or why it can't."""
 
 
 class StartFinder:

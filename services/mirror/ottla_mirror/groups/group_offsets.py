@@ -66,7 +66,7 @@ class GroupOffsets:
 
     @property
     def checkpointed(self) -> list[str]:
-        """The groups that have checkpoints, and are translated."""
+        """These are the groups that have checkpoints, and are translated."""
         return sorted(group for group in self._checkpoints if self._flow.takes_group(group))
 
     def in_source(self, *, timeout: float) -> list[str]:
@@ -78,9 +78,9 @@ class GroupOffsets:
         return [group for group in self.target.groups(timeout) if self._flow.takes_group(group)]
 
     def look_at_topics(self, *, with_source: bool) -> None:
-        """Find out which topics were created again since something was synced. Raises where a cluster is not reached.
+        """Find out which topics were created again since something was synced. Raises if a cluster is not reached.
 
-        What a group has committed since then is an offset of another topic.
+        A group's commit since then is an offset of another topic.
         """
         copies = {source: self._names.copy_of(source) for source in self._syncs.sources()}
         in_target = self.target.topic_ids({copy.topic for copy in copies.values()})
@@ -98,7 +98,7 @@ class GroupOffsets:
     # ---- what is to be done ------------------------------------------------------------------------------------------
 
     def forward(self, group: str, committed: Committed) -> list[Move]:
-        """Return the moves to the target of what a group has `committed` in the source."""
+        """Return the moves to the target for what a group has `committed` in the source."""
         known, present = self._of(group), self.target.committed(group)
         return list(to_target(committed, present, self._names, self._ways, known))
 
@@ -127,7 +127,7 @@ class GroupOffsets:
     # ---- doing it ----------------------------------------------------------------------------------------------------
 
     def checkpoint(self, group: str, moves: Sequence[Move]) -> None:
-        """Write the checkpoints that have changed. Raises what keeps one from being written."""
+        """Write the checkpoints that have changed. Raises the error that prevents one from being written."""
         now = [Checkpoint(group, move.to, move.before, move.after) for move in moves if move.after is not None]
         self._write(group, [each for each in now if self._of(group).get(each.copy) != each])
 

@@ -54,7 +54,7 @@ class GroupSync(Chore):
                     self._groups, self._list_in, self.troubles, is_loaded = {}, 0.0, {}, False
                 if leads:
                     if not is_loaded:
-                        offsets.load()  # another mirror may have led meanwhile
+                        offsets.load()  # another mirror may have led in between
                         is_loaded = True
                     self._look_at_target(offsets) if self._is_paused else self._look(offsets)
                 self.went_well()

@@ -43,7 +43,7 @@ class RedisMap(Chore):
         checkpoints: Checkpoints,
         state: FlowState,
     ) -> None:
-        """Raises ConfigError where the package redis is not installed."""
+        """Prepare the map. Raises ConfigError if the package redis is not installed."""
         super().__init__(f"{flow.name}: Redis does not get its offsets at the moment")
         self._redis: Final = open_redis(url, _REDIS_S)
         self._keys: Final = RedisKeys(flow.name)
@@ -53,7 +53,7 @@ class RedisMap(Chore):
         self._state: Final = state
         self._writer: Final = secrets.token_hex(8)
         self._number = 0
-        self._mark = ""  # of the last transaction, if it surely succeeded
+        self._mark = ""  # that of the last transaction, if it surely succeeded
 
     def work(self) -> None:
         is_left = False

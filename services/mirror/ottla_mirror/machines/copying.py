@@ -123,8 +123,8 @@ class KeptBlock:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs of adjacent offsets. Gaps within batches are where they were in the source; those between batches
-        end a run."""
+        """These are the runs of adjacent offsets. Gaps within batches are where they were in the source. Gaps between
+        batches end a run."""
         runs: list[Run] = []
         for batch in self.batches:
             if runs and runs[-1].next == batch.base_offset:
@@ -191,13 +191,13 @@ def _committed(fetched: Fetched) -> Iterator[_Checked]:
     data = memoryview(fetched.records)
     aborted = AbortedTransactions(fetched.aborted) if fetched.aborted else None
     for at, header in iter_headers(data):
-        # Every header is shown to it, also those that are skipped: a marker ends a transaction for the batches behind
-        # it.
+        # It is shown every header, even those that are skipped, because a marker ends a transaction for the batches
+        # behind it.
         left_out = aborted is not None and aborted.leaves_out(header)
         if left_out or header.is_control or not header.record_count or header.next_offset <= fetched.offset:
             continue
         batch = data[at : at + header.size_bytes]
-        # After the cheap tests: the CRC is computed only over batches that are copied.
+        # This comes after the cheap tests, so that the CRC is computed only over batches that are copied.
         check_stored(batch)
         yield header, batch
 
@@ -218,7 +218,8 @@ def _encoded_anew(batches: Sequence[_Checked], first_offset: int, marks: LoopMar
             epoch = header.leader_epoch
     if encoded.runs:
         last, _ = batches[-1]
-        # Behind the last batch, and not behind its last record: what was left out must not be read again.
+        # Reading resumes behind the last batch, and not behind its last record, because records that were left out must
+        # not be read again.
         yield _sealed(encoded, codec, last.next_offset, last.leader_epoch)
 
 

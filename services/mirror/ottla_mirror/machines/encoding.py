@@ -21,11 +21,11 @@ class Run(NamedTuple):
 
     @property
     def next(self) -> int:
-        """The offset after the last one."""
+        """This is the offset after the last one."""
         return self.first + self.length
 
     def after(self, length: int) -> Run:
-        """Without the first `length` of them."""
+        """Return the run without its first `length` records."""
         return Run(self.first + length, self.length - length)
 
 
@@ -46,7 +46,7 @@ class EncodedBatch:
     def append(
         self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
     ) -> bool:
-        """Add a record; False where another batch has to begin with it. The first record always fits."""
+        """Add a record. Return False if another batch has to begin with it. The first record always fits."""
         has_timestamp = timestamp_ms >= 0
         if self.runs and has_timestamp != self._has_timestamps:
             return False
@@ -60,7 +60,7 @@ class EncodedBatch:
         return True
 
     def seal(self, codec: Codec) -> tuple[BatchHeader, memoryview]:
-        """The batch's header, and its records, compressed by the header's codec."""
+        """Return the batch's header, and its records, compressed by the header's codec."""
         batch = self._builder.seal(codec)
         header = read_header(batch)
         if not self._has_timestamps:  # each record has its difference from the first one, which is 0

@@ -33,9 +33,9 @@ KAFKA: Final = "kafka://"
 """This prefix of an address says that the cluster is no ottla cluster."""
 
 EXCLUDED_TOPICS: Final = (r"mm2.*\.internal", r".*\.replica", r"__.*")
-"""As MirrorMaker 2's topics.exclude."""
+"""The same topics as in MirrorMaker 2's topics.exclude."""
 EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
-"""As MirrorMaker 2's groups.exclude."""
+"""The same groups as in MirrorMaker 2's groups.exclude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ClusterSettings:
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses as they are written in the file."""
+        """These are the addresses as they are written in the file."""
         return list(self.bootstrap) if self.kafka is None else [f"{KAFKA}{address}" for address in self.bootstrap]
 
 
@@ -60,8 +60,8 @@ class FlowSettings:
     """A flow copies from the cluster `source` to the cluster `target`, both given by alias.
 
     `topics`, `groups` and their exclusions are regular expressions that match whole names. `replicas` is for topics
-    that are created in the target; None means its default. `sync_groups`: whether groups' offsets are committed in the
-    target, besides the checkpoints. `heartbeats`: whether the source gets a record each second, to be copied.
+    that are created in the target; None means its default. `sync_groups` says whether groups' offsets are committed in
+    the target, besides the checkpoints. `heartbeats` says whether the source gets a record each second, to be copied.
     """
 
     source: str
@@ -84,18 +84,18 @@ class FlowSettings:
 
     @property
     def keeps_names(self) -> bool:
-        """This says whether a copy has the name of its topic."""
+        """It tells whether a copy has the name of its topic."""
         return self.policy != "prefix"
 
     @property
     def group(self) -> str:
-        """The group in the target whose members are the mirrors of this flow. Its committed offsets are the
+        """This is the group in the target whose members are the mirrors of this flow. Its committed offsets are the
         source's."""
         return f"{_OWN_GROUPS}{self.source}.{self.target}"
 
     def takes_group(self, group: str) -> bool:
         """Tell whether this source group's offsets are translated. In a marked flow none are: other records lie between
-        the copied ones, so a place in one log is no single place in the other."""
+        the copied ones, so a position in one log is no single position in the other."""
         return (
             self.policy != "marked"
             # The mirrors' own groups commit offsets of their source. Translated, these would mean nothing.

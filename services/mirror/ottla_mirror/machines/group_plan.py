@@ -17,7 +17,7 @@ Offsets = Mapping[TopicPartition, int]
 """These are the offsets of the next records, which a group has committed."""
 
 Translate = Callable[[TopicPartition, int], int | None]
-"""From a partition of the source and an offset."""
+"""A function from a partition of the source and an offset to an offset."""
 
 
 class Ways(NamedTuple):
@@ -70,16 +70,16 @@ class Move(NamedTuple):
     after: int | None
     had: int | None
     replaced: str = ""
-    """As in `Ways`."""
+    """It is as in `Ways`."""
 
     @property
     def is_due(self) -> bool:
-        """Whether `after` is to be committed."""
+        """It tells whether `after` has to be committed."""
         return self.after is not None and (self.had is None or self.had < self.after)
 
     @property
     def obstacle(self) -> str:
-        """Why the group can't go on at `after`; "" where it can, or would already."""
+        """It says why the group can't go on at `after`. It is "" if the group can, or would already."""
         if self.replaced:
             return self.replaced
         if self.after is None:
@@ -112,7 +112,7 @@ def to_target(
 def by_checkpoints(
     known: Iterable[Checkpoint], present: Offsets, names: TopicNames, replaced: Mapping[TopicPartition, str]
 ) -> Iterator[Move]:
-    """Plan the move to the target by the group's last checkpoints, while the source is away. `replaced`: as in
+    """Plan the move to the target by the group's last checkpoints, while the source is away. `replaced` is as in
     `Ways`."""
     for _, copy, source_offset, offset in known:
         source = TopicPartition(names.source_of(copy.topic) or "", copy.partition)

@@ -13,7 +13,7 @@ from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicPartition
 
 Rates = Mapping[TopicPartition, float]
-"""Bytes a second."""
+"""Loads in bytes a second."""
 
 _VERSION: Final = 0
 _IDLE: Final = 0.05
@@ -36,7 +36,8 @@ class RateMeter:
         self._before: dict[TopicPartition, tuple[float, int]] = {}
 
     def observe(self, now: float, copied: Mapping[TopicPartition, int]) -> None:
-        """`copied`: how many bytes of each by `now`, in monotonic seconds. Those that are not in it are forgotten."""
+        """Note how many bytes of each partition were copied by `now`, in monotonic seconds. Partitions that are not in
+        `copied` are forgotten."""
         rates = {}
         for partition, size_bytes in copied.items():
             at, former = self._before.get(partition, (now, size_bytes))

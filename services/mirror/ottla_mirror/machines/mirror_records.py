@@ -1,4 +1,4 @@
-"""The records of a mirror's own topics, as MirrorMaker 2 writes them (KIP-382): Kafka's MirrorClient reads ours.
+"""The records of a mirror's own topics, as MirrorMaker 2 writes them (KIP-382). Kafka's MirrorClient reads them.
 
     topic                               lies in   key                           value
     <source>.checkpoints.internal       target    group, copy, partition        version 0, offset in the source and in
@@ -37,7 +37,7 @@ PART: Final = 4096
 """In the long run one stretch is kept for this many offsets of the source."""
 
 MirrorRecord = tuple[bytes, bytes]
-"""Key and value."""
+"""A record's key and value."""
 
 
 class Checkpoint(NamedTuple):
@@ -59,7 +59,7 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(key: bytes, value: bytes) -> Checkpoint | None:
-    """None for what is no checkpoint of this version."""
+    """Return the checkpoint, or None for what is no checkpoint of this version."""
     of, what = Reader(memoryview(key)), Reader(memoryview(value))
     try:
         group, topic, partition = of.plain_string(), of.plain_string(), of.int32()
@@ -95,7 +95,7 @@ def _headers_of(synced: SyncedStretch) -> list[tuple[str, bytes]]:
 
 
 def read_offset_sync(key: bytes, value: bytes, headers: Iterable[tuple[str, bytes | None]]) -> SyncedStretch | None:
-    """None for what is no offset sync."""
+    """Return the offset sync, or None for what is none."""
     of, what, more = Reader(memoryview(key)), Reader(memoryview(value)), dict(headers)
     try:
         topic, partition, source, target = of.plain_string(), of.int32(), what.int64(), what.int64()
@@ -118,7 +118,7 @@ class SyncKey(NamedTuple):
 
 
 def read_sync_key(key: bytes) -> SyncKey | None:
-    """None for what is no key of an offset sync."""
+    """Return the key of an offset sync, or None for what is none."""
     of = Reader(memoryview(key))
     try:
         topic, partition, writer, part = of.plain_string(), of.int32(), of.int64(), of.int64()
@@ -128,7 +128,7 @@ def read_sync_key(key: bytes) -> SyncKey | None:
 
 
 def retired_headers(synced: SyncedStretch, before: int) -> list[tuple[str, bytes]]:
-    """Return the headers of that sync's tombstone. `before` is as in `OffsetMaps.retire`."""
+    """Return the headers of a sync's tombstone. `before` is as in `OffsetMaps.retire`."""
     return [(_RETIRED, b"%d" % before), *_headers_of(synced)]
 
 
@@ -158,7 +158,7 @@ def begun_key(copy: TopicPartition) -> bytes:
 
 
 def read_begun_key(key: bytes) -> TopicPartition | None:
-    """None for what is no such key."""
+    """Return the copy that the key names, or None for what is no such key."""
     of = Reader(memoryview(key))
     try:
         kind, topic, partition = of.plain_string(), of.plain_string(), of.int32()
@@ -168,7 +168,7 @@ def read_begun_key(key: bytes) -> TopicPartition | None:
 
 
 def read_begun(key: bytes, value: bytes) -> tuple[TopicPartition, Begun] | None:
-    """None for what is no such record of this version."""
+    """Return the copy and its record, or None for what is no such record of this version."""
     copy, what = read_begun_key(key), Reader(memoryview(value))
     try:
         if copy is None or what.int16() != _VERSION:

@@ -53,7 +53,7 @@ class Stretch(NamedTuple):
 
 
 GONE: Final = 2**63 - 1
-"""An offset that every record of a partition is before."""
+"""An offset that is behind every record of a partition."""
 
 
 class SyncedStretch(NamedTuple):
@@ -97,7 +97,7 @@ class OffsetMap:
 
     @property
     def last(self) -> Stretch | None:
-        """The newest stretch."""
+        """This is the newest stretch."""
         return Stretch(self._sources[-1], self._targets[-1], self._lengths[-1]) if self._sources else None
 
     def add(self, source: int, target: int, length: int) -> None:
@@ -151,8 +151,8 @@ class OffsetMap:
             self.change_all()
             half = len(self._sources) // 2
             for numbers in (self._sources, self._targets, self._lengths):
-                # The oldest half, because groups are rarely there. Each time it is thinned again, so precision falls
-                # with age.
+                # The oldest half is thinned, because groups are rarely there. Each time it is thinned again, so
+                # precision falls with age.
                 numbers[:half] = numbers[:half:2]
 
     def retire(self, before: int) -> None:
@@ -169,7 +169,7 @@ class OffsetMap:
 
     @property
     def end(self) -> int:
-        """The offset after the last one of the source that was copied."""
+        """This is the offset after the last one of the source that was copied."""
         return self._sources[-1] + self._lengths[-1] if self._sources else 0
 
     def _append(self, stretch: Stretch) -> None:
@@ -193,7 +193,7 @@ class OffsetMap:
 
 
 class OffsetMaps:
-    """A flow has one map for each partition of the source. `notes_changes`: whether a copy of the maps takes the
+    """A flow has one map for each partition of the source. `notes_changes` says whether a copy of the maps takes the
     changes."""
 
     def __init__(self, most: int = _MOST_OF_ALL, *, notes_changes: bool = True) -> None:
@@ -203,7 +203,7 @@ class OffsetMaps:
         self._changed: Final[set[TopicPartition]] = set()
         self._notes_changes: Final = notes_changes
         self._most: Final = most
-        self._count = 0  # stretches of all
+        self._count = 0  # the number of all stretches
 
     def add(self, synced: SyncedStretch) -> None:
         """Add a stretch that was copied. A late sync about a former copy, from a mirror that had lost its partition, is

@@ -179,8 +179,9 @@ class CopiedPartition:
 
     @property
     def trouble(self) -> str:
-        """This says why it is not copied, or why the target refuses what was sent, or is "". For any thread."""
-        # A copy, because any thread may ask while the flow's thread adds and removes.
+        """It says why the partition is not copied, or why the target refuses what was sent, or is "". For any
+        thread."""
+        # It is a copy, because any thread may ask while the flow's thread adds and removes.
         oldest = next(iter(self.sent.copy()), None)
         return self.error or ("" if oldest is None or oldest.outcome is None else oldest.outcome.refusal())
 
@@ -201,7 +202,7 @@ class CopiedPartition:
         """Return how far the copy is behind the source, as far as the source was read."""
         position = None if self.position is None else self.position.offset
         if position is None and read is not None and not self.sent:
-            position = read.offset  # nothing was in it yet
+            position = read.offset  # no earlier record was in it
         if read is None or read.end < 0 or position is None:
             return Lag(position, None, None)
         left, newest_ms = max(0, read.end - position), self.progress.timestamp_ms
@@ -224,7 +225,7 @@ class CopiedPartition:
         self.sent.append(Sent(None, None, position))
 
     def settle(self) -> None:
-        """Count what the target has acknowledged. Raises if a batch failed: then the position stays before it."""
+        """Count what the target has acknowledged. Raises if a batch failed. The position then stays before it."""
         try:
             self.prepare()
         finally:
@@ -234,13 +235,14 @@ class CopiedPartition:
     def prepare(self) -> None:
         """Count what the target has acknowledged within a transaction. `complete` makes it final, and `go_back` undoes
         it."""
-        # In order, and up to the first that is not done: later batches that are acknowledged do not move the position.
+        # It goes in order, and up to the first batch that is not done: later batches that are acknowledged do not move
+        # the position.
         while self.sent and (self.sent[0].outcome is None or self.sent[0].outcome.done()):
             outcome, outgoing, position = self.sent[0]
             if outcome is not None and outgoing is not None:
                 self._on_written(outgoing, outcome.runs(), position.topic_id)
             self.prepared = self.prepared._replace(position=position)
-            # Removed after `runs` has not raised: a failed batch stays, and the position before it.
+            # The batch is removed after `runs` has not raised. A failed batch stays, and the position before it.
             self.sent.popleft()
 
     def complete(self) -> None:

@@ -1,9 +1,7 @@
 """A copied partition is in one stage at a time, and a table says which event moves it to which stage.
 
-HELD   nothing of it is read: the flow is paused, or what was ordered for the flow is not known yet
-READ   the source's reader has it
-ASIDE  it could not be copied, and is read again after a while
-GONE   this mirror copies it no more
+HELD nothing of it is read: the flow is paused, or what was ordered for the flow is not known yet READ the source's
+reader has it ASIDE it could not be copied, and is read again after a while GONE this mirror copies it no more
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Start(NamedTuple):
 
 
 def start_of(copy: TopicPartition, known: Known, *, compares: bool) -> Start:
-    """Return where copying starts. `compares`: whether the copy may have other writers' records, or is compared with
-    the source.
+    """Return where copying starts. `compares` says whether the copy may have other writers' records, or is compared
+    with the source.
 
     Raises OFFSET_MISMATCH if the copy has unknown records.
     """

@@ -54,10 +54,11 @@ class Retiring:
     def __init__(self, partitions: Mapping[TopicPartition, Retirable]) -> None:
         self._partitions: Final = partitions
         self._held: Final[dict[bytes, tuple[SyncKey, SyncedStretch]]] = {}
-        self._present: Final[set[tuple[TopicPartition, int]]] = set()  # whose mirrors wrote about the present copy
+        # those whose mirrors wrote about the present copy
+        self._present: Final[set[tuple[TopicPartition, int]]] = set()
 
     def look_at(self, record_key: bytes, key: SyncKey, synced: SyncedStretch | None) -> None:
-        """`synced` is the next sync in the log, None for a tombstone."""
+        """Note the next sync in the log. `synced` is None for a tombstone."""
         self._held.pop(record_key, None)
         known = self._partitions.get(key.source)
         if synced is None or known is None:
@@ -68,7 +69,8 @@ class Retiring:
             self._held[record_key] = key, synced
 
     def due(self) -> dict[bytes, tuple[SyncedStretch, int]]:
-        """The keys to delete, each with its sync, and with the offset before which neither cluster has records."""
+        """Return the keys to delete, each with its sync, and with the offset before which neither cluster has
+        records."""
         found, kept = dict[bytes, tuple[SyncedStretch, int]](), dict[TopicPartition, list[tuple[int, bytes]]]()
         for record_key, (key, synced) in self._held.items():
             known = self._partitions[key.source]

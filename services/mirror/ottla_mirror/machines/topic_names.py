@@ -36,12 +36,13 @@ class TopicNames:
 
     @property
     def checkpoints(self) -> str:
-        """MirrorMaker 2's topic of translated offsets, in the target; the owner of its one partition leads the flow."""
+        """This is MirrorMaker 2's topic of translated offsets, in the target. The owner of its one partition leads the
+        flow."""
         return self._internal_name(self._flow.source, "checkpoints")
 
     @property
     def offset_syncs(self) -> str:
-        """MirrorMaker 2's topic of pairs of offsets, as it is called in the target."""
+        """This is MirrorMaker 2's topic of pairs of offsets, by its name in the target."""
         return self._internal_name("mm2-offset-syncs", self._flow.source)
 
     @property
@@ -51,7 +52,7 @@ class TopicNames:
 
     @property
     def pattern(self) -> str:
-        """Matches the names that copies may have in the target, and `checkpoints`."""
+        """It matches the names that copies may have in the target, and `checkpoints`."""
         own = re.escape(self._prefix) + ".*"
         if self._flow.keeps_names:
             own = "|".join([re.escape(self.target_of_any(HEARTBEATS)), *self._flow.topics])
@@ -70,13 +71,13 @@ class TopicNames:
         return None if copy in (self.checkpoints, self.state, self.offset_syncs) else copy
 
     def target_of_any(self, topic: str) -> str:
-        """The name that a copy of `topic` would have."""
+        """Return the name that a copy of `topic` would have."""
         if self._flow.keeps_names and topic != HEARTBEATS:
             return topic
         return f"{self._prefix}{topic}"
 
     def copy_of(self, source: TopicPartition) -> TopicPartition:
-        """The copy of a partition that is copied."""
+        """Return the copy of a partition that is copied."""
         return TopicPartition(self.target_of_any(source.topic), source.partition)
 
     def source_of(self, copy: str) -> str | None:
@@ -98,7 +99,7 @@ class TopicNames:
         )
 
     def _path(self, topic: str) -> list[str]:
-        """The clusters that the records of a topic of the source have come through, the last one first."""
+        """Return the clusters through which the records of a topic of the source have come, the last one first."""
         path, aliases = [], {cluster.alias for cluster in self._settings.clusters}
         while (alias := topic.partition(self._flow.separator)[0]) in aliases and alias != topic:
             path.append(alias)

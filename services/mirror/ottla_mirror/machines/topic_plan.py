@@ -26,7 +26,7 @@ replicas. A copy keeps the source's timestamps, so its timestamp type stays Crea
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """`copy` of `topic` is to have `partitions`; it `grows` where it exists."""
+    """`copy` of `topic` should have `partitions`. It `grows` if it exists."""
 
     topic: str
     copy: str

@@ -25,13 +25,13 @@ class FlowState(TopicFollower):
     def __init__(self, name: str, target: Cluster, topic: str) -> None:
         super().__init__(f"{name}: orders are not followed at the moment", target, topic)
         self.leads = False
-        self._known = self._paused = False  # by what was read when it was caught up last
+        self._known = self._paused = False  # as of what was read when it was last caught up
         self._ordered = False  # as far as it was read
         self._begun: dict[TopicPartition, Begun] = {}
 
     @property
     def known(self) -> bool:
-        """Tell whether the table was read. Until then nothing may be done."""
+        """It tells whether the table was read. Until then nothing may be done."""
         self._known = self._known or self.caught_up
         return self._known
 
@@ -46,7 +46,7 @@ class FlowState(TopicFollower):
 
     @property
     def acts(self) -> bool:
-        """Tell whether this mirror should act for the flow."""
+        """It tells whether this mirror should act for the flow."""
         return self.leads and self.known and not self.paused
 
     def begun(self, copy: TopicPartition) -> Begun | None:
@@ -55,7 +55,7 @@ class FlowState(TopicFollower):
             return self._begun.get(copy)
 
     def begun_copies(self) -> list[TopicPartition]:
-        """All that the flow fills or has filled, as far as the table was read."""
+        """Return all copies that the flow fills or has filled, as far as the table was read."""
         with self.lock:
             return list(self._begun)
 
@@ -74,7 +74,8 @@ class FlowState(TopicFollower):
             self._begun[copy] = begun
 
     def order(self, *, paused: bool) -> None:
-        """Have all mirrors of the flow pause, or go on. Raises what keeps the order from being written in time."""
+        """Have all mirrors of the flow pause, or go on. Raises the error that prevents the order from being written in
+        time."""
         self._write({_PAUSED: b"true" if paused else b"false"})
 
     def note_begun(self, begun: Mapping[TopicPartition, Begun]) -> None:

@@ -34,13 +34,13 @@ class OffsetSyncs(TopicFollower):
         self.forget()
 
     def translate(self, source: TopicPartition, offset: int) -> int | None:
-        """As `OffsetMap.translate`, of a partition of the source."""
+        """Return what `OffsetMap.translate` returns for a partition of the source."""
         with self.lock:
             known = self._maps.get(source)
             return None if known is None else known.translate(offset)
 
     def translate_back(self, source: TopicPartition, offset: int) -> int | None:
-        """As `OffsetMap.translate_back`, of the copy of that partition of the source."""
+        """Return what `OffsetMap.translate_back` returns for the copy of that partition of the source."""
         with self.lock:
             known = self._maps.get(source)
             return None if known is None else known.translate_back(offset)
@@ -52,7 +52,7 @@ class OffsetSyncs(TopicFollower):
             return 0 if known is None else known.end
 
     def generation(self, source: TopicPartition) -> int:
-        """As `OffsetMaps.generation`."""
+        """Return what `OffsetMaps.generation` returns."""
         with self.lock:
             return self._maps.generation(source)
 
@@ -63,12 +63,12 @@ class OffsetSyncs(TopicFollower):
             return None if end is None else Position(end[0], TopicId(end[1]))
 
     def take_changed(self) -> ChangedStretches | None:
-        """As `OffsetMaps.take_changed`; for one copy of the maps."""
+        """Return what `OffsetMaps.take_changed` returns, for one copy of the maps."""
         with self.lock:
             return self._maps.take_changed()
 
     def change_all(self) -> None:
-        """As `OffsetMaps.change_all`."""
+        """Do what `OffsetMaps.change_all` does."""
         with self.lock:
             self._maps.change_all()
 
@@ -83,14 +83,14 @@ class OffsetSyncs(TopicFollower):
             self._maps.add(known)
 
     def of(self, source: TopicPartition) -> tuple[int, bytes] | None:
-        """As `OffsetMaps.of`."""
+        """Return what `OffsetMaps.of` returns."""
         with self.lock:
             return self._maps.of(source)
 
     # ---- what may be forgotten ---------------------------------------------------------------------------------------
 
     def sources(self) -> list[TopicPartition]:
-        """As `OffsetMaps.sources`."""
+        """Return what `OffsetMaps.sources` returns."""
         with self.lock:
             return self._maps.sources()
 

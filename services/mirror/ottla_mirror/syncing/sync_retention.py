@@ -27,7 +27,7 @@ _WRITE_S: Final = 30.0
 
 
 class SyncRetention(Chore):
-    """This chore does it for one flow."""
+    """A chore that does it for one flow."""
 
     def __init__(
         self,

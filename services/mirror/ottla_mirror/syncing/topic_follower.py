@@ -32,7 +32,7 @@ class TopicFollower(Chore):
 
     @abstractmethod
     def forget(self) -> None:
-        """Forget what was learned: everything is read again."""
+        """Forget what was learned, because everything is read again."""
 
     @abstractmethod
     def learn(self, record: LogRecord) -> None:

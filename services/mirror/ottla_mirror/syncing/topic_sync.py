@@ -106,7 +106,7 @@ class TopicSync(Chore):
             return
         config = _to_copy(source, [change.topic]).get(change.topic)
         if config is None:
-            return  # it has gone meanwhile
+            return  # it has just gone
         try:
             target.create_topic(change.copy, change.partitions, config, self._flow.replicas)
         except ottla.OttlaError as error:

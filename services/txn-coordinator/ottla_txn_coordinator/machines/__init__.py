@@ -1,1 +1,1 @@
-"""What the txn-coordinator knows about Kafka's rules, as pure machines: events and time in, decisions out, no IO."""
+"""The txn-coordinator's knowledge of Kafka's rules, as pure machines: events and time in, decisions out, no IO."""

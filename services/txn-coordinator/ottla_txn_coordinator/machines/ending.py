@@ -1,4 +1,4 @@
-"""What becomes of a request to end a transaction is one cell of a table, for each way in which the two can meet.
+"""The outcome of a request to end a transaction is one cell of a table, for each way in which the two can meet.
 
 A client that hears nothing of its commit sends it again, and can't know whether the first request was carried out. The
 coordinator must not end the next transaction by a repeat of the last end, and must not tell a client that something was

@@ -9,7 +9,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_txn_coordinator.machines.states import TransactionState
 
 _SHOWN: Final = 100
-"""Characters of an id in a message."""
+"""How many characters of an id a message shows."""
 
 _WAYS_OUT: Final = {
     TransactionState.EMPTY: "begin a transaction, and add partitions or offsets to it",
@@ -23,7 +23,7 @@ def shown(transactional_id: str) -> str:
 
 
 def fenced(transactional_id: str, producer: TransactionProducer, cause: str) -> OttlaError:
-    """`cause`: what raised the epoch last, as far as is known."""
+    """Return the error. `cause` is what raised the epoch last, as far as is known."""
     return OttlaError(
         ErrorCode.PRODUCER_FENCED,
         f"producer {producer.id} with epoch {producer.epoch} of {shown(transactional_id)} was fenced"

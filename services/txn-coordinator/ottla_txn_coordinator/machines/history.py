@@ -1,4 +1,5 @@
-"""What happened to a transactional id, and why: kept so that it can be explained. Bounded, and memory only."""
+"""The history of a transactional id and its causes, kept so that it can be explained. It is bounded, and only in
+memory."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from typing import Final, NamedTuple
 from ottla_core.coordination.shard import TransactionProducer
 
 KEPT: Final = 10
-"""Events of an id."""
+"""The most events of an id."""
 
 MOST_IDS: Final = 1_000
-"""In a shard: the ids with the latest events."""
+"""The most ids of a shard: those with the latest events."""
 
 _LONGEST: Final = 200
-"""Characters of what a client calls itself."""
+"""The most characters that are kept of a client's own name."""
 
 
 class Kind(Enum):
@@ -46,7 +47,7 @@ def caller_of(client_id: str, client_host: str) -> Caller:
 
 
 class HistoryEvent(NamedTuple):
-    """An effect, too: what one decision has brought about, reported once it is durable."""
+    """A result of one decision, reported once it is durable. It is an effect, too."""
 
     transactional_id: str
     at_ms: int
@@ -69,11 +70,11 @@ class History:
             self._events.popitem(last=False)
 
     def of(self, transactional_id: str) -> Sequence[HistoryEvent]:
-        """Oldest first."""
+        """Return the events of an id, oldest first."""
         return tuple(self._events.get(transactional_id, ()))
 
     def last_cause(self, transactional_id: str) -> str:
-        """What raised the epoch last; "" if that is no longer known."""
+        """Return what raised the epoch last, or "" if that is no longer known."""
         events = reversed(self.of(transactional_id))
         return next((event.cause for event in events if event.cause), "")
 

@@ -1,9 +1,9 @@
 """The records of `__transaction_state`, in Kafka's own format, so that Kafka's tools read the topic.
 
-A key is version 0 and the transactional id. Values are written in version 1, which is flexible, and read in 0 too.
-Two tagged fields are ours, with numbers far above Kafka's, which Kafka's readers pass over. What is of another kind is
-kept in the log and left alone: it is `None` here.
-Source: TransactionLogKey/Value.json of Apache Kafka.
+A key is version 0 and the transactional id. Values are written in version 1, which is flexible, and also read in
+version 0. Two tagged fields are ottla's own. Their numbers are far above Kafka's, and Kafka's readers pass over them. A
+record of another kind is kept in the log and left alone. It is `None` here. Source: TransactionLogKey/Value.json of
+Apache Kafka.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ottla_core.model import TopicPartition
 from ottla_txn_coordinator.machines.states import TransactionState
 
 LONGEST_NAME_BYTES: Final = 2**15 - 1
-"""For a transactional id and for a topic's name, as UTF-8."""
+"""The limit for a transactional id and for a topic's name, as UTF-8."""
 
 MOST_PARTITIONS: Final = 40_000
-"""In one transaction: even with a different topic for each, a reader still accepts the record."""
+"""The most partitions of one transaction. Even with a different topic for each, a reader still accepts the record."""
 
 END_ROOM_BYTES: Final = 256
 """The room that an addition leaves for the end of its transaction: more than all tags of a record take. The end writes
@@ -39,7 +39,8 @@ Former releases left no room for the end, so this is larger than what they could
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 UNCLAIMED: Final = -2
-"""As a former epoch: an InitProducer has raised the present one to fence its holder, and the next one takes it."""
+"""As a former epoch, it means that an InitProducer has raised the present epoch to fence its holder, and that the next
+one takes it."""
 NEVER_MS: Final = -1
 
 _KEY_VERSION: Final = 0
@@ -63,14 +64,14 @@ _NUMBERS: Final = {state: number for number, state in _STATES.items()}
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecord:
-    """A transactional id as the log has it, which is all there is of it.
+    """A transactional id as the log has it. Nothing else is known of it.
 
-    `producer` is the transaction's: while that ends its epoch is that of the markers. `next` is who goes on, where that
-    is another: the epochs are at their end, or it came later and has kept the transaction. `former_epoch` is the one
-    that the holder had before, if who has that may take the present one: what it repeats is answered as before;
-    `previous_id` is its producer id, where that was another. `version` is 2 where the epoch was, or will be, raised by
-    the end. Times are in ms since 1970; `started_at_ms` is when the producer's last transaction began, even if
-    it is over, and -1 before its first one.
+    `producer` is the transaction's producer. While the transaction ends, its epoch is that of the markers. `next` is
+    the producer that goes on, if that is another one: because the epochs are at their end, or because it came later and
+    has kept the transaction. `former_epoch` is the holder's previous epoch, if a producer that has it may take the
+    present one. Repeats of such a producer are answered as before. `previous_id` is its producer id, if that was
+    another one. `version` is 2 if the end has raised, or will raise, the epoch. Times are in ms since 1970.
+    `started_at_ms` is when the producer's last transaction began, even if it is over, and -1 before its first one.
     """
 
     producer: TransactionProducer
@@ -87,7 +88,7 @@ class TransactionRecord:
 
     @property
     def holder(self) -> TransactionProducer:
-        """The producer that may go on with the id, and end its transaction."""
+        """This is the producer that may go on with the id, and end its transaction."""
         return self.next or self.producer
 
 
@@ -99,7 +100,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(data: bytes) -> str | None:
-    """The transactional id; None for a kind that is not known here. Raises MalformedError."""
+    """Return the transactional id, or None for a kind that is not known here. Raises MalformedError."""
     reader = Reader(memoryview(data))
     return reader.string() if reader.int16() == _KEY_VERSION else None
 
@@ -139,7 +140,7 @@ def _tags(record: TransactionRecord) -> dict[int, bytes]:
 
 
 def decode_value(data: bytes) -> TransactionRecord | None:
-    """None for a version or a state that is not known here. Raises MalformedError."""
+    """Return the record, or None for a version or a state that is not known here. Raises MalformedError."""
     reader = Reader(memoryview(data))
     version = reader.int16()
     if not 0 <= version <= _VERSION:
@@ -172,7 +173,7 @@ _READ_TAGS: Final = (_PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION, _NEXT_EPOCH, _PREP
 
 
 def _tag(reader: Reader, tag: int) -> memoryview | None:
-    """A tagged field at the end of the record; the reader stays before them."""
+    """Return a tagged field at the end of the record. The reader stays before the tags."""
     return Reader(reader.data, reader.at, flexible=reader.flexible).tag(tag)
 
 

@@ -1,7 +1,7 @@
 """A shard of transactional ids: all that hash to one partition of `__transaction_state`.
 
-The state is what the log says; only what has happened to an id (`history`) is memory. `caught` gives the functions in
-`transaction` what they decide on.
+The state is what the log says. Only the history of an id (`history`) is just in memory. `caught` returns what the
+functions in `transaction` decide on.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class TransactionShard:
         self.settings = settings
         self.history: Final = History()
         self.unreadable = 0
-        """Records that are of no kind known here, or not what they say they are; they stay in the log."""
+        """It counts records that are of an unknown kind, or not what they say they are. They stay in the log."""
         self._records: Final[dict[str, TransactionRecord]] = {}
         self._started_at_ms: Final[dict[str, int]] = {}
         self._to_look_at: list[str] = []
-        """The ids that a look for expired ones has left."""
+        """These are the ids that a look for expired ones has left."""
         self.states: Final[Counter[TransactionState]] = Counter()
-        """How many ids are in each."""
+        """It counts the ids in each state."""
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
@@ -70,12 +70,12 @@ class TransactionShard:
         return iter(self._records.items())
 
     def open_since_ms(self) -> list[int]:
-        """When each open transaction began; from any thread."""
+        """Return when each open transaction began. From any thread."""
         return list(self._started_at_ms.values())
 
     def apply(self, record: Record) -> None:
         if isinstance(record, Marker):
-            return  # of no meaning in this topic
+            return  # it has no meaning in this topic
         try:
             transactional_id = decode_key(record.key)
             value = None if record.value is None else decode_value(record.value)
@@ -117,7 +117,8 @@ class TransactionShard:
     # ---- time -------------------------------------------------------------------------------------------------------
 
     def on_loaded(self, now: Moment) -> ShardDecision[None]:
-        """Timeouts begin where they stood, and every transaction that was decided is carried out (rule 35)."""
+        """Start what a new owner has to do. Timeouts go on where they were, and every decided transaction is carried
+        out (rule 35)."""
         timers: dict[TimerKey, float | None] = {ExpiryTimer(): now.at + self.settings.expiry_check_s}
         effects: list[Any] = [Loaded(self.unreadable)]
         for transactional_id, record in self._records.items():
@@ -134,7 +135,7 @@ class TransactionShard:
         return decide_timeout(self.caught(key.transactional_id), now)
 
     def _expire(self, now: Moment) -> ShardDecision[None]:
-        """Look at a limited number of ids at a time, for all requests wait meanwhile. A look lists the ids once."""
+        """Look at a limited number of ids at a time, because all requests wait for it. A look lists the ids once."""
         ids = self._to_look_at or list(self._records)
         tombstones: list[Entry] = []
         left = len(ids)

@@ -1,6 +1,6 @@
-"""The states of a transactional id and every way from one to the next: one table, and nothing else changes a state.
+"""The states of a transactional id and every way from one to the next are one table. Nothing else changes a state.
 
-The names are Kafka's. Every state is in the log, so what fails on the way leaves one of them. The diagram in
+The names are Kafka's. Every state is in the log, so a failure on the way leaves one of them. The diagram in
 docs/design/transactions.md is drawn from here (tools/state_diagrams.py).
 """
 
@@ -55,11 +55,11 @@ NEXT: Final[Mapping[tuple[TransactionState, TransactionEvent], TransactionState]
     (TransactionState.COMPLETE_ABORT, TransactionEvent.ABORT): TransactionState.COMPLETE_ABORT,
     (TransactionState.COMPLETE_ABORT, TransactionEvent.REMOVED): TransactionState.DEAD,
 }
-"""An id that is Dead is in no shard any more: the next InitProducer makes it anew. An abort where no transaction is
-open only raises the epoch (KIP-890), so nothing has to be prepared."""
+"""An id that is Dead is in no shard any longer, and the next InitProducer creates it again. An abort without an open
+transaction only raises the epoch (KIP-890), so nothing has to be prepared."""
 
 ENDING: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
-"""It is decided, and markers are on their way."""
+"""In these states the end is decided, and markers are on their way."""
 OPEN: Final = (TransactionState.ONGOING, *ENDING)
 
 COMMITTED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)

@@ -1,12 +1,13 @@
-"""One transactional id: what each request comes to. Its states are the table in `states`.
+"""One transactional id, and the result of each request. Its states are the table in `states`.
 
-An epoch is raised once by whatever ends a transaction for good: EndTxn of transactions v2 (KIP-890), the timeout, or a
-newer producer, which fences the older one (rule 33). So markers and requests that come late never reach the next
-transaction (rule 40). The holder of the epoch before may take the raised one where it did not hear the response, or was
-late itself; not where a newer producer has come. At the end of the epochs there is a new producer id, with epoch 0.
+An epoch is raised once by each event that ends a transaction for good: EndTxn of transactions v2 (KIP-890), the
+timeout, or a newer producer, which fences the older one (rule 33). So markers and requests that come late never reach
+the next transaction (rule 40). The holder of the previous epoch may take the raised one if it did not hear the
+response, or was late itself, but not if a newer producer has come. After the last epoch there is a new producer id,
+with epoch 0.
 
-All decisions are about durable state: what is decided is applied before the next request is, and answered once it is in
-the log. So a partition that was added is verified at once by the next decision, whatever is being written (rule 41).
+All decisions are about durable state. A decision is applied before the next request is decided, and answered once it is
+in the log. So a partition that was added is verified at once by the next decision, whatever is being written (rule 41).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from ottla_txn_coordinator.machines.records import (
 from ottla_txn_coordinator.machines.states import ABORTED, COMMITTED, ENDING, NEXT, TransactionEvent, TransactionState
 
 LAST_EPOCH: Final = 32_766
-"""The last epoch of a producer; the marker of its last transaction carries the next one, the largest int16."""
+"""The last epoch of a producer. The marker of its last transaction carries the next epoch, the largest int16."""
 
 NO_TIMEOUT_MS: Final = 2**31 - 1
 
@@ -62,11 +63,11 @@ class TransactionSettings:
 
 
 class Caught(NamedTuple):
-    """The transaction of an id as a decision finds it; `record` is None where the id is not known."""
+    """The transaction of an id as a decision finds it. `record` is None if the id is not known."""
 
     transactional_id: str
     record: TransactionRecord | None
-    cause: str = ""  # of the last raise of its epoch
+    cause: str = ""  # what raised its epoch last
     caller: Caller = UNNAMED
 
 
@@ -77,20 +78,20 @@ class TransactionTimer(NamedTuple):
 
 
 class SendMarkers(NamedTuple):
-    """An effect: the transaction is decided, and as the record says."""
+    """An effect: the transaction is decided, as the record says."""
 
     transactional_id: str
     record: TransactionRecord
 
 
 class TransactionCompleted(NamedTuple):
-    """An effect: so long after the decision all markers are written, and that is noted."""
+    """An effect: all markers are written, and that is noted, this long after the decision."""
 
     after_ms: int
 
 
 class ProducerIdNeeded(NamedTuple):
-    """Nothing is decided yet: decide again with a fresh producer id."""
+    """Nothing is decided yet, because the decision needs a fresh producer id."""
 
 
 NEEDS_ID: Final = ProducerIdNeeded()
@@ -101,7 +102,8 @@ Decision: TypeAlias = ShardDecision[Any]
 
 
 class Init(NamedTuple):
-    """`producer` is the one that the caller has, where it has one (KIP-360). It `keeps` what is open: KIP-939."""
+    """`producer` is the one that the caller has, if it has one (KIP-360). With `keeps`, what is open goes on
+    (KIP-939)."""
 
     timeout_ms: int
     producer: TransactionProducer | None = None
@@ -110,7 +112,7 @@ class Init(NamedTuple):
 
 
 class Initialized(NamedTuple):
-    """`kept` is whose transaction goes on: `producer` ends it, and may do nothing else before."""
+    """`kept` is the producer whose transaction goes on. `producer` ends it, and may do nothing else before that."""
 
     producer: TransactionProducer
     kept: TransactionProducer | None = None
@@ -119,7 +121,8 @@ class Initialized(NamedTuple):
 def decide_init(
     caught: Caught, init: Init, settings: TransactionSettings, now: Moment, fresh_id: int | None = None
 ) -> Decision:
-    """The response is Initialized, CONCURRENT_TRANSACTIONS as a value where something was written, or NEEDS_ID."""
+    """Initialize a producer. The response is Initialized, or CONCURRENT_TRANSACTIONS as a value if something was
+    written, or NEEDS_ID."""
     timeout_ms = _check_timeout(init, settings)
     record = caught.record
     if record is None:
@@ -137,7 +140,7 @@ def decide_init(
     if is_former and record.producer.epoch <= LAST_EPOCH:
         return ShardDecision(Initialized(record.producer))
     former_epoch = NO_EPOCH if init.producer is None else init.producer.epoch
-    # Raised already, and no producer has it: one raise in all (KAFKA-19367).
+    # The epoch was raised already, and no producer has it, so it is raised only once in all (KAFKA-19367).
     is_free = init.producer is None and record.former_epoch == UNCLAIMED and record.producer.epoch <= LAST_EPOCH
     producer = record.producer if is_free else _raised_once(record.producer, fresh_id)
     if producer is None:
@@ -172,8 +175,10 @@ def _initialized(caught: Caught, record: TransactionRecord, now: Moment) -> Deci
 
 
 def _keep(caught: Caught, record: TransactionRecord, now: Moment, fresh_id: int | None) -> Decision:
-    """Fence the former holder, and keep the transaction as it is: with the producer of its batches and its timeout.
-    Clients prepare by themselves (KIP-939), so any open transaction may be a prepared one."""
+    """Fence the former holder, and keep the transaction with the producer of its batches and its timeout.
+
+    Clients prepare by themselves (KIP-939), so any open transaction may be a prepared one.
+    """
     producer = _raised_once(record.holder, fresh_id)
     if producer is None:
         return ShardDecision(NEEDS_ID)
@@ -219,7 +224,7 @@ def decide_add(
         partitions=record.partitions.union(partitions),
         updated_at_ms=now.wall_ms,
         started_at_ms=now.wall_ms if begins else record.started_at_ms,
-        former_epoch=NO_EPOCH,  # who begins has heard the last response
+        former_epoch=NO_EPOCH,  # a producer that begins has heard the last response
         version=version,
     )
     decision = _decision(caught, changed, None)
@@ -231,8 +236,10 @@ def decide_add(
 def decide_verify(
     caught: Caught, producer: TransactionProducer, partitions: Collection[TopicPartition], *, by_last_proof: bool
 ) -> ShardDecision[list[OttlaError | None]]:
-    """One outcome for each; nothing is added. `by_last_proof`: the verifying broker would know by a marker if a later
-    owner had ended this transaction."""
+    """Return one outcome for each partition. Nothing is added.
+
+    With `by_last_proof`, the verifying broker would know by a marker if a later owner had ended this transaction.
+    """
     record = _not_ending(caught, producer)
     _check_takes_more(caught, record)
     held = record.partitions
@@ -246,7 +253,7 @@ def _check_takes_more(caught: Caught, record: TransactionRecord) -> None:
 
 
 def _not_ending(caught: Caught, producer: TransactionProducer) -> TransactionRecord:
-    """The record of that producer. Raises CONCURRENT_TRANSACTIONS while its last transaction ends."""
+    """Return the record of that producer. Raises CONCURRENT_TRANSACTIONS while its last transaction ends."""
     record = check_producer(caught, producer)
     if record.state in ENDING:
         raise concurrent(caught.transactional_id, "its last transaction is not over yet")
@@ -254,7 +261,8 @@ def _not_ending(caught: Caught, producer: TransactionProducer) -> TransactionRec
 
 
 def timeout_of(transactional_id: str, record: TransactionRecord, now: Moment) -> dict[TimerKey, float | None]:
-    """When an open transaction has to end; by the time since its start, for it may have begun under another owner."""
+    """Return when an open transaction has to end. It counts from the transaction's start, because it may have begun
+    under another owner."""
     key = TransactionTimer(transactional_id)
     if record.state is not TransactionState.ONGOING or record.prepared or record.timeout_ms == NO_TIMEOUT_MS:
         return {key: None}
@@ -266,7 +274,7 @@ def timeout_of(transactional_id: str, record: TransactionRecord, now: Moment) ->
 
 
 class End(NamedTuple):
-    """EndTxn; in `version` 2 of transactions the epoch is raised."""
+    """An EndTxn. In `version` 2 of transactions it raises the epoch."""
 
     producer: TransactionProducer
     committed: bool
@@ -274,7 +282,7 @@ class End(NamedTuple):
 
 
 def decide_end(caught: Caught, end: End, now: Moment, fresh_id: int | None = None) -> Decision:
-    """The response is the producer of the next transaction, or NEEDS_ID."""
+    """End a transaction. The response is the producer of the next transaction, or NEEDS_ID."""
     record, request = _known(caught, end.producer), _request(caught, end)
     match ENDS[stage_of(record.state, committed=end.committed), request]:
         case EndAction.REFUSE:
@@ -288,7 +296,8 @@ def decide_end(caught: Caught, end: End, now: Moment, fresh_id: int | None = Non
 
 
 def _request(caught: Caught, end: End) -> Request:
-    """Raises PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING if the transactional id has another producer."""
+    """Return the kind of the request. Raises PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING if the transactional id has
+    another producer."""
     if end.version >= TRANSACTIONS_V2 and _is_repeat(_known(caught, end.producer), end.producer):
         return Request.REPEAT
     check_producer(caught, end.producer)
@@ -321,7 +330,7 @@ def _wrong_end(caught: Caught, record: TransactionRecord, end: End) -> OttlaErro
 
 
 def decide_timeout(caught: Caught, now: Moment) -> Decision:
-    """End a transaction by timeout. Its producer may take the raised epoch, if it comes back."""
+    """End a transaction by timeout. Its producer may take the raised epoch if it comes back."""
     record = caught.record
     if record is None or record.state is not TransactionState.ONGOING or record.prepared:
         return ShardDecision(None)
@@ -331,7 +340,7 @@ def decide_timeout(caught: Caught, now: Moment) -> Decision:
 
 
 def decide_complete(caught: Caught, of: TransactionRecord, now: Moment) -> Decision:
-    """All markers are written that were to be, by the record `of` it; a repeat changes nothing."""
+    """Note that all markers are written that were due by the record `of`. A repeat changes nothing."""
     if caught.record != of:  # before v2 the next transaction has the same producer
         return ShardDecision(None)
     completed = replace(of, state=NEXT[of.state, TransactionEvent.COMPLETED], updated_at_ms=now.wall_ms)
@@ -373,7 +382,7 @@ def decide_forget(caught: Caught, producer: TransactionProducer, settings: Trans
 
 
 def check_producer(caught: Caught, producer: TransactionProducer) -> TransactionRecord:
-    """The record, where that is its producer. Raises INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED."""
+    """Return the record if that is its producer. Raises INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED."""
     record = _known(caught, producer)
     if producer == record.holder:
         return record
@@ -389,31 +398,33 @@ def _known(caught: Caught, producer: TransactionProducer) -> TransactionRecord:
 
 
 def _is_former(record: TransactionRecord, producer: TransactionProducer) -> bool:
-    """Whether it may take the epoch that the record has: it was its own before."""
+    """Return whether the producer may take the epoch of the record, because it had the epoch before that."""
     has_id = producer.id == (record.previous_id if record.holder.epoch == 0 else record.holder.id)
     return has_id and producer.epoch == record.former_epoch >= 0
 
 
 def _is_repeat(record: TransactionRecord, producer: TransactionProducer) -> bool:
-    """Whether it has ended the transaction that ended last, or let it time out, and can go on after it."""
+    """Return whether the producer has ended the last transaction, or let it time out, and can go on after it."""
     is_over = record.state in COMMITTED or record.state in ABORTED
     return is_over and _is_former(record, producer) and record.holder.epoch <= LAST_EPOCH
 
 
 def _raised_once(producer: TransactionProducer, fresh_id: int | None) -> TransactionProducer | None:
-    """The producer with the next epoch. After the last epoch it has another id; None if there is no fresh id yet."""
+    """Return the producer with the next epoch. After the last epoch it has another id. Return None if there is no fresh
+    id yet."""
     if producer.epoch < LAST_EPOCH:
         return producer._replace(epoch=producer.epoch + 1)
     return None if fresh_id is None else TransactionProducer(fresh_id, 0)
 
 
 def _previous_id(record: TransactionRecord, holder: TransactionProducer) -> int:
-    """With a new holder: the producer id of the former one, if it is a different id."""
+    """Return the producer id of the former holder, if the new holder has a different id."""
     return record.previous_id if holder.id == record.holder.id else record.holder.id
 
 
 def _raised(record: TransactionRecord, former_epoch: int, now: Moment) -> TransactionRecord:
-    """Aborted by the coordinator. No other id is needed: what comes next is an InitProducer."""
+    """Return the record after an abort by the coordinator. No other id is needed, because an InitProducer comes
+    next."""
     aborted = replace(
         record, state=NEXT[record.state, TransactionEvent.ABORT], updated_at_ms=now.wall_ms, prepared=False
     )

@@ -1,1 +1,1 @@
-"""One file an API of the Kafka protocol: each head names its versions, and what differs between them."""
+"""Each API of the Kafka protocol has one file. Its head names the versions, and what differs between them."""

@@ -51,7 +51,7 @@ async def handle(
 
 
 async def _named(request: AddPartitionsToTxnRequest) -> list[TopicPartition]:
-    """Each partition once."""
+    """Return each named partition once."""
     named: dict[TopicPartition, None] = {}
     time_slice = Slice()
     for topic in request.v3_and_below_topics:

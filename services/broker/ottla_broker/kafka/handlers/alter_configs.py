@@ -68,7 +68,8 @@ async def _results(
     alter_loggers: Callable[[ResourceT], None],
     result_type: Callable[..., ResultT],
 ) -> list[ResultT]:
-    """The result of each resource: this broker's own loggers are altered here, all others by the controller."""
+    """Return the result of each resource. This broker's own loggers are altered here, and all other resources by the
+    controller."""
     twice = named_twice((r.resource_type, r.resource_name) for r in resources)
     once = [r for r in resources if (r.resource_type, r.resource_name) not in twice]
     stored = [r for r in once if r.resource_type != BROKER_LOGGER]
@@ -91,7 +92,7 @@ async def _results(
 
 
 async def _altered(backend: Backend, planned: _Planned, *, validate_only: bool) -> list[dict[str, Any]]:
-    """Carry out what is planned for each resource; the fields of its result."""
+    """Carry out what is planned for each resource. Return the fields of its result."""
     altered = [entry for entry in planned if not isinstance(entry, OttlaError)]
     forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=validate_only)
     response = await forward(backend, Controller.ALTER_CONFIGS, forwarded, limit_s=UNTIMED_S)
@@ -110,7 +111,7 @@ def _outcome(alter_loggers: Callable[[ResourceT], None], resource: ResourceT) ->
 
 
 def _change_loggers(backend: Backend, resource: _Changed, *, validate_only: bool) -> None:
-    """This broker's own process is altered, without the controller."""
+    """Alter the loggers of this broker's own process, without the controller."""
     _check_place(backend, resource.resource_name)
     broker_loggers.alter([(c.name, c.config_operation, c.value) for c in resource.configs], dry=validate_only)
 
@@ -131,7 +132,7 @@ def _changes(resource: _Changed) -> pb.ConfigsAltered | OttlaError:
         if config.value is None and config.config_operation != _DELETE:
             return _no_value(config.name)
     ops = [
-        # Kafka's numbers are ours, and the controller rejects those that it does not know.
+        # Kafka's numbers are those of the contract, and the controller rejects those that it does not know.
         pb.ConfigOp(name=c.name, op=c.config_operation, value=c.value or "")  # type: ignore[arg-type]  # an enum's int
         for c in resource.configs
     ]
@@ -163,7 +164,7 @@ def replacement(resource: _Replaced, described: pb.ConfigsDescribed) -> pb.Confi
 
 
 def _own_source(resource: _Replaced) -> Source:
-    """Where a value comes from that is set for this very resource."""
+    """Return where a value comes from that is set for this very resource."""
     if resource.resource_type != BROKER:
         return _OWN_SOURCES[resource.resource_type]
     return Source.BROKER if resource.resource_name else Source.CLUSTER

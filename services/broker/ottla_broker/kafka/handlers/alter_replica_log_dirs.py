@@ -23,7 +23,8 @@ _Partition: TypeAlias = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionR
 async def handle(
     backend: Backend, request: AlterReplicaLogDirsRequest, context: KafkaContext
 ) -> AlterReplicaLogDirsResponse:
-    """A partition that is named for several directories is answered for the last one, as in Kafka."""
+    """Respond to a request. A partition that is named for several directories is answered for the last one, as in
+    Kafka."""
     own = backend.log_dir().sizes().path
     local = {replica.id for replica in backend.replicas.table.all()}
     requested = {(topic.name, n): item.path for item in request.dirs for topic in item.topics for n in topic.partitions}
@@ -40,7 +41,7 @@ async def handle(
 
 
 def _code(backend: Backend, topic: str, number: int, local: Set[PartitionId]) -> ErrorCode:
-    """A replica that is where it is wanted has nothing to do."""
+    """Return the code for a replica, which has nothing to do if it is in its directory already."""
     partition = backend.id_of(topic, number)
     if partition is None or partition not in backend.image.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -59,7 +59,7 @@ def handle(backend: Backend, context: KafkaContext, apis: Iterable[Served], priv
 
 
 def _check_expected(backend: Backend, request: ApiVersionsRequest) -> ErrorCode:
-    """Compare what the client expects with what is here. It names both the cluster and the broker, or neither."""
+    """Compare the cluster and the broker that the client expects with these. It names both or neither."""
     if (request.cluster_id is None) != (request.node_id == _ANY_NODE):
         return ErrorCode.INVALID_REQUEST
     here = (backend.image.cluster_id, backend.node_id)

@@ -43,7 +43,7 @@ async def handle(backend: Backend, request: CreatePartitionsRequest, context: Ka
 async def _grown(
     backend: Backend, topics: Sequence[CreatePartitionsRequest.CreatePartitionsTopic], request: CreatePartitionsRequest
 ) -> dict[str, dict[str, Any]]:
-    """The error of each topic, or none."""
+    """Return the error of each topic, or none."""
     forwarded = pb.CreatePartitionsRequest(
         topics=await translated(backend, _increase, topics), validate_only=request.validate_only
     )

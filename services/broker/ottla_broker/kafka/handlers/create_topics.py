@@ -51,7 +51,7 @@ async def handle(backend: Backend, request: CreateTopicsRequest, context: KafkaC
 async def _created(
     backend: Backend, topics: Sequence[CreateTopicsRequest.CreatableTopic], request: CreateTopicsRequest, version: int
 ) -> dict[str, dict[str, Any]]:
-    """The fields of each topic's response."""
+    """Return the fields of each topic's response."""
     results: dict[str, dict[str, Any]] = {}
     forwarded = pb.CreateTopicsRequest(validate_only=request.validate_only)
     for topic, new in zip(topics, await translated(backend, _new_topic, topics), strict=True):

@@ -22,7 +22,7 @@ _Topic: TypeAlias = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Partition: TypeAlias = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 _AT_ONCE: Final = 100
-"""Each may wait for its followers, all that is left of the time."""
+"""How many partitions are handled at once. Each may wait for its followers until the time is over."""
 
 
 async def handle(backend: Backend, request: DeleteRecordsRequest, context: KafkaContext) -> DeleteRecordsResponse:
@@ -47,7 +47,7 @@ async def _delete(
 ) -> _Partition:
     number, low_watermark, code = requested.partition_index, -1, 0
     try:
-        check_client_may_write(topic)  # also where there is no such topic yet
+        check_client_may_write(topic)  # even if there is no such topic yet
         leading = leading_by_name(backend, topic, number, -1)
         low_watermark = await delete_records(leading, requested.offset, deadline)
     except OttlaError as error:

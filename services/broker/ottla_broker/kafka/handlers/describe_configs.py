@@ -39,7 +39,7 @@ class NamedResource(Protocol):
 
 
 class Value(NamedTuple):
-    """A value that is set, or would hold where nothing is set."""
+    """A value that is set, or would be in force if nothing were set."""
 
     name: str
     text: str | None
@@ -62,7 +62,8 @@ async def handle(backend: Backend, request: DescribeConfigsRequest, context: Kaf
 
 
 def _local_result(resource: _Resource, twice: Mapping[tuple[int, str], OttlaError], node_id: int) -> _Result | None:
-    """Describe rejected resources and this broker's loggers; None for the rest, which the controller describes."""
+    """Describe rejected resources and this broker's loggers. Return None for the rest, which the controller
+    describes."""
     error = twice.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
     if error is not None:
         return _result(resource, **error_fields(error), configs=[])
@@ -70,7 +71,7 @@ def _local_result(resource: _Resource, twice: Mapping[tuple[int, str], OttlaErro
 
 
 def _keys(resource: _Resource) -> frozenset[str] | None:
-    """The configs that are requested, however many; None for all."""
+    """Return the configs that are requested, or None for all."""
     return None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
 
 
@@ -94,7 +95,8 @@ def _loggers(resource: _Resource) -> _Result:
 
 
 def _misplaced(resource: _Resource, node_id: int) -> OttlaError | None:
-    """Why this broker does not describe a broker: Kafka's describe themselves only, and clients ask the one they mean.
+    """Return why this broker does not describe a broker. Kafka's brokers describe only themselves, and clients ask the
+    one they mean.
 
     The cluster-wide default has an empty name, and every broker describes it.
     """
@@ -123,7 +125,7 @@ def _reported(
 async def describe(
     backend: Backend, resources: Sequence[NamedResource]
 ) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
-    """The configs of each resource, and those that are set for the cluster, as they are at one moment."""
+    """Return the configs of each resource, and those that are set for the cluster, as of one moment."""
     requested = await sliced(resource_of, resources)
     requested.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
     request = pb.DescribeConfigsRequest(resources=requested)
@@ -133,15 +135,15 @@ async def describe(
 
 
 def resource_of(resource: NamedResource) -> pb.ConfigResource:
-    """Kafka's numbers are ours; the controller rejects those that it does not know."""
+    """Return the resource for the controller. Its numbers are Kafka's, and it rejects those that it does not know."""
     kind = resource.resource_type
     return pb.ConfigResource(type=kind, name=resource.resource_name)  # type: ignore[arg-type]  # an enum's int
 
 
 def synonyms(resource_type: int, entry: pb.ConfigEntry, cluster: Mapping[str, str]) -> Iterator[Value]:
-    """Return the values that are set for the config, the deciding one first; then Kafka's default.
+    """Yield the values that are set for the config, the deciding one first, and then Kafka's default.
 
-    `cluster`: what is set as the cluster-wide default. A topic's config has broker configs stand in for it.
+    `cluster` has the values that are set as the cluster-wide default. For a topic's config, broker configs stand in.
     """
     source = Source(entry.source)
     if source not in (Source.CLUSTER, Source.DEFAULT):
@@ -157,14 +159,15 @@ def synonyms(resource_type: int, entry: pb.ConfigEntry, cluster: Mapping[str, st
 
 
 def _stand_ins(resource_type: int, name: str) -> list[str]:
-    """The broker configs that count where the resource says nothing."""
+    """Return the broker configs that count if the resource sets nothing."""
     if resource_type == TOPIC:
         return [synonym.name for synonym in SYNONYMS.get(name, ())]
     return [f"group.{name}"] if resource_type == GROUP else [name] if resource_type == BROKER else []
 
 
 def _is_requested(resource: _Resource, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
-    """Whether to describe the config. For the cluster-wide default, Kafka describes only configs that are set."""
+    """Return whether to describe the config. For the cluster-wide default, Kafka describes only configs that are
+    set."""
     if resource.resource_type == BROKER and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
         return False
     return keys is None or entry.name in keys
@@ -195,7 +198,8 @@ def _documentation(entry: pb.ConfigEntry) -> str:
 
 
 def _text(entry: pb.ConfigEntry) -> str | None:
-    """The contract has no null: it is the empty value of a config that has no default, and of one that is hidden."""
+    """Return the value, or None for a config that has no default or is hidden. The contract has no null, and has an
+    empty value for it."""
     if entry.value or entry.sensitive:
         return entry.value or None
     key = find_broker_key(entry.name)

@@ -26,7 +26,7 @@ _Member: TypeAlias = DescribeGroupsResponse.DescribedGroupMember
 
 _NOT_FOUND_FROM: Final = 6
 _ALL_OPERATIONS: Final = sum(1 << number for number in (3, 6, 8))
-"""Read, delete, describe: what may be done with a group."""
+"""The operations that are allowed on a group: read, delete and describe."""
 
 
 async def handle(backend: Backend, request: DescribeGroupsRequest, context: KafkaContext) -> DescribeGroupsResponse:

@@ -40,7 +40,8 @@ async def handle(backend: Backend, request: DescribeLogDirsRequest, context: Kaf
 
 
 def _requested(backend: Backend, request: DescribeLogDirsRequest) -> list[Replica]:
-    """The replicas requested, all where none are named, in the order of their partitions. Others are left out."""
+    """Return the requested replicas in the order of their partitions, or all if none are named. Unknown ones are left
+    out."""
     if request.topics is None:
         return sorted(backend.replicas.table.all(), key=lambda replica: replica.id.partition)
     named = sorted({(number, topic.topic) for topic in request.topics for number in topic.partitions})
@@ -50,7 +51,7 @@ def _requested(backend: Backend, request: DescribeLogDirsRequest) -> list[Replic
 
 
 def _partition(replica: Replica) -> _Partition:
-    """`offset_lag`: how far the log is behind what is known to be committed."""
+    """Describe a replica. `offset_lag` says how far the log is behind what is known to be committed."""
     return _Partition(
         partition_index=replica.id.partition,
         partition_size=replica.log.size_bytes,

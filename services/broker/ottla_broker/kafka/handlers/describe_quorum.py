@@ -28,7 +28,7 @@ _Replica: TypeAlias = DescribeQuorumResponse.ReplicaState
 _Node: TypeAlias = DescribeQuorumResponse.Node
 
 METADATA: Final = ("__cluster_metadata", 0)
-"""The one partition that may be requested."""
+"""The only partition that may be requested."""
 
 _UNKNOWN: Final = -1
 _NODES_FROM: Final = 2
@@ -69,7 +69,7 @@ def _partition(backend: Backend, quorum: pb.DescribeQuorumResponse, named: tuple
 
 
 def _node(quorum: pb.DescribeQuorumResponse) -> _Node:
-    """Where the controller is reached: not by Kafka's protocol."""
+    """Return where the controller is reached, which is not by Kafka's protocol."""
     host, _, port = quorum.address.rpartition(":")
     listener = DescribeQuorumResponse.Listener(name="GRPC", host=host, port=int(port))
     return _Node(node_id=quorum.leader_id, listeners=[listener])

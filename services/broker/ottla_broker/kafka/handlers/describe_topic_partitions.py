@@ -20,11 +20,11 @@ _Partition: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsR
 _Cursor: TypeAlias = DescribeTopicPartitionsResponse.Cursor
 
 MAX_PARTITIONS: Final = 2000
-"""In one response, however many are requested: Kafka's max.request.partition.size.limit."""
+"""The most partitions in one response, however many are requested: Kafka's max.request.partition.size.limit."""
 
 
 class PartitionPage(NamedTuple):
-    """Some partitions of a topic: from `start` up to `stop`."""
+    """Some partitions of a topic, from `start` to before `stop`."""
 
     name: str
     start: int
@@ -50,9 +50,10 @@ async def handle(
 def page(
     counts: dict[str, int], first: tuple[str, int], limit: int
 ) -> tuple[Sequence[PartitionPage], tuple[str, int] | None]:
-    """At most `limit` partitions from `first` (topic, partition) on, and where the next page begins, if there is one.
+    """Return at most `limit` partitions from `first` (topic, partition) on, and where the next page begins, if there is
+    one.
 
-    `counts`: the partitions of each topic; one without any takes no room.
+    `counts` has the number of partitions of each topic. A topic without any takes no room.
     """
     slices: list[PartitionPage] = []
     for name in sorted(name for name in counts if name >= first[0]):
@@ -95,10 +96,11 @@ def _missing_code(name: str) -> ErrorCode:
 
 
 def _partition(image: ClusterImage, topic_id: TopicId, number: int) -> _Partition:
-    """Without eligible replicas the lists are empty: Java's client takes no null, which the schema allows."""
+    """Describe a partition. Without eligible replicas the lists are empty, because Java's client takes no null, which
+    the schema allows."""
     partition = image.partitions[PartitionId(topic_id, number)]
     leader = image.brokers.get(partition.leader)
-    has_leader = leader is not None and not leader.fenced  # else no client could find it among the brokers
+    has_leader = leader is not None and not leader.fenced  # otherwise no client could find it among the brokers
     return _Partition(
         error_code=int(ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE),
         partition_index=number,

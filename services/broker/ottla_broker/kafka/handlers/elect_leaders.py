@@ -24,11 +24,11 @@ _Partition: TypeAlias = ElectLeadersResponse.PartitionResult
 _CODE_FROM: Final = 1
 
 _Reported = tuple[str, int, dict[str, Any]]
-"""Topic, partition, and the fields of its error."""
+"""It has the topic, the partition, and the fields of its error."""
 
 
 async def handle(backend: Backend, request: ElectLeadersRequest, context: KafkaContext) -> ElectLeadersResponse:
-    """Version 0 knows preferred leaders only, and no error of the request as a whole."""
+    """Respond to a request. Version 0 has only preferred leaders, and no error of the request as a whole."""
     code = 0
     named = dict.fromkeys(
         (topic_partition.topic, number)

@@ -62,7 +62,8 @@ def _find(backend: Backend, key: str, key_type: int) -> Broker:
 
 
 def spokesman(backend: Backend, kind: str, shard: int) -> int | None:
-    """The id of the broker through which Kafka clients reach a shard: its partition's leader, else any that is live."""
+    """Return the id of the broker through which Kafka clients reach a shard: its partition's leader, or else any live
+    broker."""
     image = backend.image
     leader = _leader(image, kind, shard)
     live = image.live_brokers()

@@ -46,4 +46,5 @@ _NAMES: Final[Mapping[int, Callable[[ClusterImage], Iterable[str]]]] = {
     CLIENT_METRICS: _with_configs("client-metrics"),
     GROUP: _with_configs("group"),
 }
-"""The names of all resources of a kind. Of groups and subscriptions those that have configs: others have no place."""
+"""The names of all resources of a kind. Groups and subscriptions have only those with configs, because others have no
+place."""

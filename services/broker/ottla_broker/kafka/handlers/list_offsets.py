@@ -24,7 +24,8 @@ _Topic: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse
 _Partition: TypeAlias = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 _AT_ONCE: Final = 2
-"""As many as there are threads for it: a request that fills the queue keeps all others waiting."""
+"""How many are looked up at once. There are as many threads for it: a request that fills the queue keeps all others
+waiting."""
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
@@ -33,7 +34,8 @@ _EPOCH_FROM: Final = 4
 
 
 async def handle(backend: Backend, request: ListOffsetsRequest, context: KafkaContext) -> ListOffsetsResponse:
-    """A partition that is named twice is rejected, as in Kafka; few are looked up at the same time."""
+    """Respond to a request. A partition that is named twice is rejected, as in Kafka. Few are looked up at the same
+    time."""
     version = context.version
     requested = {
         (topic.name, partition.partition_index): partition for topic in request.topics for partition in topic.partitions
@@ -75,7 +77,7 @@ async def _find(
 
 
 async def _offset_for(leading: Leading, timestamp_ms: int, *, read_committed: bool) -> FoundOffset | None:
-    if timestamp_ms == _EARLIEST_LOCAL:  # nothing is tiered: all there is is local
+    if timestamp_ms == _EARLIEST_LOCAL:  # nothing is tiered, so everything is local
         timestamp_ms = EARLIEST_TIMESTAMP
     if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return None

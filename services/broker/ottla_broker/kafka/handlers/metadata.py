@@ -23,7 +23,7 @@ from ottla_core.model import TopicId, check_topic_name
 T = TypeVar("T")
 
 _LARGE: Final = 500
-"""Topics that are named: this many take some milliseconds."""
+"""From this many named topics on, looking them up takes some milliseconds."""
 
 
 async def handle(backend: Backend, request: MetadataRequest, context: KafkaContext) -> Parts:
@@ -44,7 +44,7 @@ async def handle(backend: Backend, request: MetadataRequest, context: KafkaConte
 
 
 def _endpoints(backend: Backend, image: ClusterImage, caller: Caller) -> dict[int, KafkaEndpoint]:
-    """The endpoints of the brokers that are reported to a client, by broker id."""
+    """Return the endpoints of the brokers that are reported to a client, by broker id."""
     live = ((broker.id, backend.addresses.advertised(broker, caller)) for broker in image.live_brokers().values())
     return {broker_id: endpoint for broker_id, endpoint in live if endpoint is not None}
 
@@ -57,7 +57,7 @@ def _terms(backend: Backend, image: ClusterImage, request: MetadataRequest, cont
 
 
 async def _named(backend: Backend, request: MetadataRequest, version: int) -> tuple[ClusterImage, list[Topic | bytes]]:
-    """The topics by name or id, created where that is allowed; beside the loop where they are many."""
+    """Return the topics by name or id, created if that is allowed. Many topics are looked up beside the loop."""
     work = backend.threads.work if len(request.topics or ()) > _LARGE else _at_once
     unknown = await work(auto_topics.to_create, backend.image, request, version)
     rejected = await auto_topics.create(backend, unknown) if unknown else {}
@@ -72,9 +72,9 @@ async def _at_once(work: Callable[..., T], *arguments: Any) -> T:
 def _found(
     image: ClusterImage, request: MetadataRequest, version: int, rejected: Mapping[str, ErrorCode]
 ) -> list[Topic | bytes]:
-    """Each topic, or the bytes that say that it is missing; once, as in Kafka.
+    """Return each topic once, as in Kafka, or the bytes that say that it is missing.
 
-    `rejected`: topics that could not be created, and why.
+    `rejected` has topics that could not be created, with their errors.
     """
     found: list[Topic | bytes] = []
     for name, topic_id in dict.fromkeys((topic.name, topic.topic_id) for topic in request.topics or ()):

@@ -29,7 +29,7 @@ CommittedPartition: TypeAlias = (
 
 
 class RequestedTopic(NamedTuple):
-    """A topic of the request; `name` is None where it is unknown."""
+    """A topic of the request. `name` is None if it is unknown."""
 
     name: str | None
     topic: OffsetCommitRequest.OffsetCommitRequestTopic
@@ -44,7 +44,8 @@ async def handle(backend: Backend, request: OffsetCommitRequest, context: KafkaC
         await slice_.rest()
         name = name_of(backend, topic.name, topic.topic_id, version)
         requested.append(RequestedTopic(name, topic))
-        if name is not None:  # of what names a partition twice the last holds, as it would if it were committed twice
+        # if a partition is named twice, the last one counts, as it would if it were committed twice
+        if name is not None:
             existing = existing_partitions(backend, name)
             topic_id = topic.topic_id if version >= IDS_FROM else b""
             named |= {
@@ -65,7 +66,7 @@ def _named_offset(named: tuple[TopicPartition, tuple[CommittedPartition, bytes]]
 def offset_to_commit(
     partition: TopicPartition, requested: CommittedPartition, topic_id: bytes = b""
 ) -> pb.OffsetToCommit:
-    """As the contract has it; of TxnOffsetCommit, too."""
+    """Return an offset as the contract has it. TxnOffsetCommit uses it, too."""
     epoch = requested.committed_leader_epoch
     return pb.OffsetToCommit(
         topic=partition.topic,
@@ -80,7 +81,7 @@ def offset_to_commit(
 async def _commit(
     backend: Backend, request: OffsetCommitRequest, offsets: list[pb.OffsetToCommit]
 ) -> dict[TopicPartition, int]:
-    """The code for each partition that was passed on."""
+    """Return the code for each partition that was passed on."""
     whole = pb.CommitOffsetsRequest(
         group=request.group_id,
         member=member(request.member_id, request.group_instance_id),

@@ -29,7 +29,7 @@ _OneTopic: TypeAlias = OffsetFetchResponse.OffsetFetchResponseTopic
 _Group: TypeAlias = OffsetFetchResponse.OffsetFetchResponseGroup
 _GroupTopic: TypeAlias = OffsetFetchResponse.OffsetFetchResponseTopics
 _Topics: TypeAlias = list[Any]
-"""Of the one or the other type, as the version has them; their fields are named alike."""
+"""Topics of the type that the version has. The fields of both types have the same names."""
 _Requested: TypeAlias = OffsetFetchRequest.OffsetFetchRequestGroup
 _OldTopic: TypeAlias = OffsetFetchRequest.OffsetFetchRequestTopic
 _RequestedTopic: TypeAlias = _OldTopic | OffsetFetchRequest.OffsetFetchRequestTopics
@@ -57,7 +57,8 @@ async def handle(backend: Backend, request: OffsetFetchRequest, context: KafkaCo
 async def _group(
     backend: Backend, request: _Requested, version: int, require_stable: bool, rejected: OttlaError | None
 ) -> _Group:
-    """A group that is named twice is rejected: each is a call, and a large response."""
+    """Return a group's offsets. A group that is named twice is rejected, because each is a call, and a large
+    response."""
     if rejected is not None:
         return _Group(group_id=request.group_id, topics=[], error_code=int(rejected.code))
     code, topics = await _find(backend, request, version, require_stable)
@@ -67,7 +68,7 @@ async def _group(
 async def _find(
     backend: Backend, request: OffsetFetchRequest | _Requested, version: int, require_stable: bool
 ) -> tuple[int, _Topics]:
-    """The error of the whole, and the topics where there is none."""
+    """Return the error of the whole group, and its topics if there is none."""
     forwarded = pb.FetchOffsetsRequest(
         group=request.group_id, all=request.topics is None, require_stable=require_stable
     )
@@ -102,7 +103,7 @@ async def _find(
 async def _reported(
     backend: Backend, name: str, found: list[pb.CommittedOffset], version: int, slice_: Slice
 ) -> Any | None:
-    """None for a topic that is gone, where topics have to be named by their ids."""
+    """Return a topic's offsets, or None if the topic is gone and topics have to be named by their ids."""
     named: dict[str, Any] = {"name": name}
     if version >= IDS_FROM:
         topic = backend.image.topics.get(name)
@@ -114,7 +115,7 @@ async def _reported(
 
 
 async def _everywhere(topics: Sequence[_RequestedTopic] | None, code: int, version: int, slice_: Slice) -> _Topics:
-    """One error for every partition that was requested."""
+    """Return one error for every partition that was requested."""
     nothing = {"committed_offset": _NO_OFFSET, "committed_leader_epoch": -1, "metadata": "", "error_code": code}
     partition = partial(_partition_type(version), **nothing)
     reported = []
@@ -138,7 +139,7 @@ def _partition(version: int, found: pb.CommittedOffset) -> Any:
 
 
 def _nothing(elsewhere: pb.CommittedOffset) -> pb.CommittedOffset:
-    """For what was committed in another topic of that name than the one that is known here, or is described."""
+    """Return no offset, because it was committed in another topic of that name than the one that is described."""
     return pb.CommittedOffset(topic=elsewhere.topic, partition=elsewhere.partition, offset=_NO_OFFSET)
 
 

@@ -34,7 +34,7 @@ from ottla_core.model import PartitionId, TopicId
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 MOST_PARTITIONS: Final = 5_000
-"""In one request: all of them are put in order before another request is served."""
+"""The most partitions of one request. All of them are put in order before another request is served."""
 _REQUEST: Final = "a produce to"
 _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8
@@ -52,7 +52,7 @@ _TOPIC_MIN_BYTES: Final = 2
 
 
 _Named: TypeAlias = str | TopicId
-"""A topic by its name or, in versions that have those, by its id."""
+"""A topic by its name or, in versions with ids, by its id."""
 _Results = list[tuple[_Named, list[ProduceResult]]]
 _Topics = list[tuple[_Named, list[tuple[int, memoryview | bytes]]]]
 
@@ -68,8 +68,8 @@ class _Context(NamedTuple):
 
 
 def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
-    """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
-    returns may still wait for that, or for acknowledgements."""
+    """Begin a produce. When this returns, all batches have their places in their partitions' order, and most of them
+    are appended. The result may still wait for the rest, or for acknowledgements."""
     transactional_id, acks, timeout_ms, topics = _read(context.body, context.version)
     transaction = None
     if transactional_id is not None:
@@ -87,9 +87,9 @@ def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
 
 
 def _named_twice(topics: _Topics) -> Mapping[tuple[_Named, int], OttlaError]:
-    """The partitions that stand there twice, as no client has them: nothing of either is appended."""
+    """Return an error for each partition that is named twice, which no client does. Nothing of either is appended."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
-        return {}  # which is most requests
+        return {}  # most requests have one partition
     return named_twice((topic, number) for topic, partitions in topics for number, _ in partitions)
 
 
@@ -98,8 +98,8 @@ def _shown(topic: _Named) -> str:
 
 
 def _read(reader: Reader, version: int) -> tuple[str | None, int, int, _Topics]:
-    """Transactional id, acks, timeout, and each topic's partitions with their batches. All of it, before anything is
-    appended."""
+    """Read the transactional id, acks, timeout, and each topic's partitions with their batches. All of it is read
+    before anything is appended."""
     transactional_id = reader.string()
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
     topics: _Topics = []
@@ -160,7 +160,8 @@ def _finish(backend: Backend, context: _Context, results: _Results) -> Parts | N
 
 
 def _check_silence(results: _Results) -> None:
-    """acks=0: silence, or the end of the connection where something failed, so that the client looks again (66)."""
+    """Raise CloseConnectionError if a produce with acks=0 failed. It gets no response, so only the end of the
+    connection makes the client refresh its metadata (rule 66)."""
     for topic, partitions in results:
         for partition in partitions:
             if partition.error is not None:
@@ -169,7 +170,7 @@ def _check_silence(results: _Results) -> None:
 
 
 def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
-    """The records that the whole batch was rejected for: a client sends the others again (KIP-467)."""
+    """Write the records for which the whole batch was rejected. A client sends the others again (KIP-467)."""
     bad = error.records if isinstance(error, BadRecordsError) else ()
     writer.array(len(bad))
     for record in bad:

@@ -33,12 +33,12 @@ _Topic: TypeAlias = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 _Partition: TypeAlias = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 _LIMIT_S: Final = 30.0
-"""Kafka's request.timeout.ms: requests have none of their own."""
+"""Kafka's request.timeout.ms, because requests have no time limit of their own."""
 _NO_TOPIC: Final = TopicId(bytes(16))
 
 
 async def handle(backend: Backend, request: WriteTxnMarkersRequest, context: KafkaContext) -> WriteTxnMarkersResponse:
-    if has_more_elements(request, context.version, MOST_MARKERS):  # there is no error of the whole
+    if has_more_elements(request, context.version, MOST_MARKERS):  # the response has no error of the whole
         raise MalformedError(f"the request has more than {MOST_MARKERS} markers, topics and partitions in all")
     requested = await sliced(partial(_to_write, backend), request.markers)
     leading = partial(backend.replicas.table.leading, known_epoch=None)
@@ -66,7 +66,7 @@ def _to_write(backend: Backend, marker: WriteTxnMarkersRequest.WritableTxnMarker
 
 
 def _result(marker: WriteTxnMarkersRequest.WritableTxnMarker, errors: list[OttlaError | None]) -> _Marker:
-    """`errors`: of its partitions, in their order."""
+    """Return a marker's result. `errors` are those of its partitions, in their order."""
     codes = iter([0 if error is None else error.code for error in errors])
     topics = [
         _Topic(

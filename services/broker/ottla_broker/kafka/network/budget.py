@@ -1,12 +1,12 @@
 """The bytes that all connections of a listener hold together, and who may hold how much of them.
 
-Each connection has an account. Most of the budget is for every connection, in shares that follow what is left: a
-connection may hold at most six times, an address at most eight times as much as is free. So one that takes all it can
-get leaves a part for the others, and a frame of the greatest length still has room where no other connection needs it.
+Each connection has an account. Most of the budget is for every connection, in shares of what is left: a connection may
+hold at most six times as much as is free, and an address at most eight times. So one that takes all it can get leaves a
+part for the others, and a frame of the greatest length still has room if no other connection needs it.
 
-Two parts are kept back. One lets frames end that need little more: they give back what they hold, and without it
-frames that fill the budget together would all wait for each other. The other is for small requests, whose answers
-hold nothing where they are taken: they are never to wait for large ones.
+Two parts are kept back. One is for frames that need little more to end. They then give back what they hold; without
+this part, frames that together fill the budget would all wait for each other. The other part is for small requests,
+whose responses hold nothing once they are taken. They must never wait for large ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ottla_core.event_loop.slices import Slice
 
 SMALL: Final = 0
 LARGE: Final = -1
-"""Requests for room other than the bytes that a frame needs to end: for a small response, or for one of any size."""
+"""Requests for room other than the bytes that a frame needs to end. They are for a small response, or for one of any
+size."""
 
 _CONNECTION_SHARE: Final = 6
 _ADDRESS_SHARE: Final = 8
@@ -45,7 +46,8 @@ class _Address:
 
 class Budget:
     def __init__(self, max_bytes: int, slice_s: float = math.inf) -> None:
-        """`slice_s`: for those who are let in, before others have their turn on the loop."""
+        """Create the budget. Connections that are let in may run for `slice_s` before others have their turn on the
+        loop."""
         self.held_bytes = 0
         self._slice_s: Final = slice_s
         self._max_bytes: Final = max_bytes
@@ -55,7 +57,7 @@ class Budget:
         self._promised_bytes = 0  # to frames that may end
         self._addresses: Final[dict[str, _Address]] = {}
         self._waiting: Final[deque[Account]] = deque()
-        self._looks = 0  # that are due, at those who wait
+        self._looks = 0  # how many looks at waiting connections are due
         self._is_letting_in = False
 
     def account(self, address: str, connection: Waiting) -> Account:
@@ -65,16 +67,17 @@ class Budget:
         return Account(self, address, shared, connection)
 
     def on_tick(self) -> None:
-        """Look whether a waiting connection may continue: shares move though nothing is given back."""
+        """Look whether a waiting connection may continue, because shares change even when nothing is given back."""
         self._let_in(len(self._waiting))
 
     @property
     def is_ample(self) -> bool:
-        """Whether so much is free that any connection may take more."""
+        """It tells whether so much is free that any connection may take more."""
         return self.held_bytes < self._ample_bytes
 
     def fits(self, account: Account, requested: int) -> bool:
-        """Whether the account may have more now: SMALL, LARGE, or the bytes that a frame needs to end."""
+        """Return whether the account may have more now. `requested` is SMALL, LARGE, or the bytes that a frame needs to
+        end."""
         if self.is_ample:
             return True
         if requested == SMALL:
@@ -88,7 +91,10 @@ class Budget:
         return True
 
     def free(self, account: Account) -> int:
-        """How much the account may take of the common part without exceeding its shares; 0 or less means nothing."""
+        """Return how much the account may take of the common part without exceeding its shares.
+
+        0 or less means that it may take nothing.
+        """
         free = self._for_anybody - self.held_bytes
         return min(
             (_CONNECTION_SHARE * free - account.held_bytes) // (_CONNECTION_SHARE + 1),
@@ -117,10 +123,10 @@ class Budget:
             self._waiting.remove(account)
 
     def _let_in(self, looks: int) -> None:
-        """Check waiting connections in turn: one that may not go on is checked again after the others.
+        """Check waiting connections in turn. One that may not go on is checked again after the others.
 
-        A connection that continues may give something back at once, which the running look sees. Else each would let
-        in the next inside of its own call, and enough may wait that this is deeper than Python allows.
+        A connection that continues may give something back at once, which the running look sees. Otherwise each would
+        let in the next inside of its own call, and with many waiting connections that is deeper than Python allows.
         """
         self._looks = min(self._looks + looks, len(self._waiting))
         if not self._is_letting_in:
@@ -128,7 +134,7 @@ class Budget:
             self._look_on()
 
     def _look_on(self) -> None:
-        """Work in slices: each connection that continues may have requests that are served at once."""
+        """Work in slices, because each connection that continues may have requests that are served at once."""
         slice_ = Slice(self._slice_s)
         try:
             while self._looks > 0 and self._waiting:
@@ -161,7 +167,7 @@ class Account:
         self.address: Final = address
         self.held_bytes = 0
         self.promised_bytes = 0
-        self.requested: int | None = None  # it waits for room, for so much
+        self.requested: int | None = None  # how much room it waits for
         self._budget: Final = budget
         self._name: Final = name
         self._connection: Final = connection
@@ -173,13 +179,14 @@ class Account:
         return self.requested is not None
 
     def change(self, size_bytes: int) -> None:
-        """The bytes held grow by this, or shrink."""
+        """Change the number of bytes held by this."""
         self.held_bytes += size_bytes
         self.address.held_bytes += size_bytes
         self._budget.change(size_bytes)
 
     def has_room(self, requested: int) -> bool:
-        """Whether more may be held: SMALL, LARGE, or as much as a frame needs to end. Else `on_room` is called then."""
+        """Return whether more may be held. `requested` is SMALL, LARGE, or as much as a frame needs to end. If not,
+        `on_room` is called once there is room."""
         if self.requested is None:
             if self._budget.fits(self, requested):
                 return True
@@ -188,11 +195,11 @@ class Account:
         return False
 
     def free(self) -> int:
-        """How much may be taken at once; 0 or less means nothing."""
+        """Return how much may be taken at once. 0 or less means nothing."""
         return max(self.promised_bytes, self._budget.free(self))
 
     def end_promise(self) -> None:
-        """The frame that was let end has ended."""
+        """Note that the frame that was let end has ended."""
         if self.promised_bytes:
             self._budget.end_promise(self)
 
@@ -221,7 +228,7 @@ class Account:
         self._connection.on_room()
 
     def close(self) -> None:
-        """The connection has ended, and holds nothing."""
+        """Note that the connection has ended, and holds nothing."""
         self._is_closed = True
         self._lent_bytes = 0
         self.change(-self.held_bytes)

@@ -1,12 +1,12 @@
-"""One connection: bytes in, requests one after the other, responses in their order (rule 70).
+"""One connection takes bytes in, handles requests one after the other, and sends responses in their order (rule 70).
 
-A request is begun when those before it have ended. Only produces overlap: each appends when it is begun, so a
-partition's order is that of the requests, and those that wait for acks=all wait together; the responses leave in order.
-What a client sends meanwhile is kept, up to a limit, and then reading pauses. So it does while there is no room for
-more of a frame (module budget), and nothing is begun while the client does not take its responses. A client with
-many small requests takes turns with the others.
+A request begins when those before it have ended. Only produces overlap. Each appends when it begins, so a partition's
+order is that of the requests. Those that wait for acks=all wait together, and the responses leave in order. Bytes that
+a client sends in between are kept, up to a limit, and then reading pauses. Reading also pauses while there is no room
+for more of a frame (module budget), and nothing begins while the client does not take its responses. A client with many
+small requests takes turns with the others.
 
-Reads go into one buffer that all connections share, for an idle connection is to cost little. A frame that comes in
+Reads go into one buffer that all connections share, so that an idle connection costs little. A frame that comes in
 pieces is gathered from there (module inbound).
 """
 
@@ -27,14 +27,14 @@ from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.kafka_formats.primitives import MalformedError
 
 HandlerResult: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
-"""A response's frame, None for silence, or what will give one of them."""
+"""A response's frame, None for no response, or a coroutine that returns one of them."""
 
 _NOTHING: Final = memoryview(b"")
 _LEAST_READ: Final = 4096
 
 
 class CloseConnectionError(Exception):
-    """The only possible answer is to end the connection."""
+    """No response is possible, so the connection has to end."""
 
 
 class ListenerContext(Protocol):
@@ -46,43 +46,45 @@ class ListenerContext(Protocol):
     def budget(self) -> Budget: ...
     @property
     def scratch(self) -> memoryview:
-        """Where reads go. A connection that has read into it takes everything out before another reads."""
+        """Reads go into this buffer. A connection that has read into it takes everything out before another reads."""
         ...
 
     def now(self) -> float: ...
 
     def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
-        """Whether there is a place for one more."""
+        """Note a new connection. Return whether there is room for it."""
         ...
 
     def on_lost(self, connection: KafkaConnection) -> None: ...
     def on_rejected(self, reason: str, client_host: str) -> None:
-        """A connection is cut for what its client has done."""
+        """Note that a connection is cut because of what its client has done."""
         ...
 
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
-        """Begin a request. It, or what it gives, may raise MalformedError or CloseConnectionError."""
+        """Begin a request. This call or its result may raise MalformedError or CloseConnectionError."""
         ...
 
     def may_overlap(self, key: int) -> bool:
-        """Whether a request of this API may begin while others that may are open; nothing of its frame is kept then."""
+        """Return whether a request of this API may begin while others that may overlap are open. Then nothing of its
+        frame is kept."""
         ...
 
     def may_be_large(self, key: int) -> bool:
-        """Whether a response of this API is expected to take more than SMALL_BYTES."""
+        """Return whether a response of this API is expected to take more than SMALL_BYTES."""
         ...
 
     def on_large_response(self, key: int) -> None:
-        """One did that was not expected to."""
+        """Note that a response was large that was not expected to be."""
         ...
 
     def begins_large(self, connection: KafkaConnection) -> bool:
-        """Whether one more of those begins in this turn of the loop. Else `on_large_turn` is called in a later one."""
+        """Return whether one more large response may begin in this turn of the loop. If not, `on_large_turn` is called
+        in a later turn."""
         ...
 
 
 class _Open(NamedTuple):
-    """A request that has begun, and is not yet answered; `held_bytes`: what its handler may keep of its frame."""
+    """A request that has begun and is not yet answered. `held_bytes` is how much of its frame its handler may keep."""
 
     key: int
     response: asyncio.Task[Parts | None] | Parts
@@ -105,13 +107,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._out: Outbound
         self._caller: Caller
         self._inbound: Inbound | None = None  # a frame that comes in pieces
-        self._rest = _NOTHING  # was read, and can't begin yet
+        self._rest = _NOTHING  # bytes that were read, and can't begin yet
         self._open: deque[_Open] = deque()
-        self._open_bytes = 0  # what their handlers may keep
+        self._open_bytes = 0  # bytes that the handlers of open requests may keep
         self._open_overlap = False
         self._held_bytes = 0
         self._reading = True
-        self._is_known = False  # a request of it has been done
+        self._is_known = False  # whether a request of this connection has been done
         self._draining = False
         self._continues_soon = False
         self._active_at = context.now()
@@ -145,7 +147,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if inbound is None and self._context.budget.is_ample:
             return shared
         free_bytes = self._account.free()
-        if free_bytes < len(shared):  # or all that read in one turn of the loop would take as much as if it were free
+        # otherwise all that read in one turn of the loop would take as much as if it were free
+        if free_bytes < len(shared):
             shared = shared[: max(free_bytes, _LEAST_READ)]
         return shared if inbound is None else inbound.buffer(shared, free_bytes)
 
@@ -166,7 +169,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._begin(inbound.whole())
 
     def eof_received(self) -> bool:
-        return False  # and the transport closes itself
+        return False  # the transport then closes itself
 
     def pause_writing(self) -> None:
         self._out.on_pause()
@@ -183,11 +186,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._continue()
 
     def on_large_turn(self) -> None:
-        """One more may begin whose answer may be large."""
+        """Continue, because one more request may begin whose response may be large."""
         self._continue()
 
     def on_tick(self, now: float) -> None:
-        """A second has passed."""
+        """Check the limits of time. It is called once a second."""
         limits = self._context.limits
         if self._out.is_too_slow():
             self._context.on_rejected(
@@ -205,11 +208,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         elif not self._open and now - self._active_at > limits.idle_s:
             self._close()
         elif self._open and not self._reading and self._transport is not None and has_ended(self._transport):
-            self.abort()  # behind more requests than are read: what is open may wait for as long as it likes
+            self.abort()  # behind more requests than are read; what is open may wait for as long as it likes
 
     @property
     def _is_due(self) -> bool:
-        """Whether a frame has begun to come, and its client could go on with it."""
+        """It tells whether a frame has begun to come, and its client could go on with it."""
         has_begun = self._inbound is not None or 0 < len(self._rest) < HEAD_BYTES
         return has_begun and not self._account.waits
 
@@ -226,7 +229,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def _continue(self) -> None:
-        """Something that was waited for has come."""
+        """Continue, because something has come for which the connection waited."""
         self._continues_soon = False
         if self._transport is None or self._draining:
             return
@@ -241,7 +244,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._continue)
 
     def _begin(self, data: memoryview) -> None:
-        """Begin what is there whole and may begin; keep the rest. Nothing of it where the connection ends."""
+        """Begin the requests that are there whole and may begin, and keep the rest. If the connection ends, nothing is
+        kept."""
         context = self._context
         ends_at = context.now() + context.limits.slice_s
         at, whole = 0, 0
@@ -273,7 +277,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._open and not (overlaps and self._open_overlap and len(self._open) < self._context.limits.max_open):
             return False
         if overlaps:
-            return True  # the response to a produce holds little, and nothing else of it is held
+            return True  # the response to a produce holds little, and the produce holds nothing else
         if not self._context.may_be_large(key):
             return self._account.has_room(SMALL)
         return self._account.has_room(LARGE) and self._context.begins_large(self)
@@ -306,7 +310,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         finally:
             self._out.uncork()
         self._hold()
-        self._account.give_back_all()  # after what of the responses is not taken was counted
+        self._account.give_back_all()  # after the rest of the responses that is not taken was counted
         if reason is not None:
             self._refuse(reason)
         elif self._draining and not self._open:
@@ -323,22 +327,22 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # ---- what is kept --------------------------------------------------------------------------------------------
 
     def _keep(self, rest: memoryview, whole: int) -> None:
-        """`rest` begins with a frame of `whole` bytes, 0 where that is not known yet."""
+        """Keep `rest`, which begins with a frame of `whole` bytes, or of an unknown length if that is 0."""
         if whole > len(rest):
             self._inbound, self._rest = Inbound(whole, rest, self._account.free()), _NOTHING
             self._pace.restart()
         elif rest:
-            # A whole frame that waits for its turn, or the first bytes of one.
+            # It is a whole frame that waits for its turn, or the first bytes of a frame.
             self._rest = rest if rest.obj is not self._context.scratch.obj else memoryview(bytes(rest))
             self._pace.restart()
         else:
             self._rest = _NOTHING
             if not self._held_bytes and self._reading and not self._open_bytes and self._out.is_taken:
-                return  # as ever, where clients don't send more than is taken from them
+                return  # the usual case: the client does not send faster than its requests are handled
         self._settle()
 
     def _settle(self) -> None:
-        """Count what is held now, and read on if more may be."""
+        """Count what is held now, and read on if there is room."""
         self._hold()
         has_room = self._account.has_room(self._inbound.missing_bytes) if self._inbound else not self._account.waits
         self._read_if(has_room and len(self._rest) < self._context.limits.max_waiting)
@@ -362,13 +366,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def _refuse(self, reason: str) -> None:
-        """Close it: there is no response that the client would understand."""
+        """Close the connection, because there is no response that the client would understand."""
         if self._transport is not None and not self._transport.is_closing():
             self._context.on_rejected(reason, self._caller.client_host)
             self._close()
 
     def _close(self) -> None:
-        """Once what was written has left, or is not taken in time; nothing more is read or begun."""
+        """Close once the written responses have left, or are not taken in time. Nothing more is read or begun."""
         if self._transport is not None:
             self._draining = True
             self._inbound, self._rest = None, _NOTHING
@@ -377,15 +381,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
 
 def _end(response: asyncio.Task[Parts | None]) -> None:
-    """No client waits for it any more. It is cancelled once it has begun: a coroutine that never runs drops those that
-    it was to wait for, and Python writes a warning for each."""
+    """Cancel a response for which no client waits any longer. It is cancelled once it has begun: a coroutine that never
+    runs drops the coroutines for which it was to wait, and Python writes a warning for each."""
     response.add_done_callback(_forget)
     response.get_loop().call_soon(response.cancel)
 
 
 def _forget(done: asyncio.Task[Parts | None]) -> None:
     if not done.cancelled():
-        done.exception()  # looked at, or asyncio logs it as one that was never seen
+        done.exception()  # retrieved, or asyncio logs it as an exception that was never retrieved
 
 
 def _host(transport: asyncio.BaseTransport, name: str) -> str:

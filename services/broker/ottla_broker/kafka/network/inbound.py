@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 _ENOUGH: Final = 16
-"""The part of a frame that has to be there before the rest has its memory, and is read right into it."""
+"""The fraction of a frame that has to be there before memory is taken for the rest, which is then read right into
+it."""
 _MAX_AT_ONCE: Final = 16 * 1024 * 1024
 """The most memory taken at once: new memory costs the loop most of a millisecond per megabyte."""
 
@@ -33,7 +34,8 @@ class Inbound:
         return self.whole_bytes - self._filled
 
     def buffer(self, shared: memoryview, free_bytes: int) -> memoryview:
-        """Where the next bytes go, at most those that are missing; `free_bytes` may be taken at once."""
+        """Return where the next bytes go, with at most the length that is missing. `free_bytes` may be taken at
+        once."""
         if self._filled == len(self._data):
             if not self._is_worth_it(free_bytes):
                 return shared[: self.missing_bytes]
@@ -41,7 +43,7 @@ class Inbound:
         return memoryview(self._data)[self._filled :]
 
     def add(self, size_bytes: int, shared: memoryview) -> None:
-        """These bytes have come, to where `buffer` said."""
+        """Note that these bytes have come, to where `buffer` said."""
         if self._filled == len(self._data):
             self._data += shared[:size_bytes]
         self._filled += size_bytes

@@ -1,4 +1,4 @@
-"""How much memory the connections of a listener may hold, each and together, and how slow they may be."""
+"""The memory that the connections of a listener may hold, each and together, and how slow they may be."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ PRODUCE_KEY: Final = 0
 FETCH_KEY: Final = 1
 
 SMALL_BYTES: Final = 64 * 1024
-"""Size of a small response, and of what a connection may hold without counting as a holder."""
+"""The size of a small response, and of what a connection may hold without counting as a holder."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Sizes in bytes, times in whole seconds: they are looked at once a second."""
+    """Sizes are in bytes and times in whole seconds, because they are checked once a second."""
 
     max_first: int = 512 * 1024
-    """Size of a frame before the connection's first request is done: until then the client is not known."""
+    """The largest frame before the connection's first request is done. Until then the client is not known."""
     max_produce: int = 100 * 1024 * 1024
-    """Size of a Produce frame: Kafka's socket.request.max.bytes."""
+    """The largest Produce frame: Kafka's socket.request.max.bytes."""
     max_control: int = 16 * 1024 * 1024
-    """Size of a frame of any other API. Ten thousand topics take 2.4 MB with eight configs each, or with the longest
+    """The largest frame of any other API. Ten thousand topics take 2.4 MB with eight configs each, or with the longest
     names. The memory of decoded arrays is bounded by the number of their elements, in `wire.Reader`."""
     max_waiting: int = 256 * 1024
-    """Bytes that a connection reads ahead while an earlier request has to end first; then reading pauses."""
+    """How many bytes a connection reads ahead while an earlier request has to end first. Then reading pauses."""
     max_open: int = 64
-    """Produces of a connection that are appended and not yet acknowledged."""
+    """The most produces of a connection that are appended and not yet acknowledged."""
     max_held: int = 128 * 1024 * 1024
-    """Bytes of all connections: received parts of frames, requests being handled, and responses that clients have not
-    taken yet (`budget.Budget` shares it out)."""
+    """The bytes of all connections: received parts of frames, requests being handled, and responses that clients have
+    not taken yet (`budget.Budget` shares it out)."""
     max_connections: int = 10_000
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""
@@ -40,14 +40,14 @@ class ConnectionLimits:
     """How fast a frame has to come, and a client has to take a response. A producer's megabyte takes 32 s at this rate,
     and its client has given up after 30 (request.timeout.ms)."""
     frame_s: int = 10
-    """Time for a frame to end, or to bring as much as `min_bytes_per_s` allows in that time."""
+    """The time in which a frame has to end, or to bring as much as `min_bytes_per_s` requires."""
     write_s: int = 30
-    """Time for a client to take a response, or as much of it as `min_bytes_per_s` allows in that time."""
+    """The time in which a client has to take a response, or as much of it as `min_bytes_per_s` requires."""
     room_s: int = 10
     """How long a connection that holds more than a little may wait for more room. Then it is cut: otherwise connections
     whose unfinished frames fill the memory would wait for each other."""
     slice_s: float = 0.005
-    """Time for one connection's requests before others have their turn."""
+    """The time for one connection's requests before others have their turn."""
 
     def pace(self, seconds: int) -> ConnectionPace:
         return ConnectionPace(self.min_bytes_per_s * seconds, seconds)
@@ -55,7 +55,7 @@ class ConnectionLimits:
     def check_size(self, key: int, size_bytes: int, *, is_known: bool) -> None:
         """Raise MalformedError for a frame of that API that is longer than allowed, or shorter than its header.
 
-        `is_known`: a request of the connection has been done before.
+        `is_known` says that a request of the connection has been done before.
         """
         limit = self.max_produce if key == PRODUCE_KEY else self.max_control
         if not is_known:

@@ -1,7 +1,7 @@
 """The Kafka listener as a component: its ports, their connections, and what all of them share.
 
-A port for each listener that the settings name. They differ in the addresses that clients get (`addresses`), in nothing
-else: the limits are the broker's.
+There is a port for each listener that the settings name. They differ only in the addresses that clients get
+(`addresses`). The limits are the broker's.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _DRAIN_S: Final = 5.0
 _BACKLOG: Final = 1024
 _WARNINGS_PER_TICK: Final = 5
 _LARGE_PER_ITERATION: Final = 8
-"""Each may read 4 MB, which takes the loop some milliseconds: all that wait at once would hold up every other
-client."""
+"""How many large responses begin at once. Each may read 4 MB, which takes the loop some milliseconds: if all that wait
+began at once, they would hold up every other client."""
 _LARGE_FOR_S: Final = 60
-"""So long is an API's response expected to be as large as the last large one."""
+"""For this long after a large response, an API's responses are expected to be large."""
 
 
 class Listener:
-    """`start` binds and serves, `stop` answers what is open and closes; `on_drain` is called when that begins, so that
-    what is delayed may be answered now."""
+    """A component: `start` binds and serves, and `stop` answers what is open and closes. `on_drain` is called when the
+    stop begins, so that delayed requests may be answered now."""
 
     def __init__(
         self,
@@ -67,8 +67,9 @@ class Listener:
             "Kafka connections that the broker closed because of an error or an exceeded limit.",
         )
         self._warned = 0
-        self._large_begun = 0  # in this turn of the loop
-        self._large_waiting: Final[dict[KafkaConnection, None]] = {}  # for their turn, in the order of their coming
+        self._large_begun = 0  # how many have begun in this turn of the loop
+        # they wait for their turn, in the order of their coming
+        self._large_waiting: Final[dict[KafkaConnection, None]] = {}
         self._large_until: Final[dict[int, float]] = {FETCH_KEY: math.inf}
         self._servers: Final[list[asyncio.Server]] = []
         self._is_closed = False
@@ -123,7 +124,7 @@ class Listener:
     # ---- what connections report -----------------------------------------------------------------------------------
 
     def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
-        if self._is_closed:  # accepted in the turn of the loop in which that was
+        if self._is_closed:  # accepted in the same turn of the loop in which the listener was closed
             return False
         self._connections.add(connection)
         if len(self._connections) <= self.limits.max_connections:
@@ -140,7 +141,7 @@ class Listener:
     def on_rejected(self, reason: str, client_host: str) -> None:
         self._rejected.value += 1
         self._warned += 1
-        if self._warned <= _WARNINGS_PER_TICK:  # who sends rubbish can send much of it
+        if self._warned <= _WARNINGS_PER_TICK:  # a client that sends rubbish can send much of it
             _log.warning("closing a Kafka connection from %s: %s", client_host, reason)
 
     def may_be_large(self, key: int) -> bool:
@@ -159,7 +160,7 @@ class Listener:
         return True
 
     def _on_next_iteration(self) -> None:
-        """Call only as many waiting connections as may begin: with many of them, looking at each took a whole
+        """Call only as many waiting connections as may begin. With many of them, looking at each took a whole
         iteration."""
         self._large_begun = 0
         for connection in list(islice(self._large_waiting, _LARGE_PER_ITERATION)):
@@ -190,7 +191,7 @@ class Listener:
             connection.abort()
 
     async def _close(self) -> None:
-        """Take no connection any more."""
+        """Accept no more connections."""
         self._is_closed = True
         await end_task(self._ticking)
         for server in self._servers:

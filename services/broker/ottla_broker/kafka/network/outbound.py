@@ -1,5 +1,5 @@
-"""The responses of a connection on their way out: small ones leave together, and what a client does not take is
-known."""
+"""The responses of a connection on their way out. Small ones leave together, and it is known what a client does not
+take."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _GATHERED_BYTES: Final = 4096
 
 
 class Outbound:
-    """`held_bytes`: of responses that are not wholly taken; none of a response's memory is free before all of it is."""
+    """`held_bytes` counts the responses that are not wholly taken. A response's memory is free only when all of it is
+    taken."""
 
     def __init__(self, transport: asyncio.Transport, pace: ConnectionPace) -> None:
         self.held_bytes = 0
         self.is_taken = True
         self._transport: Final = transport
         self._pace: Final = pace
-        self._gathered: Parts | None = None  # in a turn; None outside of it
+        self._gathered: Parts | None = None  # the small responses of a turn, or None outside of a turn
         self._written_bytes = 0
         self._taken_bytes = 0
 
@@ -33,7 +34,7 @@ class Outbound:
         self._gathered = None
 
     def write(self, parts: Parts) -> int:
-        """The response's size. In a turn a small one may leave at its end."""
+        """Write a response, and return its size. In a turn a small one may leave at the turn's end."""
         size_bytes = sum(map(len, parts))
         if self._gathered is not None and size_bytes <= _GATHERED_BYTES:
             self._gathered += parts
@@ -52,7 +53,7 @@ class Outbound:
         self.held_bytes = 0
 
     def is_too_slow(self) -> bool:
-        """Whether the client takes too little of what is there for it; to be called in each tick."""
+        """Return whether the client takes too little of what is there for it. To be called in each tick."""
         if self.is_taken:
             return False
         taken_bytes = self._written_bytes - self._transport.get_write_buffer_size()
@@ -69,6 +70,6 @@ class Outbound:
         if self._transport.is_closing():
             return
         self._written_bytes += size_bytes
-        self._transport.writelines(parts)  # which may call `on_pause`
+        self._transport.writelines(parts)  # it may call `on_pause`
         if not self.is_taken:
             self.held_bytes += size_bytes

@@ -1,4 +1,4 @@
-"""Whether bytes go on at a rate that is worth waiting for."""
+"""Tells whether bytes move at a rate that is worth waiting for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConnectionPace:
         self._moved_bytes += size_bytes
 
     def is_too_slow(self) -> bool:
-        """To be called in each tick in which something is waited for."""
+        """Return whether too little has moved. To be called in each tick in which something is waited for."""
         if self._moved_bytes >= self._least_bytes:
             self.restart()
             return False

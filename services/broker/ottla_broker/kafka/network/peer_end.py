@@ -1,4 +1,4 @@
-"""Whether a connection's client has ended it: what a transport that reads nothing for now does not see."""
+"""Tells whether a connection's client has ended it, which a transport that does not read at the moment can't see."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CLOSED_STATES: Final = (7, 8)
 
 
 def has_ended(transport: asyncio.BaseTransport) -> bool:
-    """False where the system does not tell."""
+    """Return whether the client has ended the connection, or False if the system does not tell."""
     end: Any = transport.get_extra_info("socket")
     if end is None or not hasattr(socket, "TCP_INFO"):
         return False

@@ -19,13 +19,14 @@ class AbortedTransactions:
         self._history: Final = history
 
     def may_end_after(self, offset: int) -> bool:
-        """Whether one may end at or after `offset`: else `between` finds none from there on. Reads nothing."""
+        """Return whether an aborted transaction may end at or after `offset`. If not, `between` finds none from there
+        on. It reads nothing."""
         return offset < self._history.aborts_before
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that overlap the records in [start, end). For a thread.
 
-        Raises OFFSET_OUT_OF_RANGE where the log begins behind `start` by now, KAFKA_STORAGE_ERROR.
+        Raises OFFSET_OUT_OF_RANGE if the log begins behind `start` by now, or KAFKA_STORAGE_ERROR.
         """
 
         def find(_: BatchReader, segments: Sequence[Segment]) -> list[AbortedTransaction]:
@@ -34,7 +35,7 @@ class AbortedTransactions:
             for segment in segments[first:]:
                 if segment.base_offset >= self._history.aborts_before or segment.aborted.collect(start, end, found):
                     break
-            if start < self._segments.start_offset:  # what was looked into may have been gone
+            if start < self._segments.start_offset:  # the segments that were read may have been gone
                 raise self._segments.out_of_range(start)
             return found
 

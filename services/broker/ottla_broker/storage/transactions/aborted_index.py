@@ -7,9 +7,9 @@
 The index is no hint: a missing entry shows readers records that were aborted. New entries gather in memory, as those of
 the other indexes do, and are written when the segment is synced. A start that does not trust a segment rebuilds its
 index from the producers before it (module producer_history). A start that trusts it reads nothing of it, because
-entries are checked when they are read. Any thread may read beside those that write: all that is here lies in one tuple,
-and the file only ever changes behind what that tuple says is in it. A thread that replaces the tuple holds a lock,
-even a reader that loads it, which might otherwise overwrite an entry that was added meanwhile.
+entries are checked when they are read. Any thread may read beside those that write: everything lies in one tuple, and
+the file only changes behind the entries that the tuple counts. A thread that replaces the tuple holds a lock, even a
+reader that loads it, which might otherwise overwrite an entry that was added in the meantime.
 
 Source: org.apache.kafka.storage.internals.log.{TransactionIndex,AbortedTxn}.
 """
@@ -38,7 +38,7 @@ _AT_ONCE: Final = 1000
 
 
 class _Entries(NamedTuple):
-    """How many lie in the file, and the packed ones behind them."""
+    """How many entries lie in the file, and the packed ones behind them."""
 
     stored: int
     pending: bytes
@@ -51,12 +51,13 @@ class AbortedIndex:
     __slots__ = ("_changing", "_ending", "_entries", "_is_cut", "_log_path")
 
     def __init__(self, log_path: Path, ending: str = "") -> None:
-        """`ending`: of the file's name while a swap is not done (module swap), which takes it away at any moment."""
+        """Create the index. `ending` ends the file's name while a swap is not done (module swap), which may rename the
+        file at any moment."""
         self._log_path: Final = log_path
         self._ending: Final = ending
         self._entries: _Entries | None = None
         self._is_cut = False
-        """Entries were taken out of the file, and it was not synced since: they could come back."""
+        """Entries were cut from the file, which was not synced since, so they could come back."""
         self._changing: Final = RLock()
 
     def _path(self, ending: str) -> Path:
@@ -79,14 +80,14 @@ class AbortedIndex:
 
     @property
     def has_whole_entries(self) -> bool:
-        """Return whether the file ends with a whole entry, by its size alone. Raises OSError."""
+        """It tells whether the file ends with a whole entry, by its size alone. Raises OSError."""
         file = self._open()
         return file is None or file.size_bytes() % ENTRY.size == 0
 
     def entries(self, start: int = 0) -> Iterator[AbortedTransaction]:
         """Iterate over the transactions that ended at or after `start`.
 
-        Raises OSError, while iterating too: EBADMSG for an entry that can't be what was written.
+        Raises OSError, while iterating too: EBADMSG for an entry that can't be right.
         """
         stored, pending = self._loaded()
         if stored:
@@ -106,8 +107,8 @@ class AbortedIndex:
         return file
 
     def collect(self, start: int, end: int, found: list[AbortedTransaction]) -> bool:
-        """Add to `found` what overlaps the records from `start` on and before `end`; whether there is no more of it in
-        later segments. Raises OSError."""
+        """Add to `found` the transactions that overlap the records from `start` on and before `end`. Return True if
+        later segments can't have more of them. Raises OSError."""
         for entry in self.entries(start):
             if entry.first_offset < end:
                 found.append(entry)
@@ -116,19 +117,20 @@ class AbortedIndex:
         return False
 
     def add(self, aborted: AbortedTransaction) -> None:
-        """It has ended behind all others."""
+        """Add a transaction that has ended behind all others."""
         with self._changing:
             stored, pending = self._loaded()
             self._entries = _Entries(stored, pending + packed((aborted,)))
         if len(pending) >= _CHUNK_BYTES:
-            with suppress(OSError):  # it stays in memory and goes with the next one; a full disk shows elsewhere
+            # it stays in memory and is written with the next one; other files report a full disk
+            with suppress(OSError):
                 self._write()
 
     def replace_from(self, offset: int, aborted: Iterable[AbortedTransaction]) -> None:
         """Replace the transactions that ended at or after `offset` by these, and write them to the file. Readers see
         all of this or nothing. Raises OSError.
 
-        Where the whole segment lies at or after `offset`, the file's content is ignored: a power cut may have left
+        If the whole segment lies at or after `offset`, the file's content is ignored: a power cut may have left
         anything there.
         """
         with self._changing:
@@ -144,7 +146,7 @@ class AbortedIndex:
                 self.write()
 
     def write(self) -> None:
-        """Put into the file what is in memory; none is made for nothing. Raises OSError."""
+        """Write what is in memory to the file. No file is created for no entries. Raises OSError."""
         if self._entries is not None and self._entries.pending:
             self._write()
 
@@ -182,7 +184,7 @@ def _check(found: list[AbortedTransaction], before: int, file: DataFile) -> None
 
 
 def _last_offset(file: DataFile, number: int) -> int:
-    """The last offset of an entry of the file; an entry that was cut off meanwhile sorts behind all others."""
+    """Return the last offset of an entry of the file. An entry that has just been cut off sorts behind all others."""
     found = _unpacked(file.read(number * ENTRY.size, ENTRY.size))
     return found[0].last_offset if found else MAX_INT64
 

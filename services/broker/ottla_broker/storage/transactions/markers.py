@@ -9,7 +9,7 @@ from ottla_core.records.control import seal_marker
 
 
 def find_repeated_marker(log: Log, end: TransactionEnd) -> AppendResult | None:
-    """Return the result for a marker that is in the log already; None if it is to be written.
+    """Return the result for a marker that is in the log already, or None if it is to be written.
 
     Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH.
     """

@@ -31,7 +31,7 @@ _SET, _UNSET = AlterConfigOpType.SET, AlterConfigOpType.DELETE
 
 
 class KafkaAdmin:
-    """As `Admin`."""
+    """The `Admin` of another Kafka."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         with kafka_errors():

@@ -22,11 +22,12 @@ _CRITICAL: Final = 2
 """The log level at which librdkafka itself writes to stderr; failures are in the mirror's log."""
 
 _LOOK_MS: Final = 1000
-"""Until new partitions are seen."""
+"""How long it may take until new partitions are seen."""
 
 
 class KafkaCluster:
-    """`bootstrap`: addresses of its brokers; `settings`: of all clients, by librdkafka's names."""
+    """Another Kafka cluster. `bootstrap` has addresses of its brokers, and `settings` those of all clients, by
+    librdkafka's names."""
 
     def __init__(self, bootstrap: Sequence[str], settings: Mapping[str, str]) -> None:
         self._settings: Final = {"bootstrap.servers": ",".join(bootstrap), **settings}

@@ -1,4 +1,4 @@
-"""librdkafka's errors as ottla's: brokers' codes are Kafka's, and its own are below zero."""
+"""librdkafka's errors as ottla's. Brokers' codes are Kafka's, and its own are below zero."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LATE: Final = (KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT, KafkaError._TI
 
 
 def as_ottla(error: KafkaError) -> OttlaError:
-    """To be raised by the caller."""
+    """Return ottla's error, which the caller raises."""
     code, text = error.code(), error.str()
     if code in _AWAY:
         return ottla.ConnectError(ErrorCode.NETWORK_EXCEPTION, text)
@@ -34,7 +34,7 @@ def as_ottla(error: KafkaError) -> OttlaError:
 
 @contextmanager
 def kafka_errors(but: int | None = None) -> Iterator[None]:
-    """Raises OttlaError for what librdkafka raises in the block, except for the code `but`: that ends the block."""
+    """Raise OttlaError for librdkafka's errors in the block, except for the code `but`, which just ends the block."""
     try:
         yield
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""One of a mirror's own topics in another Kafka, from its beginning."""
+"""Reads one of a mirror's own topics in another Kafka, from its beginning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READS: Final = {
 
 
 def take(consumer: Consumer, timeout: float, most: int) -> list[Message]:
-    """Return the first message within `timeout` seconds, and those that have come with it: `consume` alone would wait
+    """Return the first message within `timeout` seconds, and those that have come with it. `consume` alone would wait
     for `most` of them."""
     with kafka_errors():
         messages = consumer.consume(1, timeout)
@@ -29,12 +29,12 @@ def take(consumer: Consumer, timeout: float, most: int) -> list[Message]:
 
 
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
-    """As they were written."""
+    """Return the headers as they were written."""
     return cast("list[tuple[str, bytes | None]]", message.headers() or [])
 
 
 class KafkaLog:
-    """As `Log`."""
+    """The `Log` of another Kafka."""
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
         with kafka_errors():

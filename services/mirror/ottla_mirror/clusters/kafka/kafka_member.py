@@ -22,15 +22,16 @@ logger = logging.getLogger("ottla.mirror")
 
 _LOOK_S: Final = 1.0
 _BEATS: Final = 3
-"""Heartbeats in a session."""
+"""The number of heartbeats in a session."""
 
 _END: Final = ";"
-"""Behind a note: librdkafka gives notes without their length, and what follows in memory is read with them."""
+"""It is written behind a note, because librdkafka returns notes without their length, and reads what follows in memory
+with them."""
 
 
 class KafkaMember:
-    """As `Member`. Topics are subscribed to by their names, as `pattern` finds them: librdkafka's own patterns are of
-    another kind."""
+    """The `Member` in another Kafka. Topics are subscribed to by their names, as `pattern` finds them, because
+    librdkafka's own patterns are of another kind."""
 
     def __init__(
         self, settings: Mapping[str, Any], group: str, pattern: str, session_s: float, events: GroupEvents
@@ -40,7 +41,7 @@ class KafkaMember:
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",  # so that offsets of an open transaction are waited for (KIP-447)
+            "isolation.level": "read_committed",  # so that it waits for offsets of an open transaction (KIP-447)
             "session.timeout.ms": int(session_s * 1000),
             "heartbeat.interval.ms": int(session_s * 1000 / _BEATS),
         }
@@ -53,7 +54,7 @@ class KafkaMember:
         self._look_at = 0.0
 
     def close(self) -> None:
-        """Leave the group; its clients are let go of, which have this as their callbacks."""
+        """Leave the group, and drop the clients, which have this object as their callbacks."""
         self._consumer.close()
         vars(self).clear()
 
@@ -84,16 +85,17 @@ class KafkaMember:
             raise as_ottla(error)
 
     def rebalance(self) -> None:
-        """librdkafka's assignors know no loads."""
+        """Do nothing, because librdkafka's assignors know no loads."""
 
     def is_replaced(self) -> bool:
         return False
 
     def leave(self) -> None:
-        """It has left when it was closed."""
+        """Do nothing, because it has left when it was closed."""
 
     def group_metadata(self) -> object:
-        """The membership under which it has its copies. After an eviction it is the former one, which is rejected."""
+        """Return the membership under which it has its copies. After an eviction it is the former one, which is
+        rejected."""
         return self._consumer.consumer_group_metadata()
 
     def _subscribe(self) -> None:
@@ -124,14 +126,14 @@ class KafkaMember:
 
 
 def to_commit(offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata]) -> list[KafkaPartition]:
-    """As librdkafka takes them."""
+    """Return the offsets as librdkafka takes them."""
     return [KafkaPartition(*partition, at.offset, at.metadata + _END) for partition, at in offsets.items()]
 
 
 def _note_of(committed: KafkaPartition) -> str:
     try:
         note = committed.metadata or ""
-    except UnicodeDecodeError as error:  # of what lies behind it
+    except UnicodeDecodeError as error:  # because of what lies behind the note
         note = error.object.decode(errors="replace")
     return note.partition(_END)[0]
 

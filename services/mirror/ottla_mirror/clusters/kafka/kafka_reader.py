@@ -1,4 +1,5 @@
-"""Partitions of another Kafka: its records, encoded in batches again where they have been, gaps and all."""
+"""Reads partitions of another Kafka. Their records are encoded in batches again at their former offsets, gaps and
+all."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from ottla_mirror.machines.encoding import NO_TIMESTAMP, EncodedBatch
 logger = logging.getLogger("ottla.mirror")
 
 _MOST: Final = 10_000
-"""Records that are taken at once."""
+"""The most records that are taken at once."""
 
 _BATCH_BYTES: Final = 1024 * 1024
 _LOOK_S: Final = 5.0
@@ -33,8 +34,8 @@ _LOOK_S: Final = 5.0
 
 
 class KafkaReader:
-    """As `Reader`. Like `BatchReader`, it goes on at the beginning of a topic that was deleted and created again, and
-    where the offset is out of the log."""
+    """The `Reader` of another Kafka. Like `BatchReader`, it goes on at the beginning of a topic that was deleted and
+    created again, and also if the offset is out of the log."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         with kafka_errors():
@@ -44,7 +45,7 @@ class KafkaReader:
         self._ids: Final = TopicIds(settings)
         self._positions: Final[dict[TopicPartition, ReadPosition]] = {}
         self._of: Final[dict[TopicPartition, TopicId | None]] = {}  # the topics in which those are valid, once known
-        self._epochs: Final[dict[TopicPartition, int]] = {}  # of the last records that were read
+        self._epochs: Final[dict[TopicPartition, int]] = {}  # those of the last records that were read
         self._ready: Final[deque[FetchedBatches]] = deque()
         self._look_at = 0.0
 
@@ -102,11 +103,11 @@ class KafkaReader:
             elif error.fatal():
                 raise as_ottla(error)
             else:
-                logger.info("%s: %s", partition, error.str())  # it tries again by itself
+                logger.info("%s: %s", partition, error.str())  # librdkafka tries again by itself
         for partition, of_this in taken.items():
             if partition in self._positions:
                 self._ready.append(self._block(partition, of_this))
-        for partition in out_of_log:  # what came before that is read again, if it is still there
+        for partition in out_of_log:  # earlier records are read again, if they are still there
             self.assign(partition, topic_id=None)
 
     def _block(self, partition: TopicPartition, messages: Sequence[Message]) -> FetchedBatches:
@@ -152,7 +153,7 @@ class KafkaReader:
 
 
 def _batches(records: Sequence[Message]) -> Iterator[bytes]:
-    """One for each stretch of adjacent offsets."""
+    """Yield one batch for each stretch of adjacent offsets."""
     encoded = EncodedBatch(_BATCH_BYTES)
     for at, record in enumerate(records):
         offset, (kind, timestamp_ms) = record.offset() or 0, record.timestamp()

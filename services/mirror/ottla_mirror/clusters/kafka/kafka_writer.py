@@ -1,4 +1,5 @@
-"""Writing to another Kafka: each batch record by record, idempotent, and by transactions where it has an id."""
+"""Writes to another Kafka, each batch record by record. It is idempotent, and uses transactions if it has a
+transactional id."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ _STEP_S: Final = 0.1
 _COMMIT_S: Final = 30.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _BATCH_BYTES: Final = 64 * 1024
-"""For one batch, unless a single record is larger: a copy with the source's max.message.bytes accepts it."""
+"""The size of one batch, unless a single record is larger. A copy with the source's max.message.bytes accepts it."""
 
 
 class KafkaSent:
-    """Records of one partition on their way; their order is kept."""
+    """Records of one partition on their way. Their order is kept."""
 
     def __init__(self, poll: Callable[[float], object], failed: Callable[[KafkaError], object], count: int) -> None:
         self._poll: Final = poll
@@ -39,7 +40,7 @@ class KafkaSent:
         self._known = True
 
     def on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Called back, in `poll`, for each record."""
+        """Note the delivery of a record. It is called in `poll` for each record."""
         self._left -= 1
         offset = message.offset()
         if error is not None:
@@ -58,13 +59,14 @@ class KafkaSent:
         return not self._left
 
     def runs(self) -> Sequence[Run]:
-        """The runs; none if one of the offsets is not known, since the positions of the records are unknown then."""
+        """Return the runs, or none if one of the offsets is not known, because the records' positions are unknown
+        then."""
         if self._error is not None:
             raise self._error
         return self._runs if self._known else ()
 
     def refusal(self) -> str:
-        """librdkafka tells none before it gives up."""
+        """Return "", because librdkafka reports no refusal before it gives up."""
         return ""
 
     def result(self, timeout: float | None = None) -> None:
@@ -77,7 +79,7 @@ class KafkaSent:
 
 
 class KafkaWriter:
-    """As `Writer`."""
+    """The `Writer` to another Kafka."""
 
     def __init__(self, settings: Mapping[str, Any], transactional_id: str | None, delivery_s: float) -> None:
         own: dict[str, Any] = {
@@ -172,7 +174,7 @@ class KafkaWriter:
 
 
 class KafkaTransaction:
-    """As `Transaction`."""
+    """The `Transaction` of another Kafka."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer: Final = producer
@@ -197,7 +199,7 @@ class KafkaTransaction:
         return False
 
     def _is_committed(self) -> bool:
-        """False where the same call is to go on."""
+        """Commit, and return False if the same call has to be repeated."""
         try:
             self._producer.commit_transaction(_COMMIT_S)
         except KafkaException as failure:

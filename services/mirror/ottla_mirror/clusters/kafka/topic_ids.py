@@ -1,4 +1,4 @@
-"""Which topic is behind a name: one that was deleted and created again has another id (KIP-516)."""
+"""Finds the topic behind a name. A topic that was deleted and created again has another id (KIP-516)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ottla_mirror.clusters.kafka.kafka_errors import kafka_errors
 
 
 class TopicIds:
-    """The topic ids of one cluster; those of a Kafka before 2.8 are all zero."""
+    """The topic ids of one cluster. Those of a Kafka before 2.8 are all zero."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         with kafka_errors():
             self._admin: Final = AdminClient(dict(settings))
-        self._known: Final[dict[str, TopicId]] = {}  # by the last look
+        self._known: Final[dict[str, TopicId]] = {}  # as of the last look
 
     def expected(self, name: str, topic_id: TopicId | None) -> TopicId | None:
         """Return the id of the topic `name`: `topic_id` if that was its id a moment ago, else its id now. Many
@@ -30,7 +30,7 @@ class TopicIds:
         return known
 
     def of(self, names: Collection[str]) -> Mapping[str, TopicId]:
-        """Return the ids of those that exist. Raises OttlaError."""
+        """Return the ids of those topics that exist. Raises OttlaError."""
         if not names:
             return {}
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_S)
