@@ -657,18 +657,19 @@ async def test_a_round_of_a_topic_that_was_made_anew_begins_again_in_the_new_one
     cluster.truncate("t", 0, before=5)
     app = app_of(cluster, metadata_max_age=0.05)
     seen: list[int] = []
-    first, released = asyncio.Event(), asyncio.Event()
+    reached, released = asyncio.Event(), asyncio.Event()
 
     @app.on("t", commit_interval=0.01, concurrency=50)
     async def handle(value: str, ctx: ottla.Context) -> None:
         seen.append(ctx.offset)
-        if ctx.offset == 7 and not first.is_set():  # in the former topic alone
-            first.set()
+        if not reached.is_set():  # in the former topic alone: none of its records is committed by an earlier round
+            if ctx.offset == 7:
+                reached.set()
             await released.wait()
         await ctx.send(value, topic="out")
 
     async with app:
-        await first.wait()
+        await reached.wait()
         await asyncio.to_thread(make_anew, cluster, records=30)
         beats = len(cluster.requests(group_pb2.HeartbeatRequest))
         if reads_on:
