@@ -15,7 +15,6 @@ from ottla_core.kafka import codec, messages
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     ApiVersionsResponse,
-    DescribeQuorumResponse,
     FetchResponse,
     InitProducerIdResponse,
     ListOffsetsResponse,
@@ -83,8 +82,6 @@ class Broker:
                 return _framed(request, _fetched(request.message))
             case apis.LIST_OFFSETS.key:
                 return _framed(request, _offsets(request.message, request.version))
-            case apis.DESCRIBE_QUORUM.key:
-                return _framed(request, _quorum(request.message))
         draft = self._composer.response(request.key, request.version, is_tame=True)
         return draft.frame(request.correlation_id)
 
@@ -169,21 +166,6 @@ def _offsets(request: Any, version: int) -> ListOffsetsResponse:
                         offset=RECORDS if partition.timestamp == -1 else 0,
                         leader_epoch=0 if version >= _EPOCHS_FROM else -1,
                     )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _quorum(request: Any) -> DescribeQuorumResponse:
-    return DescribeQuorumResponse(
-        topics=[
-            DescribeQuorumResponse.TopicData(
-                topic_name=topic.topic_name,
-                partitions=[
-                    DescribeQuorumResponse.PartitionData(partition_index=partition.partition_index, leader_id=NODE)
                     for partition in topic.partitions
                 ],
             )

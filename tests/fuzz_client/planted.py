@@ -17,11 +17,8 @@ from tests.fuzz_client.run import run
 
 from ottla.client.kafka import call, connection, frames, peer
 from ottla.client.kafka.sockets import line, network
-from ottla.client.kafka.translations import list_offsets
 from ottla.errors import OttlaError
-from ottla_core.kafka.messages import ListOffsetsResponse
 from ottla_core.kafka_formats.primitives import MalformedError
-from ottla_proto import broker_pb2 as pb
 
 CASES: Final = 6_000
 _LEAKED_BYTES: Final = 64 * 1024
@@ -110,18 +107,6 @@ def _told_twice() -> None:
     _replace(peer.KafkaStream, "_on_ended", all_of_them)
 
 
-def _only_topics_of_the_request() -> None:
-    """Expect a response to name no other topics than the request."""
-
-    def response(self: Any, response: ListOffsetsResponse, terms: Any) -> pb.ListOffsetsResponse:
-        parts = [(topic.name, part) for topic in response.topics for part in topic.partitions]
-        return pb.ListOffsetsResponse(
-            partitions=[pb.PartitionOffset(topic_id=self._ids[name], offset=part.offset) for name, part in parts]
-        )
-
-    _replace(list_offsets.ListOffsetsTranslation, "response", response)
-
-
 def _connections_kept() -> None:
     """Keep some memory of a connection that has ended."""
     kept, end = [], connection.KafkaConnection._end
@@ -143,7 +128,6 @@ PLANTED: Final = MappingProxyType(
         "socket-kept": Bug(_socket_kept, "leak"),
         "thread-kept": Bug(_thread_kept, "leak"),
         "told-twice": Bug(_told_twice, "fault"),
-        "only-topics-of-the-request": Bug(_only_topics_of_the_request, "crash"),
         "connections-kept": Bug(_connections_kept, "growth"),
     }
 )

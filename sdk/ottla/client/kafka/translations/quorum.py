@@ -11,6 +11,7 @@ from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumRespo
 from ottla_proto import controller_pb2 as pb
 
 _TOPIC: Final = "__cluster_metadata"
+_NO_LEADER: Final = DescribeQuorumResponse.PartitionData(leader_id=-1, leader_epoch=-1, high_watermark=-1)
 
 
 class DescribeQuorumTranslation:
@@ -28,8 +29,7 @@ class DescribeQuorumTranslation:
     def response(self, response: DescribeQuorumResponse, terms: Terms) -> pb.DescribeQuorumResponse:
         if response.error_code:
             return pb.DescribeQuorumResponse(error=error_of(response.error_code, response.error_message))
-        [topic] = response.topics
-        [found] = topic.partitions
+        found = next((each for topic in response.topics for each in topic.partitions), _NO_LEADER)
         listeners = {node.node_id: node.listeners for node in response.nodes}.get(found.leader_id) or ()
         return pb.DescribeQuorumResponse(
             error=error_of(found.error_code, found.error_message),

@@ -322,8 +322,7 @@ def test_the_quorum_is_that_of_the_metadata(version: int) -> None:
     found = returned(Controller.DESCRIBE_QUORUM, response, version)
     assert (found.leader_id, found.epoch, found.revision) == (3, 7, 90)
     assert found.address == ("h:9093" if version >= 2 else "")
-    with pytest.raises(ValueError, match="unpack"):
-        returned(Controller.DESCRIBE_QUORUM, DescribeQuorumResponse(), version)
+    assert returned(Controller.DESCRIBE_QUORUM, DescribeQuorumResponse(), version).leader_id == -1
     partition.error_code = 3
     assert returned(Controller.DESCRIBE_QUORUM, response, version).error.code == 3
 
