@@ -1,4 +1,5 @@
-"""The classes of Kafka's messages. `tools/kafka_definitions.py` writes this file from `definitions.json`."""
+"""The classes of Kafka's messages. `tools/kafka_definitions.py` writes this file from `definitions.json` and
+`private_fields.json`."""
 
 from __future__ import annotations
 
@@ -155,16 +156,17 @@ class AlterConfigsResponse(Message):
         self.responses = responses
 
     class AlterConfigsResourceResponse(Message):
-        __slots__ = ("error_code", "error_message", "resource_type", "resource_name",)
+        __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "warnings",)
 
         def __init__(
             self, *, error_code: int = 0, error_message: str | None = '', resource_type: int = 0,
-            resource_name: str = '',
+            resource_name: str = '', warnings: Sequence[str] = (),
         ) -> None:
             self.error_code = error_code
             self.error_message = error_message
             self.resource_type = resource_type
             self.resource_name = resource_name
+            self.warnings = warnings
 
 
 class AlterReplicaLogDirsRequest(Message):
@@ -385,7 +387,7 @@ class CreateTopicsResponse(Message):
     class CreatableTopicResult(Message):
         __slots__ = (
             "name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions",
-            "replication_factor", "configs",
+            "replication_factor", "configs", "warnings",
         )
 
         def __init__(
@@ -394,6 +396,7 @@ class CreateTopicsResponse(Message):
             error_code: int = 0, error_message: str | None = '', topic_config_error_code: int = 0,
             num_partitions: int = -1, replication_factor: int = -1,
             configs: Sequence[CreateTopicsResponse.CreatableTopicConfigs] | None = (),
+            warnings: Sequence[str] = (),
         ) -> None:
             self.name = name
             self.topic_id = topic_id
@@ -403,6 +406,7 @@ class CreateTopicsResponse(Message):
             self.num_partitions = num_partitions
             self.replication_factor = replication_factor
             self.configs = configs
+            self.warnings = warnings
 
     class CreatableTopicConfigs(Message):
         __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive",)
@@ -709,13 +713,13 @@ class DescribeConfigsResponse(Message):
     class DescribeConfigsResourceResult(Message):
         __slots__ = (
             "name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type",
-            "documentation",
+            "documentation", "enforced",
         )
 
         def __init__(
             self, *, name: str = '', value: str | None = '', read_only: bool = False, config_source: int = -1,
             is_sensitive: bool = False, synonyms: Sequence[DescribeConfigsResponse.DescribeConfigsSynonym] = (),
-            config_type: int = 0, documentation: str | None = '',
+            config_type: int = 0, documentation: str | None = '', enforced: bool = True,
         ) -> None:
             self.name = name
             self.value = value
@@ -725,6 +729,7 @@ class DescribeConfigsResponse(Message):
             self.synonyms = synonyms
             self.config_type = config_type
             self.documentation = documentation
+            self.enforced = enforced
 
     class DescribeConfigsSynonym(Message):
         __slots__ = ("name", "value", "source",)
@@ -846,16 +851,20 @@ class DescribeLogDirsResponse(Message):
             self.partitions = partitions
 
     class DescribeLogDirsPartition(Message):
-        __slots__ = ("partition_index", "partition_size", "offset_lag", "is_future_key",)
+        __slots__ = (
+            "partition_index", "partition_size", "offset_lag", "is_future_key", "uncleanable", "late_transaction",
+        )
 
         def __init__(
             self, *, partition_index: int = 0, partition_size: int = 0, offset_lag: int = 0,
-            is_future_key: bool = False,
+            is_future_key: bool = False, uncleanable: str = '', late_transaction: bool = False,
         ) -> None:
             self.partition_index = partition_index
             self.partition_size = partition_size
             self.offset_lag = offset_lag
             self.is_future_key = is_future_key
+            self.uncleanable = uncleanable
+            self.late_transaction = late_transaction
 
 
 class DescribeProducersRequest(Message):
@@ -1522,16 +1531,17 @@ class IncrementalAlterConfigsResponse(Message):
         self.responses = responses
 
     class AlterConfigsResourceResponse(Message):
-        __slots__ = ("error_code", "error_message", "resource_type", "resource_name",)
+        __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "warnings",)
 
         def __init__(
             self, *, error_code: int = 0, error_message: str | None = '', resource_type: int = 0,
-            resource_name: str = '',
+            resource_name: str = '', warnings: Sequence[str] = (),
         ) -> None:
             self.error_code = error_code
             self.error_message = error_message
             self.resource_type = resource_type
             self.resource_name = resource_name
+            self.warnings = warnings
 
 
 class InitProducerIdRequest(Message):
