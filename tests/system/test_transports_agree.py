@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from transports import Addresses
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.transport import grpc_transport
+from ottla.connect import PreparedTransaction
+from ottla.errors import OttlaError
 from ottla.testing import Cluster
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.compaction import Compaction
@@ -78,3 +82,93 @@ def test_log_directories(
     assert found.uncleanable[TopicPartition(name, 0)] == "a batch is damaged"
     (expected,) = of_grpc.cluster.log_dirs(0)
     assert found == replace(expected, usable_bytes=found.usable_bytes, replica_bytes=found.replica_bytes)
+
+
+def test_groups(of_grpc: ottla.Admin, of_kafka: ottla.Admin, cluster: Cluster, name: str) -> None:
+    of_grpc.topics.create(name, partitions=2)
+    cluster.produce(name, ["a", "b"])
+    with ottla.Consumer(name, bootstrap=cluster.bootstrap, group=name, auto_offset_reset="earliest") as consumer:
+        next(iter(consumer))
+        found = of_kafka.groups.describe(name)
+        assert (found.state, found.generation, found.leader) == ("Stable", 1, found.members[0].member_id)
+        assert found.members[0].session_timeout > 0
+        assert found == of_grpc.groups.describe(name)
+        (listed,) = (group for group in of_kafka.groups.list() if group.name == name)
+        assert (listed.members, listed.shard) == (1, found.shard)
+        assert listed in of_grpc.groups.list()
+        assert of_kafka.groups.explain(name) == of_grpc.groups.explain(name)
+        lag, expected = of_kafka.groups.lag(name), of_grpc.groups.lag(name)
+        assert [replace(p, seconds=0.0) for p in lag.partitions] == [
+            replace(p, seconds=0.0) for p in expected.partitions
+        ]
+    assert of_kafka.groups.committed(name) == of_grpc.groups.committed(name) != {}
+
+
+def test_transactions(of_grpc: ottla.Admin, of_kafka: ottla.Admin, cluster: Cluster, name: str) -> None:
+    of_grpc.topics.create(name, partitions=2)
+    with ottla.Producer(cluster.bootstrap, topic=name, transactional_id=name) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("x", partition=1).result(LIMIT_S)
+            found = of_kafka.transactions.describe(name)
+            assert [event.kind for event in found.events] == ["initialized"]
+            assert (found.version, found.updated_at is None, found.shard >= 0) == (2, False, True)
+            assert found == of_grpc.transactions.describe(name)
+            (listed,) = of_kafka.transactions.list(prefix=name)
+            assert listed == of_grpc.transactions.list(prefix=name)[0]
+            assert of_kafka.transactions.open_in(name) == of_grpc.transactions.open_in(name)
+            assert of_kafka.transactions.producers(name, 1) == of_grpc.transactions.producers(name, 1)
+
+
+def test_errors_have_the_words_of_the_services(of_grpc: ottla.Admin, of_kafka: ottla.Admin, name: str) -> None:
+    of_grpc.topics.create(name)
+    calls: list[Callable[[ottla.Admin], object]] = [
+        lambda admin: admin.topics.delete_records(name, {0: 99}),
+        lambda admin: admin.transactions.describe(name),
+        lambda admin: admin.transactions.abort("no-such-id"),
+        lambda admin: admin.transactions.end(PreparedTransaction("no-such-id", 1, 0), committed=True),
+        lambda admin: admin.groups.describe("no-such-group"),
+        lambda admin: admin.configs.set({"retention.ms": "soon"}, topic=name),
+        lambda admin: admin.topics.create(name, replicas=9),
+    ]
+    for failing in calls:
+        errors = []
+        for admin in (of_kafka, of_grpc):
+            with pytest.raises(OttlaError) as caught:
+                failing(admin)
+            errors.append((type(caught.value), caught.value.code, caught.value.message, caught.value.hint))
+        assert errors[0] == errors[1]
+
+
+def test_errors_of_members_and_producers_do_too(
+    cluster: Cluster, of_grpc: ottla.Admin, addresses: Addresses, name: str
+) -> None:
+    bootstrap = addresses(cluster)
+    of_grpc.topics.create(name)
+    producer = ottla.Producer(bootstrap, transactional_id=name, transaction_timeout=10_000)
+    with producer, pytest.raises(OttlaError, match=r"transaction\.max\.timeout\.ms"):
+        producer.init_transactions()
+    consumer = ottla.Consumer(name, bootstrap=bootstrap, group=name, session_timeout=10_000)
+    with consumer, pytest.raises(OttlaError, match="a session timeout of 10000000 ms is not allowed"):
+        consumer.poll(LIMIT_S)
+
+
+def test_the_cluster(of_grpc: ottla.Admin, of_kafka: ottla.Admin) -> None:
+    found, expected = of_kafka.cluster.describe(), of_grpc.cluster.describe()
+    assert found.controller_epoch > 0
+    assert found == replace(
+        expected,  # the addresses of brokers are those of the other port
+        brokers=tuple(replace(broker, address=broker.kafka_address) for broker in expected.brokers),
+    )
+
+
+def test_eligible_leaders(of_grpc: ottla.Admin, of_kafka: ottla.Admin, cluster: Cluster, name: str) -> None:
+    config = {"min.insync.replicas": 2}
+    of_grpc.topics.create(name, assignments={0: [0, 1], 1: [0, 1]}, config=config)
+    cluster.brokers[1].stop()
+    try:
+        wait_until(lambda: all(partition.elr == (1,) for partition in of_kafka.topics.describe(name)[0].partitions))
+        assert of_kafka.topics.describe(name) == of_grpc.topics.describe(name)
+        assert of_kafka.topics.describe(internal=True) == of_grpc.topics.describe(internal=True)
+    finally:
+        cluster.brokers[1].restart()

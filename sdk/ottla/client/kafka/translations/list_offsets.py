@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import LIST_OFFSETS, Api
+from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ListOffsetsRequest, ListOffsetsResponse
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.common_pb2 import Error
 
 _CONSUMER: Final = -1
 _READ_COMMITTED: Final = 1
@@ -47,7 +47,7 @@ class ListOffsetsTranslation:
                 pb.PartitionOffset(
                     topic_id=self._ids[topic.name],
                     partition=partition.partition_index,
-                    error=Error(code=partition.error_code),
+                    error=error_of(partition.error_code, partition.error_message),
                     offset=partition.offset,
                     timestamp_ms=partition.timestamp,
                     leader_epoch=partition.leader_epoch,

@@ -44,9 +44,13 @@ def terms(version: int, *, known: bool = True) -> Terms:
     return Terms(version, 1500, names)
 
 
+FLEXIBLE_LIST_OFFSETS = 6
+"""From this version on a broker of ottla can add the words of an error."""
+
+
 def over_the_wire(api: Api, message: Message, version: int) -> Any:
     kind = api.request if type(message) is api.request else api.response
-    return codec.decode(kind, codec.encode(message, version), version)
+    return codec.decode(kind, codec.encode(message, version, private=True), version)
 
 
 @pytest.mark.parametrize("version", PRODUCE.versions)
@@ -203,7 +207,7 @@ def test_offsets_are_looked_up_by_the_topics_name_and_found_by_its_id(version: i
             name=name,
             partitions=[
                 ListOffsetsResponse.ListOffsetsPartitionResponse(
-                    partition_index=number, offset=9, timestamp=5, error_code=code
+                    partition_index=number, offset=9, timestamp=5, error_code=code, error_message="moved" * bool(code)
                 )
             ],
         )
@@ -215,6 +219,7 @@ def test_offsets_are_looked_up_by_the_topics_name_and_found_by_its_id(version: i
         (ID_A, 0, 9, 5, 0),
         (ID_B, 1, 9, 5, 6),
     ]
+    assert [p.error.message for p in found.partitions] == ["", "moved" if version >= FLEXIBLE_LIST_OFFSETS else ""]
 
 
 @pytest.mark.parametrize("version", OFFSET_FOR_LEADER_EPOCH.versions)
