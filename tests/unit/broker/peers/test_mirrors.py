@@ -111,8 +111,8 @@ async def test_a_flow_that_no_mirror_has_is_an_error_which_also_names_the_silent
 
 async def test_a_flows_status_is_that_of_all_its_mirrors() -> None:
     services = Services(
-        a=[flow("f", 0, 2, leads=True, topics=[pb.TopicTrouble(copy="x")]), flow("g", 9)],
-        b=[flow("f", 1, trouble="slow", groups=[pb.GroupTrouble(group="y")])],
+        a=[flow("f", 0, 2, topics=[pb.TopicTrouble(copy="x")]), flow("g", 9)],
+        b=[flow("f", 1, leads=True, trouble="slow", groups=[pb.GroupTrouble(group="y")])],
         c=AWAY,
     )
     found = await mirrors_of(services, A, B, C).status(pb.MirrorStatusRequest(), 10.0)
