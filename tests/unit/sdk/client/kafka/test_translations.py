@@ -173,6 +173,20 @@ def test_metadata_has_brokers_topics_and_leaders_and_teaches_names(version: int)
         known.names.name_of(bytes(16))
 
 
+@pytest.mark.parametrize("all_topics", [True, False])
+@pytest.mark.parametrize("failed", [True, False])
+def test_topics_that_are_gone_are_forgotten_once_all_topics_are_listed(all_topics: bool, failed: bool) -> None:
+    translation, known = MetadataTranslation(), terms(13)
+    translation.request(pb.MetadataRequest(topics=[] if all_topics else ["b"], all_topics=all_topics), known)
+    topic = MetadataResponse.MetadataResponseTopic(name="b", topic_id=ID_B)
+    translation.response(MetadataResponse(topics=[topic], error_code=-1 if failed else 0), known)
+    assert known.names.name_of(ID_B) == "b"
+    assert known.names.id_of("a") == (bytes(16) if all_topics and not failed else ID_A)
+    if all_topics and not failed:
+        with pytest.raises(OttlaError):
+            known.names.name_of(ID_A)
+
+
 def test_metadata_without_a_known_controller_has_none() -> None:
     found = MetadataTranslation().response(MetadataResponse(controller_id=-1), terms(13))
     assert not found.HasField("controller")
