@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from images import image_of, topic_id, with_topic
@@ -38,8 +38,8 @@ async def added(backend: Services, numbers: dict[str, list[int]], monkeypatch: p
     request = AddPartitionsToTxnRequest(
         v3_and_below_topics=[kind(name=name, partitions=of_topic) for name, of_topic in numbers.items()]
     )
-    context: Any = KafkaContext(3, 1, "me", None, Caller("", ""))  # type: ignore[arg-type]  # the body is decoded
-    response = await add_partitions_to_txn.handle(backend, request, context)  # type: ignore[arg-type]
+    context = KafkaContext(3, 1, "me", cast(Any, None), Caller("", ""))
+    response = await add_partitions_to_txn.handle(cast(Any, backend), request, context)
     return {
         (topic.name, result.partition_index): result.partition_error_code
         for topic in response.results_by_topic_v3_and_below
