@@ -42,8 +42,8 @@ def decode_at(message_type: type[M], data: bytes, version: int, at: int) -> tupl
 
 
 def encode(message: Message, version: int, *, private: bool = False) -> bytes:
-    """Return the bytes of a message, without its private fields unless they are wanted. Raises UnencodableError if a value
-    does not fit its field or the version."""
+    """Return the bytes of a message, with its private fields only if they are wanted. Raises UnencodableError if a
+    value does not fit its field or the version."""
     try:
         return _encoder(type(message), version, private)(message)  # type: ignore[arg-type]  # classes are hashable
     except (struct.error, AttributeError, TypeError, UnencodableError) as error:
