@@ -107,7 +107,7 @@ class BrokerInfo:
 
     `epoch` increases with each registration of the broker. A `fenced` broker has just started or stopped, and can't
     lead partitions. A `read_only` broker can't write to its disk, so it leads only partitions that no other broker can
-    lead.
+    lead. Kafka's clusters do not report `epoch` (then -1), `kafka_listeners` (empty) and `read_only` (False).
     """
 
     id: int
@@ -124,7 +124,8 @@ class BrokerInfo:
 class ClusterInfo:
     """The cluster.
 
-    If no controller is elected, `controller_id` and `controller_epoch` are -1 and `controller_address` is "".
+    If no controller is elected, `controller_id` and `controller_epoch` are -1 and `controller_address` is "". In one of
+    Kafka's clusters, the controller is the broker that takes requests for it, and `controller_epoch` is -1.
     """
 
     cluster_id: str
