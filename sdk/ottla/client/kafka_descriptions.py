@@ -66,8 +66,7 @@ def eligible_leaders(
         names = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(topics)]
         return DescribeTopicPartitionsRequest(topics=names, cursor=cursor)
 
-    while True:
-        left_s = max(0.001, until - cluster.clock.monotonic())
+    while (left_s := until - cluster.clock.monotonic()) > 0:
         try:
             response = ask_any_broker(
                 cluster, DESCRIBE_TOPIC_PARTITIONS, request, DescribeTopicPartitionsResponse, timeout=left_s
@@ -86,6 +85,7 @@ def eligible_leaders(
         cursor = DescribeTopicPartitionsRequest.Cursor(
             topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
         )
+    raise error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"the brokers described no more topics within {timeout:g} s")
 
 
 def _broker(broker: DescribeClusterResponse.DescribeClusterBroker) -> pb.BrokerNode:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import pytest
 from images import image_of
 
+import ottla
 from ottla.client.cluster import ClusterClient
 from ottla.client.door import KAFKA, Door
 from ottla.client.kafka.apis import Api
@@ -18,6 +19,7 @@ from ottla.errors import ErrorCode, OttlaError
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import describe_cluster as handler
+from ottla_core.clock import SystemClock
 from ottla_core.cluster.image import Broker, Controller
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
@@ -123,6 +125,27 @@ def test_an_error_of_the_broker_is_raised() -> None:
     assert caught.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+class Clock(SystemClock):
+    """A clock that `now` sets."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class EndlessBroker(OneBroker):
+    """A broker that always names another page. Each takes 0.3 s."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(*[page("a", then=("a", 0))] * 20)
+        self._clock: Final = clock
+
+    def exchange(self, api: Api, spelled: Callable[[int], Message], *, timeout: float) -> Message:
+        self._clock.now += 0.3
+        return super().exchange(api, spelled, timeout=timeout)
+
+
 # ---- eligible leaders ------------------------------------------------------------------------------------------------
 
 
@@ -147,6 +170,15 @@ def test_all_pages_are_read() -> None:
     assert [[topic.name for topic in request.topics] for request in broker.asked] == [["a", "b"]] * 2
     assert broker.asked[0].cursor is None
     assert (broker.asked[1].cursor.topic_name, broker.asked[1].cursor.partition_index) == ("b", 3)
+
+
+def test_pages_without_end_are_read_until_the_timeout() -> None:
+    clock = Clock()
+    broker = EndlessBroker(clock)
+    client = ClusterClient(["b0:1"], cast(Any, broker), clock=clock)
+    with pytest.raises(ottla.TimeoutError, match="no more topics within 1 s"):
+        eligible_leaders(client, ["a"], timeout=1.0)
+    assert len(broker.asked) == 4
 
 
 def test_a_broker_that_knows_no_eligible_leaders_is_no_error() -> None:
