@@ -52,7 +52,10 @@ the method itself, or forwards the call to the service that has it:
 
 | method | authorized as |
 |---|---|
-{"".join(rows)}"""
+{"".join(rows)}
+To these clients, brokers also send some responses with private fields: tagged fields from {PRIVATE.key} on, which
+`private_fields.json` lists. Other clients get none.
+"""
 
 
 TAIL = (

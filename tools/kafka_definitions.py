@@ -5,7 +5,8 @@ and of the handshakes, from Kafka's client library, and writes them without comm
 writes `messages.py`. Without a jar it writes only `messages.py`, from the definitions that are there.
 
 The messages of ottla's own API are written by hand in `private_definitions.json`; their classes are in
-`private_messages.py`, which is always written.
+`private_messages.py`, which is always written. The private fields of Kafka's messages are written by hand in
+`private_fields.json`; `messages.py` has them, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from ottla_core.kafka.schema import KAFKAS, PRIVATE, Field, Schema, Struct, message_names, schema_of
+from ottla_core.kafka.schema import KAFKAS, PRIVATE, Field, Schema, Struct, extended_schema_of, message_names
 
 PACKAGE: Final = Path(__file__).resolve().parent.parent / "core/ottla_core/kafka"
 DEFINITIONS: Final = PACKAGE / KAFKAS
@@ -42,7 +43,8 @@ _TYPES: Final = {
 
 HEADS: Final = {
     KAFKAS: '''\
-"""The classes of Kafka's messages. `tools/kafka_definitions.py` writes this file from `definitions.json`."""
+"""The classes of Kafka's messages. `tools/kafka_definitions.py` writes this file from `definitions.json` and
+`private_fields.json`."""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ def messages(file: str) -> str:
     """Return the source of the classes of all messages in a file of definitions."""
     lines = [HEADS[file]]
     for name in message_names(file):
-        lines += ["", *_class_of(schema_of(name)), ""]
+        lines += ["", *_class_of(extended_schema_of(name)), ""]
     return "\n".join(lines)
 
 

@@ -86,6 +86,8 @@ class StackPlan:
         if kind == "broker":
             settings["data-dir"] = self.directory / f"broker-{number}"
             settings["kafka-port"] = kafka_port
+            if self.mirror:
+                settings["mirrors"] = f"127.0.0.1:{self.port_base + _MIRROR}"
         if kind == "txn-coordinator":
             settings["transaction-two-phase-commit-enable"] = "true"  # for Spark's writes exactly once
         if kind == "controller":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import confluent_kafka
@@ -133,6 +133,13 @@ def test_the_cluster(admin: ottla.Admin) -> None:
     found = admin.cluster.describe()
     assert [broker.id for broker in found.brokers] == [0, 1]
     assert found.controller_address in {broker.address for broker in found.brokers}
+    for broker in found.brokers:
+        assert (broker.kafka_address, broker.fenced, broker.read_only, broker.epoch) == (
+            broker.address,
+            False,
+            False,
+            -1,
+        )
 
 
 @DIFFERS.cell
@@ -146,10 +153,20 @@ def test_what_only_ottla_has_is_refused_with_the_reason(admin: ottla.Admin, name
         lambda: admin.groups.explain("g"),
         lambda: admin.partitions.import_records(name, 0, b"", expected_offset=0),
     ):
-        with pytest.raises(OttlaError) as caught:
-            call()
-        assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
-        assert "use a cluster of ottla" in caught.value.hint
+        check_refused(call)
+
+
+@DIFFERS.cell
+def test_brokers_of_kafka_forward_to_no_mirror(kafka: KafkaServer) -> None:
+    with ottla.MirrorClient(bootstrap=kafka.bootstrap) as client:
+        check_refused(client.flows)
+
+
+def check_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(OttlaError) as caught:
+        call()
+    assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+    assert "use a cluster of ottla" in caught.value.hint
 
 
 @DIFFERS.cell

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ottla_broker.kafka.apis import Api
 from ottla_core.kafka import messages
 from ottla_core.kafka.message import Message
-from ottla_core.kafka.schema import Field, Struct, schema_of
+from ottla_core.kafka.schema import Field, Struct, extended_schema_of, schema_of
 
 _NULL_SHARE: Final = 0.2
 _TAG_SHARE: Final = 0.5
@@ -31,12 +31,13 @@ def type_of(name: str) -> type[Message]:
     return found
 
 
-def invented(name: str, version: int, random_: random.Random, *, many: int = 0) -> Message:
+def invented(name: str, version: int, random_: random.Random, *, many: int = 0, extended: bool = False) -> Message:
     """A message in which every field of this version has a value: boundaries among numbers, null where it may be.
 
-    `many`: most arrays of numbers, and most of any kind on the first level, have so many elements.
+    `many`: most arrays of numbers, and most of any kind on the first level, have so many elements. `extended`: private
+    fields have values, too.
     """
-    schema = schema_of(name)
+    schema = extended_schema_of(name) if extended else schema_of(name)
     return _struct(schema.struct, type_of(name), type_of(name), version, random_, (many, many))
 
 

@@ -29,11 +29,16 @@ app = typer.Typer(
 )
 
 Address = Annotated[
-    str, typer.Option("--mirror", metavar="HOST:PORT", envvar="OTTLA_MIRROR", help="The gRPC address of a mirror.")
+    str | None,
+    typer.Option(
+        "--mirror",
+        metavar="HOST:PORT",
+        envvar="OTTLA_MIRROR",
+        help="The gRPC address of a mirror. If only -b is set, its brokers forward to the mirrors that they know.",
+    ),
 ]
 Flow = Annotated[str, typer.Argument(metavar="FLOW", help="The quoted name of a flow, such as 'east->west'.")]
 Groups = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this group; may be repeated.")]
-_ADDRESS = "localhost:9680"
 _VERIFIED: tuple[str, ...] = (
     "topic", "partition", "copy", "compared", "missing", "doubled", "reordered", "foreign"
 )  # fmt: skip
@@ -46,7 +51,7 @@ _FLOW: tuple[str, ...] = ("flow", "topic", "partition", "copy", "position", "lag
 def status(
     ctx: typer.Context,
     flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this flow, such as 'east->west'.")] = "",
-    mirror: Address = _ADDRESS,
+    mirror: Address = None,
 ) -> None:
     """Show how far this mirror has copied each partition, and how much is left.
 
@@ -67,7 +72,7 @@ def watch_flows(
     times: Annotated[
         int | None, typer.Option("-n", min=1, metavar="N", help="Number of refreshes; default: until Ctrl-C.")
     ] = None,
-    mirror: Address = _ADDRESS,
+    mirror: Address = None,
 ) -> None:
     """Show how much is left to copy and how fast it is copied, refreshed until Ctrl-C. -o json is not supported."""
     from ottla_cli.watching import watch
@@ -115,7 +120,7 @@ def translate(
     offsets: Annotated[
         list[int], typer.Argument(metavar="OFFSET...", help="Offset of the next record to read in the source.")
     ],
-    mirror: Address = _ADDRESS,
+    mirror: Address = None,
 ) -> None:
     """Show the offsets in the target that match these source offsets. A consumer that starts there skips no records."""
     from ottla_core.model import TopicPartition
@@ -133,14 +138,14 @@ def translate(
 
 
 @app.command("pause", cls=Command)
-def pause(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
+def pause(ctx: typer.Context, flow: Flow, mirror: Address = None) -> None:
     """Pause the flow on all its mirrors until it is resumed."""
     with _client(Settings.of(ctx), mirror) as client:
         client.pause(flow)
 
 
 @app.command("resume", cls=Command)
-def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
+def resume(ctx: typer.Context, flow: Flow, mirror: Address = None) -> None:
     """Resume a paused flow where it stopped."""
     with _client(Settings.of(ctx), mirror) as client:
         client.resume(flow)
@@ -148,7 +153,7 @@ def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
 
 @app.command("failover", cls=Command)
 def failover(
-    ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = _ADDRESS
+    ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = None
 ) -> None:
     """Pause the flow, and move groups to the target, at the offsets that match their positions in the source.
 
@@ -161,7 +166,7 @@ def failover(
 
 @app.command("failback", cls=Command)
 def failback(
-    ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = _ADDRESS
+    ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = None
 ) -> None:
     """Move groups back to the source, at the offsets that match their positions in the copies, and resume the flow."""
     with _client(Settings.of(ctx), mirror) as client:
@@ -183,7 +188,7 @@ def verify(
             "--state", metavar="FILE", help="Save the progress in this file, and continue from it in the next run."
         ),
     ] = None,
-    mirror: Address = _ADDRESS,
+    mirror: Address = None,
 ) -> None:
     """Compare the source and the copy of each partition that this mirror copies, record by record.
 
@@ -253,10 +258,11 @@ def _end_with(troubles: Sequence[str]) -> None:
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _client(settings: Settings, address: str) -> MirrorClient:
+def _client(settings: Settings, address: str | None) -> MirrorClient:
     from ottla.mirror.client import MirrorClient
 
-    return MirrorClient(address, request_timeout=settings.timeout, client_id="ottla-cli")
+    bootstrap = None if address else settings.bootstrap
+    return MirrorClient(address, bootstrap=bootstrap, request_timeout=settings.timeout, client_id="ottla-cli")
 
 
 def _partitions(flows: Iterable[FlowInfo]) -> Iterator[Item]:

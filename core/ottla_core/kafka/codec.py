@@ -15,7 +15,7 @@ from ottla_core.kafka.decoder_source import DecoderSource
 from ottla_core.kafka.encoder_source import EncoderSource
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.runtime import UnencodableError, ends_early
-from ottla_core.kafka.schema import schema_of
+from ottla_core.kafka.schema import extended_schema_of, schema_of
 from ottla_core.kafka_formats.primitives import MalformedError
 
 M = TypeVar("M", bound=Message)
@@ -41,10 +41,11 @@ def decode_at(message_type: type[M], data: bytes, version: int, at: int) -> tupl
     return message, end
 
 
-def encode(message: Message, version: int) -> bytes:
-    """Return the bytes of a message. Raises UnencodableError if a value does not fit its field or the version."""
+def encode(message: Message, version: int, *, private: bool = False) -> bytes:
+    """Return the bytes of a message, with its private fields only if they are wanted. Raises UnencodableError if a
+    value does not fit its field or the version."""
     try:
-        return _encoder(type(message), version)(message)  # type: ignore[arg-type]  # classes are hashable
+        return _encoder(type(message), version, private)(message)  # type: ignore[arg-type]  # classes are hashable
     except (struct.error, AttributeError, TypeError, UnencodableError) as error:
         name = type(message).__name__
         raise UnencodableError(f"{name} can't be encoded in version {version}: {error}") from error
@@ -52,10 +53,11 @@ def encode(message: Message, version: int) -> bytes:
 
 @cache
 def _decoder(message_type: type[M], version: int) -> Callable[[bytes, int], tuple[M, int]]:
-    schema = schema_of(message_type.__name__)
+    schema = extended_schema_of(message_type.__name__)
     return DecoderSource(schema, version, message_type).function("decode")
 
 
 @cache
-def _encoder(message_type: type[M], version: int) -> Callable[[M], bytes]:
-    return EncoderSource(schema_of(message_type.__name__), version).function("encode")
+def _encoder(message_type: type[M], version: int, private: bool) -> Callable[[M], bytes]:
+    schema = (extended_schema_of if private else schema_of)(message_type.__name__)
+    return EncoderSource(schema, version).function("encode")

@@ -1,4 +1,5 @@
-"""The classes of Kafka's messages. `tools/kafka_definitions.py` writes this file from `definitions.json`."""
+"""The classes of Kafka's messages. `tools/kafka_definitions.py` writes this file from `definitions.json` and
+`private_fields.json`."""
 
 from __future__ import annotations
 
@@ -155,16 +156,17 @@ class AlterConfigsResponse(Message):
         self.responses = responses
 
     class AlterConfigsResourceResponse(Message):
-        __slots__ = ("error_code", "error_message", "resource_type", "resource_name",)
+        __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "warnings",)
 
         def __init__(
             self, *, error_code: int = 0, error_message: str | None = '', resource_type: int = 0,
-            resource_name: str = '',
+            resource_name: str = '', warnings: Sequence[str] = (),
         ) -> None:
             self.error_code = error_code
             self.error_message = error_message
             self.resource_type = resource_type
             self.resource_name = resource_name
+            self.warnings = warnings
 
 
 class AlterReplicaLogDirsRequest(Message):
@@ -385,7 +387,7 @@ class CreateTopicsResponse(Message):
     class CreatableTopicResult(Message):
         __slots__ = (
             "name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions",
-            "replication_factor", "configs",
+            "replication_factor", "configs", "warnings",
         )
 
         def __init__(
@@ -394,6 +396,7 @@ class CreateTopicsResponse(Message):
             error_code: int = 0, error_message: str | None = '', topic_config_error_code: int = 0,
             num_partitions: int = -1, replication_factor: int = -1,
             configs: Sequence[CreateTopicsResponse.CreatableTopicConfigs] | None = (),
+            warnings: Sequence[str] = (),
         ) -> None:
             self.name = name
             self.topic_id = topic_id
@@ -403,6 +406,7 @@ class CreateTopicsResponse(Message):
             self.num_partitions = num_partitions
             self.replication_factor = replication_factor
             self.configs = configs
+            self.warnings = warnings
 
     class CreatableTopicConfigs(Message):
         __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive",)
@@ -494,12 +498,16 @@ class DeleteRecordsResponse(Message):
             self.partitions = partitions
 
     class DeleteRecordsPartitionResult(Message):
-        __slots__ = ("partition_index", "low_watermark", "error_code",)
+        __slots__ = ("partition_index", "low_watermark", "error_code", "error_message",)
 
-        def __init__(self, *, partition_index: int = 0, low_watermark: int = 0, error_code: int = 0,) -> None:
+        def __init__(
+            self, *, partition_index: int = 0, low_watermark: int = 0, error_code: int = 0,
+            error_message: str = '',
+        ) -> None:
             self.partition_index = partition_index
             self.low_watermark = low_watermark
             self.error_code = error_code
+            self.error_message = error_message
 
 
 class DeleteTopicsRequest(Message):
@@ -625,7 +633,7 @@ class DescribeClusterResponse(Message):
     API_KEY: ClassVar = 60
     __slots__ = (
         "throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id",
-        "brokers", "cluster_authorized_operations",
+        "brokers", "cluster_authorized_operations", "controller",
     )
 
     def __init__(
@@ -633,6 +641,7 @@ class DescribeClusterResponse(Message):
         endpoint_type: int = 1, cluster_id: str = '', controller_id: int = -1,
         brokers: Sequence[DescribeClusterResponse.DescribeClusterBroker] = (),
         cluster_authorized_operations: int = -2147483648,
+        controller: DescribeClusterResponse.ElectedController | None = None,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
@@ -642,19 +651,42 @@ class DescribeClusterResponse(Message):
         self.controller_id = controller_id
         self.brokers = brokers
         self.cluster_authorized_operations = cluster_authorized_operations
+        self.controller = controller
 
     class DescribeClusterBroker(Message):
-        __slots__ = ("broker_id", "host", "port", "rack", "is_fenced",)
+        __slots__ = (
+            "broker_id", "host", "port", "rack", "is_fenced", "epoch", "read_only", "first_listener", "listeners",
+        )
 
         def __init__(
             self, *, broker_id: int = 0, host: str = '', port: int = 0, rack: str | None = None,
-            is_fenced: bool = False,
+            is_fenced: bool = False, epoch: int = -1, read_only: bool = False, first_listener: str = '',
+            listeners: Sequence[DescribeClusterResponse.Listener] = (),
         ) -> None:
             self.broker_id = broker_id
             self.host = host
             self.port = port
             self.rack = rack
             self.is_fenced = is_fenced
+            self.epoch = epoch
+            self.read_only = read_only
+            self.first_listener = first_listener
+            self.listeners = listeners
+
+    class Listener(Message):
+        __slots__ = ("name", "address",)
+
+        def __init__(self, *, name: str = '', address: str = '',) -> None:
+            self.name = name
+            self.address = address
+
+    class ElectedController(Message):
+        __slots__ = ("id", "address", "epoch",)
+
+        def __init__(self, *, id: int = 0, address: str = '', epoch: int = 0,) -> None:
+            self.id = id
+            self.address = address
+            self.epoch = epoch
 
 
 class DescribeConfigsRequest(Message):
@@ -709,13 +741,13 @@ class DescribeConfigsResponse(Message):
     class DescribeConfigsResourceResult(Message):
         __slots__ = (
             "name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type",
-            "documentation",
+            "documentation", "enforced",
         )
 
         def __init__(
             self, *, name: str = '', value: str | None = '', read_only: bool = False, config_source: int = -1,
             is_sensitive: bool = False, synonyms: Sequence[DescribeConfigsResponse.DescribeConfigsSynonym] = (),
-            config_type: int = 0, documentation: str | None = '',
+            config_type: int = 0, documentation: str | None = '', enforced: bool = True,
         ) -> None:
             self.name = name
             self.value = value
@@ -725,6 +757,7 @@ class DescribeConfigsResponse(Message):
             self.synonyms = synonyms
             self.config_type = config_type
             self.documentation = documentation
+            self.enforced = enforced
 
     class DescribeConfigsSynonym(Message):
         __slots__ = ("name", "value", "source",)
@@ -757,14 +790,15 @@ class DescribeGroupsResponse(Message):
     class DescribedGroup(Message):
         __slots__ = (
             "error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members",
-            "authorized_operations",
+            "authorized_operations", "generation", "leader", "shard", "coordinator",
         )
 
         def __init__(
             self, *, error_code: int = 0, error_message: str | None = None, group_id: str = '',
             group_state: str = '', protocol_type: str = '', protocol_data: str = '',
             members: Sequence[DescribeGroupsResponse.DescribedGroupMember] = (),
-            authorized_operations: int = -2147483648,
+            authorized_operations: int = -2147483648, generation: int = -1, leader: str = '', shard: int = -1,
+            coordinator: int = -1,
         ) -> None:
             self.error_code = error_code
             self.error_message = error_message
@@ -774,15 +808,21 @@ class DescribeGroupsResponse(Message):
             self.protocol_data = protocol_data
             self.members = members
             self.authorized_operations = authorized_operations
+            self.generation = generation
+            self.leader = leader
+            self.shard = shard
+            self.coordinator = coordinator
 
     class DescribedGroupMember(Message):
         __slots__ = (
             "member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment",
+            "session_timeout_ms", "rebalance_timeout_ms",
         )
 
         def __init__(
             self, *, member_id: str = '', group_instance_id: str | None = None, client_id: str = '',
             client_host: str = '', member_metadata: bytes = b'', member_assignment: bytes = b'',
+            session_timeout_ms: int = 0, rebalance_timeout_ms: int = 0,
         ) -> None:
             self.member_id = member_id
             self.group_instance_id = group_instance_id
@@ -790,6 +830,8 @@ class DescribeGroupsResponse(Message):
             self.client_host = client_host
             self.member_metadata = member_metadata
             self.member_assignment = member_assignment
+            self.session_timeout_ms = session_timeout_ms
+            self.rebalance_timeout_ms = rebalance_timeout_ms
 
 
 class DescribeLogDirsRequest(Message):
@@ -846,16 +888,20 @@ class DescribeLogDirsResponse(Message):
             self.partitions = partitions
 
     class DescribeLogDirsPartition(Message):
-        __slots__ = ("partition_index", "partition_size", "offset_lag", "is_future_key",)
+        __slots__ = (
+            "partition_index", "partition_size", "offset_lag", "is_future_key", "uncleanable", "late_transaction",
+        )
 
         def __init__(
             self, *, partition_index: int = 0, partition_size: int = 0, offset_lag: int = 0,
-            is_future_key: bool = False,
+            is_future_key: bool = False, uncleanable: str = '', late_transaction: bool = False,
         ) -> None:
             self.partition_index = partition_index
             self.partition_size = partition_size
             self.offset_lag = offset_lag
             self.is_future_key = is_future_key
+            self.uncleanable = uncleanable
+            self.late_transaction = late_transaction
 
 
 class DescribeProducersRequest(Message):
@@ -893,16 +939,22 @@ class DescribeProducersResponse(Message):
             self.partitions = partitions
 
     class PartitionResponse(Message):
-        __slots__ = ("partition_index", "error_code", "error_message", "active_producers",)
+        __slots__ = (
+            "partition_index", "error_code", "error_message", "active_producers", "high_watermark",
+            "last_stable_offset",
+        )
 
         def __init__(
             self, *, partition_index: int = 0, error_code: int = 0, error_message: str | None = None,
-            active_producers: Sequence[DescribeProducersResponse.ProducerState] = (),
+            active_producers: Sequence[DescribeProducersResponse.ProducerState] = (), high_watermark: int = -1,
+            last_stable_offset: int = -1,
         ) -> None:
             self.partition_index = partition_index
             self.error_code = error_code
             self.error_message = error_message
             self.active_producers = active_producers
+            self.high_watermark = high_watermark
+            self.last_stable_offset = last_stable_offset
 
     class ProducerState(Message):
         __slots__ = (
@@ -1134,13 +1186,17 @@ class DescribeTransactionsResponse(Message):
     class TransactionState(Message):
         __slots__ = (
             "error_code", "transactional_id", "transaction_state", "transaction_timeout_ms",
-            "transaction_start_time_ms", "producer_id", "producer_epoch", "topics",
+            "transaction_start_time_ms", "producer_id", "producer_epoch", "topics", "error_message",
+            "updated_at_ms", "prepared", "transaction_version", "events", "shard", "coordinator",
         )
 
         def __init__(
             self, *, error_code: int = 0, transactional_id: str = '', transaction_state: str = '',
             transaction_timeout_ms: int = 0, transaction_start_time_ms: int = 0, producer_id: int = 0,
             producer_epoch: int = 0, topics: Sequence[DescribeTransactionsResponse.TopicData] = (),
+            error_message: str = '', updated_at_ms: int = -1, prepared: bool = False,
+            transaction_version: int = 0, events: Sequence[DescribeTransactionsResponse.TransactionEvent] = (),
+            shard: int = -1, coordinator: int = -1,
         ) -> None:
             self.error_code = error_code
             self.transactional_id = transactional_id
@@ -1150,6 +1206,13 @@ class DescribeTransactionsResponse(Message):
             self.producer_id = producer_id
             self.producer_epoch = producer_epoch
             self.topics = topics
+            self.error_message = error_message
+            self.updated_at_ms = updated_at_ms
+            self.prepared = prepared
+            self.transaction_version = transaction_version
+            self.events = events
+            self.shard = shard
+            self.coordinator = coordinator
 
     class TopicData(Message):
         __slots__ = ("topic", "partitions",)
@@ -1157,6 +1220,21 @@ class DescribeTransactionsResponse(Message):
         def __init__(self, *, topic: str = '', partitions: Sequence[int] = (),) -> None:
             self.topic = topic
             self.partitions = partitions
+
+    class TransactionEvent(Message):
+        __slots__ = ("at_ms", "kind", "producer_id", "producer_epoch", "client_id", "client_host", "cause",)
+
+        def __init__(
+            self, *, at_ms: int = 0, kind: str = '', producer_id: int = 0, producer_epoch: int = 0,
+            client_id: str = '', client_host: str = '', cause: str = '',
+        ) -> None:
+            self.at_ms = at_ms
+            self.kind = kind
+            self.producer_id = producer_id
+            self.producer_epoch = producer_epoch
+            self.client_id = client_id
+            self.client_host = client_host
+            self.cause = cause
 
 
 class ElectLeadersRequest(Message):
@@ -1227,16 +1305,17 @@ class EndTxnRequest(Message):
 
 class EndTxnResponse(Message):
     API_KEY: ClassVar = 26
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch",)
+    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "error_message",)
 
     def __init__(
         self, *, throttle_time_ms: int = 0, error_code: int = 0, producer_id: int = -1,
-        producer_epoch: int = -1,
+        producer_epoch: int = -1, error_message: str = '',
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
+        self.error_message = error_message
 
 
 class FetchRequest(Message):
@@ -1522,16 +1601,17 @@ class IncrementalAlterConfigsResponse(Message):
         self.responses = responses
 
     class AlterConfigsResourceResponse(Message):
-        __slots__ = ("error_code", "error_message", "resource_type", "resource_name",)
+        __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "warnings",)
 
         def __init__(
             self, *, error_code: int = 0, error_message: str | None = '', resource_type: int = 0,
-            resource_name: str = '',
+            resource_name: str = '', warnings: Sequence[str] = (),
         ) -> None:
             self.error_code = error_code
             self.error_message = error_message
             self.resource_type = resource_type
             self.resource_name = resource_name
+            self.warnings = warnings
 
 
 class InitProducerIdRequest(Message):
@@ -1557,12 +1637,13 @@ class InitProducerIdResponse(Message):
     API_KEY: ClassVar = 22
     __slots__ = (
         "throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id",
-        "ongoing_txn_producer_epoch",
+        "ongoing_txn_producer_epoch", "error_message",
     )
 
     def __init__(
         self, *, throttle_time_ms: int = 0, error_code: int = 0, producer_id: int = -1,
         producer_epoch: int = 0, ongoing_txn_producer_id: int = -1, ongoing_txn_producer_epoch: int = -1,
+        error_message: str = '',
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
@@ -1570,6 +1651,7 @@ class InitProducerIdResponse(Message):
         self.producer_epoch = producer_epoch
         self.ongoing_txn_producer_id = ongoing_txn_producer_id
         self.ongoing_txn_producer_epoch = ongoing_txn_producer_epoch
+        self.error_message = error_message
 
 
 class JoinGroupRequest(Message):
@@ -1605,14 +1687,14 @@ class JoinGroupResponse(Message):
     API_KEY: ClassVar = 11
     __slots__ = (
         "throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader",
-        "skip_assignment", "member_id", "members",
+        "skip_assignment", "member_id", "members", "error_message",
     )
 
     def __init__(
         self, *, throttle_time_ms: int = 0, error_code: int = 0, generation_id: int = -1,
         protocol_type: str | None = None, protocol_name: str | None = '', leader: str = '',
         skip_assignment: bool = False, member_id: str = '',
-        members: Sequence[JoinGroupResponse.JoinGroupResponseMember] = (),
+        members: Sequence[JoinGroupResponse.JoinGroupResponseMember] = (), error_message: str = '',
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
@@ -1623,6 +1705,7 @@ class JoinGroupResponse(Message):
         self.skip_assignment = skip_assignment
         self.member_id = member_id
         self.members = members
+        self.error_message = error_message
 
     class JoinGroupResponseMember(Message):
         __slots__ = ("member_id", "group_instance_id", "metadata",)
@@ -1731,15 +1814,19 @@ class ListGroupsResponse(Message):
         self.groups = groups
 
     class ListedGroup(Message):
-        __slots__ = ("group_id", "protocol_type", "group_state", "group_type",)
+        __slots__ = ("group_id", "protocol_type", "group_state", "group_type", "members", "shard", "coordinator",)
 
         def __init__(
             self, *, group_id: str = '', protocol_type: str = '', group_state: str = '', group_type: str = '',
+            members: int = 0, shard: int = -1, coordinator: int = -1,
         ) -> None:
             self.group_id = group_id
             self.protocol_type = protocol_type
             self.group_state = group_state
             self.group_type = group_type
+            self.members = members
+            self.shard = shard
+            self.coordinator = coordinator
 
 
 class ListOffsetsRequest(Message):
@@ -1796,17 +1883,18 @@ class ListOffsetsResponse(Message):
             self.partitions = partitions
 
     class ListOffsetsPartitionResponse(Message):
-        __slots__ = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch",)
+        __slots__ = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch", "error_message",)
 
         def __init__(
             self, *, partition_index: int = 0, error_code: int = 0, timestamp: int = -1, offset: int = -1,
-            leader_epoch: int = -1,
+            leader_epoch: int = -1, error_message: str = '',
         ) -> None:
             self.partition_index = partition_index
             self.error_code = error_code
             self.timestamp = timestamp
             self.offset = offset
             self.leader_epoch = leader_epoch
+            self.error_message = error_message
 
 
 class ListTransactionsRequest(Message):
@@ -1837,14 +1925,17 @@ class ListTransactionsResponse(Message):
         self.transaction_states = transaction_states
 
     class TransactionState(Message):
-        __slots__ = ("transactional_id", "producer_id", "transaction_state",)
+        __slots__ = ("transactional_id", "producer_id", "transaction_state", "shard", "coordinator",)
 
         def __init__(
             self, *, transactional_id: str = '', producer_id: int = 0, transaction_state: str = '',
+            shard: int = -1, coordinator: int = -1,
         ) -> None:
             self.transactional_id = transactional_id
             self.producer_id = producer_id
             self.transaction_state = transaction_state
+            self.shard = shard
+            self.coordinator = coordinator
 
 
 class MetadataRequest(Message):

@@ -3,6 +3,10 @@
 `definitions.json` has the definition of one message on each line. A program uses a few dozen of them, so the file is
 not parsed as a whole: `schema_of` looks for the line of one message, and parses that. `private_definitions.json` has
 the messages of the one API that is ottla's own, in the same form.
+
+`private_fields.json` adds fields to responses of Kafka's, for what only ottla has to say (docs/adr/0028). They are
+tagged fields of the message's flexible versions, and have tags from 28532 on. Readers ignore a tag that they do not
+know; because not all of them do, brokers send these fields only to clients of ottla.
 """
 
 from __future__ import annotations
@@ -10,12 +14,13 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 KAFKAS: Final = "definitions.json"
 PRIVATE: Final = "private_definitions.json"
+PRIVATE_FIELDS: Final = "private_fields.json"
 
 _NO_VERSION: Final = range(0)
 _LAST_VERSION: Final = 2**15 - 1
@@ -65,14 +70,48 @@ class Schema(NamedTuple):
 
 @cache
 def schema_of(name: str) -> Schema:
-    """Return the schema of the message with this name, for example "FetchRequest"."""
-    for file in (KAFKAS, PRIVATE):
-        lines = pkgutil.get_data(__package__, file) or b""
-        start = lines.find(b'\n"%b": ' % name.encode())
-        if start >= 0:
-            start += len(name) + 5
-            return parsed(json.loads(lines[start : lines.index(b"\n", start)].rstrip(b",")))
-    raise ValueError(f"there is no message {name}")
+    """Return the schema of the message with this name, for example "FetchRequest", without private fields."""
+    return parsed(_definition_of(name))
+
+
+@cache
+def extended_schema_of(name: str) -> Schema:
+    """Return the schema of the message with this name, with the private fields that it has."""
+    private = _line_of(name, PRIVATE_FIELDS)
+    return schema_of(name) if private is None else parsed(_extended(_definition_of(name), private))
+
+
+def _definition_of(name: str) -> Any:
+    definition = _line_of(name, KAFKAS) or _line_of(name, PRIVATE)
+    if definition is None:
+        raise ValueError(f"there is no message {name}")
+    return definition
+
+
+def _line_of(name: str, file: str) -> Any | None:
+    """Return what a file has on its line for this message, None if it has no such line."""
+    lines = pkgutil.get_data(__package__, file) or b""
+    start = lines.find(b'\n"%b": ' % name.encode())
+    if start < 0:
+        return None
+    start += len(name) + 5
+    return json.loads(lines[start : lines.index(b"\n", start)].rstrip(b","))
+
+
+def _extended(definition: Mapping[str, Any], private: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return the definition of a message in which structures have further fields, by their names."""
+    versions = definition["flexibleVersions"]
+    added = {
+        name: [{"versions": versions, "taggedVersions": versions, "ignorable": True, **field} for field in fields]
+        for name, fields in private.items()
+    }
+
+    def extended(of: Mapping[str, Any], name: str) -> dict[str, Any]:
+        fields = [extended(field, field["type"].removeprefix("[]")) for field in of.get("fields", ())]
+        return {**of, "fields": [*fields, *added.get(name, ())]}
+
+    common = [extended(each, each["name"]) for each in definition.get("commonStructs", ())]
+    return {**extended(definition, definition["name"]), "commonStructs": common}
 
 
 def message_names(file: str = KAFKAS) -> list[str]:

@@ -17,12 +17,13 @@ from types import TracebackType
 from typing import Any, Final, Never, Self
 
 from ottla.admin.configs import Configs
-from ottla.admin.controller_channel import ControllerChannel
+from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.groups import Groups
 from ottla.admin.partitions import Partitions
 from ottla.admin.topics import Topics, raise_in_band
 from ottla.admin.transactions import Transactions
 from ottla.client.cluster import ClusterClient
+from ottla.client.door import KAFKA
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config, reject_unknown
 from ottla.client.transport import Transport, chosen_transport
 from ottla.client.units import Duration, seconds
@@ -106,7 +107,7 @@ class BrokerInfo:
 
     `epoch` increases with each registration of the broker. A `fenced` broker has just started or stopped, and can't
     lead partitions. A `read_only` broker can't write to its disk, so it leads only partitions that no other broker can
-    lead.
+    lead. Kafka's clusters do not report `epoch` (then -1), `kafka_listeners` (empty) and `read_only` (False).
     """
 
     id: int
@@ -123,7 +124,8 @@ class BrokerInfo:
 class ClusterInfo:
     """The cluster.
 
-    If no controller is elected, `controller_id` and `controller_epoch` are -1 and `controller_address` is "".
+    If no controller is elected, `controller_id` and `controller_epoch` are -1 and `controller_address` is "". In one of
+    Kafka's clusters, the controller is the broker that takes requests for it, and `controller_epoch` is -1.
     """
 
     cluster_id: str
@@ -158,7 +160,7 @@ class ClusterOverview:
     def describe(self, *, timeout: Duration | None = None) -> ClusterInfo:
         """Return the cluster's id, its controller, and its brokers by id."""
         deadline = self._channel.deadline(timeout)
-        response = self._channel.cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
+        response = self._described(deadline)
         brokers = (
             BrokerInfo(
                 b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch, dict(b.kafka_listeners), b.read_only
@@ -169,6 +171,15 @@ class ClusterOverview:
             return ClusterInfo(response.cluster_id, -1, "", tuple(brokers))
         controller = response.controller
         return ClusterInfo(response.cluster_id, controller.id, controller.address, tuple(brokers), controller.epoch)
+
+    def _described(self, deadline: Deadline) -> pb.MetadataResponse:
+        cluster = self._channel.cluster
+        if cluster.door is KAFKA:
+            from ottla.client.kafka_descriptions import describe_cluster  # it imports Kafka's messages
+
+            if (described := describe_cluster(cluster, timeout=deadline.left())) is not None:
+                return described
+        return cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
 
     def declare_restored(self, *, timeout: Duration | None = None) -> int:
         """Declare that etcd was restored from a backup, so its leaders and ISRs are older than the logs.

@@ -17,7 +17,8 @@ from ottla_proto.common_pb2 import ShardStanding
 class GroupSummary:
     """An entry in the list of groups. `protocol_type` is "consumer", "connect", …, or "" for a group without members.
 
-    `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group.
+    `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group. Kafka's clusters report
+    neither (both are -1), and no number of `members` (0).
     """
 
     name: str
@@ -56,7 +57,9 @@ class GroupInfo:
     """One group.
 
     `assignor` is the assignor that the members have agreed on, and `leader` is the id of the member that assigns
-    partitions. `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group.
+    partitions. `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group. Kafka's
+    clusters do not report `generation`, `coordinator` and `shard` (all -1), `leader` (""), and the timeouts of members
+    (0).
     """
 
     name: str

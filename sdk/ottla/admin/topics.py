@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
+from ottla.client.door import KAFKA
 from ottla.client.list_offsets import TRY_S, OffsetSpec, list_offsets, spec_timestamp
 from ottla.client.settings import check_topic, one_of
 from ottla.client.units import Duration, config_text
@@ -19,6 +20,9 @@ from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
 from ottla_proto import broker_pb2, controller_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker, Controller
+
+if TYPE_CHECKING:
+    from ottla.client.kafka_descriptions import EligibleLeaders
 
 logger = logging.getLogger("ottla.admin")
 
@@ -139,11 +143,22 @@ class Topics:
 
     def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:
         """Return the names of all topics, sorted; with `internal`, including ottla's internal topics."""
-        return [topic.name for topic in self.describe(internal=internal, timeout=timeout)]
+        return [topic.name for topic in self._described((), internal, self._channel.deadline(timeout))]
 
     def describe(self, *names: str, internal: bool = False, timeout: Duration | None = None) -> Sequence[TopicInfo]:
         """Return the named topics in the given order, or all topics, sorted by name. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
+        described = self._described(names, internal, deadline)
+        cluster = self._channel.cluster
+        if cluster.door is not KAFKA or not described:
+            return described
+        from ottla.client.kafka_descriptions import eligible_leaders  # it imports Kafka's messages
+
+        leaders = eligible_leaders(cluster, names, timeout=deadline.left())
+        return [_with_eligible_leaders(topic, leaders) for topic in described] if leaders else described
+
+    def _described(self, names: Sequence[str], internal: bool, deadline: Deadline) -> Sequence[TopicInfo]:
+        """Describe topics by Metadata, which names no eligible leaders over Kafka's protocol."""
         view = self._channel.cluster.fetch_metadata(names, all_topics=not names, timeout=deadline.left())
         if not names:
             topics = [view.topics[name] for name in sorted(view.topics)]
@@ -183,7 +198,7 @@ class Topics:
         if no such record exists. Raises UnknownTopicError.
         """
         deadline = self._channel.deadline(timeout)
-        (topic,) = self.describe(name, timeout=deadline.left())
+        (topic,) = self._described([name], True, deadline)
         when = spec_timestamp(at, now_ms=self._channel.cluster.clock.wall_ms())
         timestamps = {TopicPartition(name, partition.partition): when for partition in topic.partitions}
         found = list_offsets(self._channel.cluster, timestamps, timeout=deadline.left())
@@ -193,7 +208,7 @@ class Topics:
         """Return, for each partition, the timestamp in ms of its first record that has one; partitions without such a
         record are left out. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
-        (topic,) = self.describe(name, timeout=deadline.left())
+        (topic,) = self._described([name], True, deadline)
         beginning = {TopicPartition(name, partition.partition): 0 for partition in topic.partitions}
         found = list_offsets(self._channel.cluster, beginning, timeout=deadline.left())
         return {p.partition: at.timestamp for p, at in sorted(found.items()) if at is not None}
@@ -206,7 +221,7 @@ class Topics:
         Returns each partition's first offset afterwards. Raises OffsetOutOfRangeError for an offset beyond the end.
         """
         deadline = self._channel.deadline(timeout)
-        (topic,) = self.describe(name, timeout=deadline.left())
+        (topic,) = self._described([name], True, deadline)
         cuts = dict.fromkeys(range(len(topic.partitions)), _HIGH_WATERMARK) if before is None else dict(before)
         first: dict[int, int] = {}
         delete = partial(self._delete_records, name, bytes.fromhex(topic.id), cuts, first, deadline)
@@ -292,6 +307,14 @@ def topic_in(channel: ControllerChannel, view: ClusterView, name: str) -> TopicV
     if topic.error:
         raise error_from_code(topic.error, topic.error_message)
     return topic
+
+
+def _with_eligible_leaders(topic: TopicInfo, leaders: Mapping[TopicPartition, EligibleLeaders]) -> TopicInfo:
+    def completed(partition: PartitionInfo) -> PartitionInfo:
+        found = leaders.get(TopicPartition(topic.name, partition.partition))
+        return partition if found is None else replace(partition, **found._asdict())
+
+    return replace(topic, partitions=tuple(map(completed, topic.partitions)))
 
 
 def _new_topic(

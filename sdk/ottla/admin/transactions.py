@@ -298,7 +298,7 @@ class Transactions:
     def _add_ends(
         self, topic: str, lacking: Sequence[tuple[int, broker_pb2.PartitionProducers]], deadline: Deadline
     ) -> None:
-        """Look up how far readers may read. Over Kafka's protocol the leaders' responses do not say it."""
+        """Look up how far readers may read. Kafka's brokers do not say it with the producers."""
         cluster = self._channel.cluster
         wanted = {TopicPartition(topic, number): LATEST_TIMESTAMP for number, _ in lacking}
         # The ends come first. If an end moved on between the two calls, the partition would otherwise look blocked.

@@ -11,7 +11,7 @@ from ottla.mirror.client import MirrorClient as SyncMirrorClient
 
 
 class MirrorClient(Facade[SyncMirrorClient]):
-    """A client of one mirror. It takes the same arguments as ottla.MirrorClient."""
+    """A client of a mirror, or of brokers that forward to mirrors, with the arguments of ottla.MirrorClient."""
 
     @same_arguments(SyncMirrorClient)
     def __init__(self, *args: Any, **arguments: Any) -> None:

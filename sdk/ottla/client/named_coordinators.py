@@ -7,12 +7,11 @@ a broker, which forwards to the coordinator.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from ottla.client.any_broker import ask_any_broker
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import FIND_COORDINATOR
-from ottla.client.kafka.peer import KafkaPeer
-from ottla.client.transport import Connection
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.routing import GROUP, TXN
@@ -74,12 +73,7 @@ class NamedCoordinators:
                 raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason)
             return FindCoordinatorRequest(key_type=self._key_type, key=next(iter(names)))
 
-        def ask(connection: Connection, timeout_s: float) -> FindCoordinatorResponse:
-            # This finder is only for the transport with these connections (`finder_of`).
-            response = cast(KafkaPeer, connection).exchange(FIND_COORDINATOR, spelled, timeout=timeout_s)
-            return cast(FindCoordinatorResponse, response)
-
-        response = self._cluster.ask_any(FIND_COORDINATOR.name, ask, timeout=timeout)
+        response = ask_any_broker(self._cluster, FIND_COORDINATOR, spelled, FindCoordinatorResponse, timeout=timeout)
         found: dict[str, str] = {}
         for name, coordinator in _coordinators(response, names):
             if coordinator.error_code == ErrorCode.NONE:

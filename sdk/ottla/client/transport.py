@@ -72,7 +72,7 @@ def grpc_transport(client_id: str) -> Transport:
 def chosen_transport(client_id: str) -> Transport:
     """Return the transport over gRPC, or over Kafka's protocol if the environment variable _OTTLA_TRANSPORT is "kafka".
 
-    Mirrors have no choice yet. The variable is for our tests and benchmarks.
+    The variable is for our tests and benchmarks.
     """
     if os.environ.get("_OTTLA_TRANSPORT") == "kafka":
         from ottla.client.kafka.transport import KafkaTransport

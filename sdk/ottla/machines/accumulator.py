@@ -343,7 +343,7 @@ class Accumulator(RecordBuffer):
             queue.one_by_one = True
             queue.put_back(batches)
         elif response.code in _TOO_LARGE and is_divisible(oldest):
-            self._split(queue, oldest, response)
+            self._split(queue, oldest, response, now)
             reported.splits += 1
         else:
             for batch in batches:
@@ -351,10 +351,10 @@ class Accumulator(RecordBuffer):
             if sequences is not None and response.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 sequences.on_fenced()
 
-    def _split(self, queue: PartitionQueue, batch: ProducerBatch, response: BatchResponse) -> None:
-        """Replace a batch that is too large by its parts, and let no further batch become as large."""
+    def _split(self, queue: PartitionQueue, batch: ProducerBatch, response: BatchResponse, now: float) -> None:
+        """Replace a batch that is too large by its parts, and let no further batch become as large for a while."""
         size_bytes = batch.charged_bytes
-        queue.largest_bytes = min(queue.largest_bytes, half_of(size_bytes))
+        queue.limit_batches(half_of(size_bytes), now)
         parts = split(batch, self.limits, self._new_builder)
         self._charged_bytes += sum(part.charged_bytes for part in parts) - size_bytes
         for part in parts:

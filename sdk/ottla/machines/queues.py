@@ -33,20 +33,26 @@ _ENDING_S: Final = 0.02
 (as in Kafka's producer)."""
 
 
+_LARGER_AFTER_S: Final = 300.0
+"""How long batches stay as small as a rejected one made them. Then they may become twice as large, because the topic's
+limit may have been raised. At worst a batch is sent in vain and split, once in this time."""
+
+
 class PartitionQueue:
     """One partition's batches: the unanswered ones in `in_flight`, then the `closed` ones in order, then the `open`
     one.
 
     `sequences` is set if the producer is idempotent. `route` is the destination of the last part, and `retry_at` the
     earliest time of the next part to it, after `failures` in a row. `one_by_one` is set after a request of several
-    batches was rejected as a whole. No batch becomes larger than `largest_bytes`, unless it has only one record: a
-    broker has rejected a batch of twice that size.
+    batches was rejected as a whole. Until `larger_at`, no batch becomes larger than `largest_bytes`, unless it has
+    only one record: a broker has rejected a batch of twice that size.
     """
 
     __slots__ = (
         "closed",
         "failures",
         "in_flight",
+        "larger_at",
         "largest_bytes",
         "one_by_one",
         "open",
@@ -67,6 +73,7 @@ class PartitionQueue:
         self.route: Route | None = None
         self.one_by_one = False
         self.largest_bytes = NO_LIMIT
+        self.larger_at = 0.0
 
     @property
     def empty(self) -> bool:
@@ -77,6 +84,17 @@ class PartitionQueue:
     def idle(self) -> bool:
         """Whether the queue is empty and not part of an open transaction."""
         return self.empty and (self.sequences is None or not self.sequences.in_transaction)
+
+    def limit_batches(self, size_bytes: int, now: float) -> None:
+        """Let no further batch become larger than that, for a while."""
+        self.largest_bytes = min(self.largest_bytes, size_bytes)
+        self.larger_at = now + _LARGER_AFTER_S
+
+    def raise_limit(self, now: float) -> None:
+        """Let batches become twice as large, if the limit is old enough."""
+        if self.largest_bytes < NO_LIMIT and now >= self.larger_at:
+            self.largest_bytes = min(NO_LIMIT, 2 * self.largest_bytes)
+            self.larger_at = now + _LARGER_AFTER_S
 
     def head(self) -> ProducerBatch | None:
         """Return the oldest batch that is not in flight, or None."""

@@ -106,6 +106,7 @@ class RecordBuffer:
             if not self._grow(queue, queue.open, size_bytes):
                 return None
             return self.append(queue, timestamp_ms, key, value, headers)
+        queue.raise_limit(now)
         full_bytes = min(self.limits.batch_bytes, queue.largest_bytes)
         charged = max(full_bytes, size_bytes)
         if not self._has_room_for(size_bytes, charged):

@@ -6,8 +6,9 @@
 
 With `redis=`, the URL in the mirrors' file, offsets are looked up in Redis first, and in the mirror only if that fails.
 
-Several mirrors of a flow share its partitions. Any of them can translate, pause and move groups; `flow` and `verify`
-cover only the partitions of the mirror that you connect to.
+Several mirrors of a flow share its partitions. Any of them can translate, pause and move groups. If you connect to a
+mirror, `flow` and `verify` cover only the partitions of this mirror. If you connect to brokers, with `bootstrap=`, they
+cover the partitions of all mirrors that the brokers know.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from typing import Final, Self, TypeVar
 from google.protobuf.message import Message
 
 from ottla.admin.topics import raise_in_band
-from ottla.client.cluster import ClusterClient
-from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, seconds
-from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
+from ottla.errors import config_error
+from ottla.mirror.channels import channel_to
 from ottla.mirror.flow_info import FlowInfo, MovedGroups
 from ottla.mirror.redis_offsets import RedisOffsets
 from ottla.mirror.verification import CopyCheck, VerifiedUpTo, verify_copy
@@ -36,7 +36,6 @@ from ottla_proto.contracts import Method, Mirror
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
-DEFAULT_ADDRESS: Final = "localhost:9680"
 _REDIS_S: Final = 1.0
 _client_numbers = itertools.count(1)
 
@@ -46,6 +45,9 @@ _MOVE_S: Final = 60.0
 
 class MirrorClient:
     """A client of the mirror at the gRPC `address`; the default is OTTLA_MIRROR, then localhost:9680. Thread-safe.
+
+    With `bootstrap`, Kafka addresses of brokers, the client calls those instead. They forward to the mirrors that their
+    setting `mirrors` names.
 
     `request_timeout` is the timeout of each call, in seconds. `redis` is a URL such as redis://localhost:6379/0. If it
     is set, `translate` and `positions` query Redis first, for at most one second. It needs `pip install
@@ -59,16 +61,19 @@ class MirrorClient:
         self,
         address: str | None = None,
         *,
+        bootstrap: str | Sequence[str] | None = None,
         request_timeout: Duration = 30.0,
         client_id: str | None = None,
         redis: str | None = None,
-        _transport: Transport | None = None,
     ) -> None:
-        self.address: Final = address or os.environ.get("OTTLA_MIRROR") or DEFAULT_ADDRESS
+        if address is not None and bootstrap is not None:
+            hint = "pass the address of a mirror, or bootstrap= with addresses of brokers"
+            raise config_error("address and bootstrap= can't be combined", hint=hint)
         self.client_id: Final = client_id or f"ottla-mirror-client-{next(_client_numbers)}"
         self._timeout_s: Final = seconds(request_timeout, "request_timeout")
         self._redis: Final = None if redis is None else RedisOffsets(redis, min(self._timeout_s, _REDIS_S))
-        self._cluster: Final = ClusterClient([self.address], _transport or grpc_transport(self.client_id))
+        address = address or os.environ.get("OTTLA_MIRROR")
+        self._channel: Final = channel_to(address, bootstrap, self.client_id)
 
     def flows(self) -> list[FlowInfo]:
         """Return all flows of this mirror."""
@@ -155,7 +160,7 @@ class MirrorClient:
         ]
 
     def close(self) -> None:
-        self._cluster.close()
+        self._channel.close()
         if self._redis is not None:
             self._redis.close()
 
@@ -180,15 +185,4 @@ class MirrorClient:
         return [FlowInfo.of(flow) for flow in response.flows]
 
     def _call(self, method: Method[Request, Response], request: Request, least_s: float = 0.0) -> Response:
-        try:
-            response = self._cluster.call(self.address, method, request, timeout=max(least_s, self._timeout_s))
-        except OttlaError as error:
-            if error.code != ErrorCode.NETWORK_EXCEPTION:
-                raise
-            raise error_from_code(
-                error.code,
-                f"no mirror answers at {self.address}",
-                hint="start one with `ottla up --mirror FILE`, or pass its address with --mirror HOST:PORT",
-            ) from error
-        raise_in_band(response.error)  # type: ignore[attr-defined]  # every response has one
-        return response
+        return self._channel.call(method, request, timeout=max(least_s, self._timeout_s))

@@ -32,6 +32,7 @@ from ottla_broker.membership.startup_readiness import StartupReadiness
 from ottla_broker.metrics import add_cleaner_metrics, add_metrics
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
+from ottla_broker.peers.mirrors import Mirrors
 from ottla_broker.peers.registration_view import RegistrationView
 from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.follower_epochs import FollowerEpochs
@@ -102,6 +103,7 @@ class _Parts:
             on_drain=lambda: self.replicas.table.drain(),
         )
         self.controller, self.coordinators = ControllerPeer(metadata), CoordinatorPeers(metadata)
+        self.mirrors = Mirrors(config.mirrors)
         self.directory = DataDirectory(
             config, metadata, self.controller, clock, lambda: self.replicas.table.high_watermarks()
         )
@@ -135,6 +137,7 @@ class _Parts:
             self.log_dir,
             clock,
             self.threads,
+            self.mirrors,
         )
         unstable = config.unstable_api_versions_enable
         self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka, unstable=unstable)
@@ -188,6 +191,7 @@ class _Parts:
             Following(self.metadata, owned_store),
             self.controller,
             self.coordinators,
+            self.mirrors,
             threads,
             self.directory,
             # It comes after the directory that it watches, and before the logs: a start on a full disk is reported like

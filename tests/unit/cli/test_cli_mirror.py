@@ -115,3 +115,28 @@ def test_groups_that_all_go_on_are_a_success_and_a_source_that_is_away_is_named(
 def test_where_no_mirror_runs_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mirror", "status", "--mirror", "127.0.0.1:1", "--timeout", "1s"]) != 0
     assert "no mirror answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], (None, None)),
+        (["-b", "b:9092"], (None, "b:9092")),
+        (["-b", "b:9092", "--mirror", "m:9680"], ("m:9680", None)),
+        (["--mirror", "m:9680"], ("m:9680", None)),
+    ],
+)
+def test_a_mirror_is_called_at_its_address_or_by_brokers(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], expected: tuple[str | None, str | None]
+) -> None:
+    made: list[tuple[str | None, str | None]] = []
+
+    class Recorded:
+        def __init__(self, address: str | None, *, bootstrap: str | None, **_: Any) -> None:
+            made.append((address, bootstrap))
+            raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "that is enough")
+
+    monkeypatch.delenv("OTTLA_MIRROR", raising=False)
+    monkeypatch.setattr("ottla.mirror.client.MirrorClient", Recorded)
+    assert run(["mirror", "status", *options]) != 0
+    assert made == [expected]

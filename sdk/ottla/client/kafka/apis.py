@@ -22,6 +22,8 @@ from ottla_core.kafka.messages import (
     DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribeGroupsRequest,
@@ -32,6 +34,8 @@ from ottla_core.kafka.messages import (
     DescribeProducersResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ElectLeadersRequest,
@@ -184,7 +188,18 @@ can't use such brokers anyway (`METADATA`)."""
 DELETE_TOPICS: Final = Api(20, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, range(6, 7))
 DELETE_RECORDS: Final = Api(21, "DeleteRecords", DeleteRecordsRequest, DeleteRecordsResponse, range(2, 3))
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, range(4, 5))
+DESCRIBE_CLUSTER: Final = Api(
+    # Older versions leave fenced brokers out (KIP-1073).
+    60,
+    "DescribeCluster",
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    range(2, 3),
+)
 DESCRIBE_LOG_DIRS: Final = Api(35, "DescribeLogDirs", DescribeLogDirsRequest, DescribeLogDirsResponse, range(2, 6))
+DESCRIBE_TOPIC_PARTITIONS: Final = Api(
+    75, "DescribeTopicPartitions", DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, range(1)
+)
 CREATE_PARTITIONS: Final = Api(37, "CreatePartitions", CreatePartitionsRequest, CreatePartitionsResponse, range(2, 4))
 ELECT_LEADERS: Final = Api(43, "ElectLeaders", ElectLeadersRequest, ElectLeadersResponse, range(2, 3))
 INCREMENTAL_ALTER_CONFIGS: Final = Api(

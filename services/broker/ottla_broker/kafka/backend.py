@@ -10,6 +10,7 @@ from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
+from ottla_broker.peers.mirrors import Mirrors
 from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replicas import Replicas
@@ -38,6 +39,7 @@ class Backend:
     log_dir: Callable[[], LogDir]
     clock: Clock
     threads: DiskThreads
+    mirrors: Mirrors
     authorize: Authorize = allow_all
 
     @property

@@ -28,10 +28,11 @@ def decode(request_type: type[M], version: int, body: Reader) -> M:
     return message
 
 
-def encode(response: Message, version: int) -> Parts:
-    """Return the body of a response, with no error code that this version lacks."""
+def encode(response: Message, version: int, *, private: bool = False) -> Parts:
+    """Return the body of a response, with no error code that this version lacks. Only clients of ottla get private
+    fields."""
     _replacing(type(response).__name__, version)(response, sent_code)
-    return [codec.encode(response, version)]
+    return [codec.encode(response, version, private=private)]
 
 
 def has_more_elements(message: Message, version: int, most: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from ottla_broker.kafka import codec
@@ -52,17 +53,23 @@ def control(request_type: type[RequestT], handle: ControlHandler[RequestT]) -> H
 
     def begin(backend: Backend, message: RequestT, context: KafkaContext) -> HandlerResult:
         response, version = handle(backend, message, context), context.version
+        encode = partial(codec.encode, version=version, private=context.caller.is_ottlas)
         if not isinstance(response, Message) or codec.has_more_elements(response, version, LARGE_ELEMENTS):
-            return _encoded(backend, response, version)
-        return codec.encode(response, version)
+            return _encoded(backend, response, version, encode)
+        return encode(response)
 
     return decoded(decode, begin)
 
 
-async def _encoded(backend: Backend, response: Message | Coroutine[Any, Any, Message | Parts], version: int) -> Parts:
+async def _encoded(
+    backend: Backend,
+    response: Message | Coroutine[Any, Any, Message | Parts],
+    version: int,
+    encode: Callable[[Message], Parts],
+) -> Parts:
     message = response if isinstance(response, Message) else await response
     if isinstance(message, list):
         return message
     if codec.has_more_elements(message, version, LARGE_ELEMENTS):
-        return await backend.threads.work(codec.encode, message, version)
-    return codec.encode(message, version)
+        return await backend.threads.work(encode, message)
+    return encode(message)

@@ -1,7 +1,8 @@
 """The methods that ottla's own clients call through the private API, and the service for each of them (docs/adr/0028).
 
-The table is the whole list. It has the calls of clients that Kafka's messages can't express. Calls between services are
-not in it, with one exception: an administrator writes a marker in a group's shard to end a transaction that hangs.
+The table is the whole list. It has the calls of clients that Kafka's messages can't express. Calls to mirrors are among
+them, so clients need no other address than a broker's. Calls between services are not in it, with one exception: an
+administrator writes a marker in a group's shard to end a transaction that hangs.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.model import NO_OWNER, PartitionId, TopicId
 from ottla_core.routing import GROUP, TXN
-from ottla_proto import broker_pb2, group_pb2
+from ottla_proto import broker_pb2, group_pb2, mirror_pb2
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
-from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
+from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Txn
 
 SMALL_BYTES: Final = 128 * 1024
 """The limit for a request that names one group or transactional id. As a string of Kafka's, such a name has up to 32
@@ -29,6 +30,9 @@ KiB."""
 
 _COMMIT_BYTES: Final = 512 * 1024
 """The limit for a commit. Clients send larger ones in parts (`ottla_core.rpc.parts`)."""
+
+_MIRROR_BYTES: Final = 512 * 1024
+"""The limit for a request to a mirror, which may name many positions or groups."""
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _OWNERS_AT_ONCE: Final = 16
@@ -58,6 +62,19 @@ def _by_owner(kind: str, method: Method[Any, Any], key: Callable[[Any], str]) ->
         return await call_owner(backend, kind, key(request), method, request, limit_s)
 
     return PrivateMethod(method, serve)
+
+
+def _by_mirror(method: Method[Any, Any]) -> PrivateMethod:
+    async def serve(backend: Backend, request: Any, limit_s: float) -> Any:
+        return await backend.mirrors.call(method, request, limit_s)
+
+    return PrivateMethod(method, serve, _MIRROR_BYTES)
+
+
+async def _mirror_status(
+    backend: Backend, request: mirror_pb2.MirrorStatusRequest, limit_s: float
+) -> mirror_pb2.MirrorStatusResponse:
+    return await backend.mirrors.status(request, limit_s)
 
 
 def _group(request: Any) -> str:
@@ -141,6 +158,12 @@ _TABLE: Final = (
     _by_owner(TXN, Txn.PREPARE, _transactional_id),
     _by_owner(TXN, Txn.FORGET, _transactional_id),
     PrivateMethod(Txn.SHARDS, partial(_shards, kind=TXN, method=Txn.SHARDS)),
+    PrivateMethod(Mirror.MIRROR_STATUS, _mirror_status),
+    _by_mirror(Mirror.TRANSLATE_OFFSETS),
+    _by_mirror(Mirror.GROUP_POSITIONS),
+    _by_mirror(Mirror.PAUSE_FLOW),
+    _by_mirror(Mirror.FAILOVER),
+    _by_mirror(Mirror.FAILBACK),
 )
 
 PRIVATE_METHODS: Final[Mapping[str, PrivateMethod]] = {each.method.path: each for each in _TABLE}

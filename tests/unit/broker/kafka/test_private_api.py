@@ -21,6 +21,7 @@ from ottla_broker.kafka.frames import Caller, KafkaContext, Parts, read_head
 from ottla_broker.kafka.handlers import ottla_call
 from ottla_broker.kafka.network.connection import CloseConnectionError
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS, SMALL_BYTES
+from ottla_broker.peers.mirrors import Mirrors
 from ottla_core.cluster.image import ClusterImage, Coordinator, Shard
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka import codec
@@ -34,7 +35,7 @@ from ottla_core.rpc.parts import PARTITIONS_AT_ONCE
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2, controller_pb2, group_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error, ShardsRequest, ShardsResponse, ShardStanding
-from ottla_proto.contracts import Broker, Controller, Group, Method, Operation, Txn
+from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Operation, Txn
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +51,7 @@ class Services:
         self.image = image or image_of(1)
         self.node_id = 0
         self.replicas: Any = None
+        self.mirrors: Any = Mirrors(())
         self.coordinators = self.controller = self.metadata = self
         self.asked: list[tuple[str, str, Any, float]] = []
         self.authorized: list[tuple[RequestContext, Operation, str]] = []
@@ -170,6 +172,12 @@ def test_the_list_of_methods_is_short() -> None:
         Txn.FORGET,
         Txn.PREPARE,
         Txn.SHARDS,
+        Mirror.MIRROR_STATUS,
+        Mirror.TRANSLATE_OFFSETS,
+        Mirror.GROUP_POSITIONS,
+        Mirror.PAUSE_FLOW,
+        Mirror.FAILOVER,
+        Mirror.FAILBACK,
     }
     between_services = [m.method for m in PRIVATE_METHODS.values() if m.method.operation is Operation.CLUSTER_ACTION]
     assert between_services == [Group.WRITE_TXN_MARKERS]
@@ -211,6 +219,33 @@ async def test_a_calls_time_is_bounded_on_both_sides(timeout_ms: int, expected: 
     backend = Services()
     await called(backend, Group.LAG.path, b"", timeout_ms)
     assert backend.asked[0][3] == expected
+
+
+class MirrorCalls:
+    """Mirrors; `asked` is what they got."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Method[Any, Any], Any, float]] = []
+
+    async def call(self, method: Method[Any, Any], request: Any, limit_s: float) -> Any:
+        self.asked.append((method, request, limit_s))
+        return method.response()
+
+    async def status(self, request: Any, limit_s: float) -> Any:
+        return await self.call(Mirror.MIRROR_STATUS, request, limit_s)
+
+
+@pytest.mark.parametrize(
+    "method", [each.method for each in PRIVATE_METHODS.values() if each.method.service == "Mirror"]
+)
+async def test_a_mirrors_method_goes_to_the_mirrors(method: Method[Any, Any]) -> None:
+    backend = Services()
+    backend.mirrors = MirrorCalls()
+    request = method.request(flow="east->west")
+    response = await called(backend, method.path, request.SerializeToString())
+    assert response.error_code == 0
+    assert backend.mirrors.asked == [(method, request, 2.5)]
+    assert backend.asked == []
 
 
 async def test_a_response_comes_back_whole() -> None:

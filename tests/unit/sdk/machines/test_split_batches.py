@@ -8,6 +8,7 @@ from accumulators import IDS, PARTITIONS, ROUTES, accumulator, add, answered, va
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import BatchResponse, ProducerBatch
+from ottla.machines.queues import _LARGER_AFTER_S
 from ottla.machines.requests import OutgoingRequest, Reported
 from ottla_core.records.batch import HEADER_SIZE, read_header
 from ottla_core.records.builder import SealedBatch
@@ -135,6 +136,36 @@ def test_after_a_split_no_batch_of_the_partition_becomes_as_large() -> None:
     elsewhere = [add(acc, b"x" * 100, partition=1) for _ in range(8)]
     assert len(dict.fromkeys(elsewhere)) == 1
     assert add(acc, b"x" * 700) is not None, "a larger record has a batch of its own"
+
+
+def test_the_limit_after_a_split_doubles_from_time_to_time() -> None:
+    """The topic's max.message.bytes may have been raised."""
+    acc = of(batches_per_partition=1, delivery_timeout_s=10_000)
+    filled(acc, range(8))
+    for _ in range(2):
+        answer(acc, sent(acc), TOO_LARGE)  # of the whole, and then of its first part
+
+    def counts(now: float) -> list[int]:
+        batches = dict.fromkeys(add(acc, b"x" * 100, now=now) for _ in range(9))
+        return [batch.count for batch in batches if batch is not None]
+
+    assert counts(_LARGER_AFTER_S - 1) == [2, 2, 2, 2, 1]
+    assert counts(_LARGER_AFTER_S) == [2, 4, 4], "the open batch is filled, and new ones may become twice as large"
+    assert counts(2 * _LARGER_AFTER_S) == [8, 1]
+
+
+def test_a_batch_that_is_too_large_again_limits_the_later_ones_again() -> None:
+    acc = of(batches_per_partition=1, delivery_timeout_s=10_000)
+    filled(acc, range(8))
+    answer(acc, sent(acc), TOO_LARGE)
+    for _ in range(2):
+        answer(acc, sent(acc), BatchResponse(0))
+    now = 2 * _LARGER_AFTER_S
+    batches = dict.fromkeys(add(acc, b"x" * 100, now=now) for _ in range(8))
+    assert len(batches) == 1
+    acc.on_response(sent(acc, now), {IDS[0]: [TOO_LARGE]}, now)
+    again = dict.fromkeys(add(acc, b"x" * 100, now=now + 1) for _ in range(8))
+    assert [batch.count for batch in again if batch is not None] == [4, 4]
 
 
 def test_parts_need_no_back_off_and_count_as_no_attempt() -> None:

@@ -1,7 +1,7 @@
 """Controller.DescribeConfigs is Kafka's API of the same name, and AlterConfigs is IncrementalAlterConfigs.
 
-Kafka's responses lack warnings, and do not say whether a config is enforced. Kafka enforces what it describes, so all
-configs count as enforced.
+Brokers of ottla add warnings, and whether a config is enforced, in private fields. Kafka enforces what it describes, so
+all of its configs count as enforced.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class AlterConfigsTranslation:
         altered = pb.AlterConfigsResponse()
         for result in response.responses:
             resource = _resource(result.resource_type, result.resource_name)
-            altered.resources.add(resource=resource, error=error_of(result.error_code, result.error_message))
+            error = error_of(result.error_code, result.error_message)
+            altered.resources.add(resource=resource, error=error, warnings=result.warnings)
         altered.error.CopyFrom(error_of_all(resource.error for resource in altered.resources))
         return altered
 
@@ -117,7 +118,7 @@ def _entry(config: DescribeConfigsResponse.DescribeConfigsResourceResult) -> pb.
         source=_SOURCES.get(config.config_source, _UNKNOWN),
         type=_TYPES.get(config.config_type, _UNKNOWN.lower()),
         read_only=config.read_only,
-        enforced=True,
+        enforced=config.enforced,
         documentation=config.documentation or "",
         sensitive=config.is_sensitive,
     )

@@ -39,7 +39,7 @@ class DeleteRecordsTranslation:
                 deleted.partitions.add(
                     topic_id=topic_id,
                     partition=partition.partition_index,
-                    error=error_of(partition.error_code),
+                    error=error_of(partition.error_code, partition.error_message),
                     low_watermark=partition.low_watermark,
                 )
         return deleted

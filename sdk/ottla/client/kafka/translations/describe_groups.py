@@ -1,7 +1,7 @@
 """Group.DescribeGroups is Kafka's DescribeGroups.
 
-Kafka's response lacks the generation, the leader, the shard and the coordinator of a group, and the timeouts of its
-members. Before version 6 a group that does not exist has the state "Dead", and no error.
+Brokers of ottla add the generation, the leader, the shard and the coordinator of a group, and the timeouts of its
+members, in private fields. Before version 6 a group that does not exist has the state "Dead", and no error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import DESCRIBE_GROUPS, Api
-from ottla.client.kafka.translations.groups import UNKNOWN
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import DescribeGroupsRequest, DescribeGroupsResponse
@@ -41,10 +40,11 @@ def _group(group: DescribeGroupsResponse.DescribedGroup) -> pb.GroupDescription:
         state=group.group_state,
         protocol_type=group.protocol_type,
         protocol=group.protocol_data,
-        generation=UNKNOWN,
+        generation=group.generation,
+        leader=group.leader,
         members=map(_member, group.members),
-        shard=UNKNOWN,
-        coordinator=UNKNOWN,
+        shard=group.shard,
+        coordinator=group.coordinator,
     )
 
 
@@ -55,4 +55,6 @@ def _member(member: DescribeGroupsResponse.DescribedGroupMember) -> pb.MemberDes
         client_host=member.client_host,
         metadata=member.member_metadata,
         assignment=member.member_assignment,
+        session_timeout_ms=max(0, member.session_timeout_ms),
+        rebalance_timeout_ms=max(0, member.rebalance_timeout_ms),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import OFFSET_FOR_LEADER_EPOCH, Api
+from ottla.client.kafka.translations.named_topics import NamedTopics
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ottla_proto import broker_pb2 as pb
@@ -19,20 +20,10 @@ class EpochEndsTranslation:
     api: Final[Api] = OFFSET_FOR_LEADER_EPOCH
 
     def __init__(self) -> None:
-        self._ids: Final[dict[str, bytes]] = {}
+        self._topics: Final = NamedTopics()
 
     def request(self, request: pb.OffsetsForLeaderEpochRequest, terms: Terms) -> OffsetForLeaderEpochRequest:
-        topics: dict[str, list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]] = {}
-        for part in request.partitions:
-            name = terms.names.name_of(part.topic_id)
-            self._ids[name] = part.topic_id
-            topics.setdefault(name, []).append(
-                OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
-                    partition=part.partition,
-                    current_leader_epoch=part.current_leader_epoch if part.HasField("current_leader_epoch") else -1,
-                    leader_epoch=part.leader_epoch,
-                )
-            )
+        topics = self._topics.group(request.partitions, _partition, terms.names)
         return OffsetForLeaderEpochRequest(
             replica_id=_CONSUMER,
             topics=[
@@ -45,13 +36,19 @@ class EpochEndsTranslation:
         return pb.OffsetsForLeaderEpochResponse(
             partitions=[
                 pb.EpochEndOfPartition(
-                    topic_id=self._ids[topic.topic],
+                    topic_id=topic_id,
                     partition=partition.partition,
                     error=Error(code=partition.error_code),
                     end=pb.EpochEnd(leader_epoch=partition.leader_epoch, end_offset=partition.end_offset),
                 )
-                for topic in response.topics
-                if topic.topic in self._ids
-                for partition in topic.partitions
+                for topic_id, partition in self._topics.with_ids((t.topic, t.partitions) for t in response.topics)
             ]
         )
+
+
+def _partition(part: pb.EpochOfPartition) -> OffsetForLeaderEpochRequest.OffsetForLeaderPartition:
+    return OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+        partition=part.partition,
+        current_leader_epoch=part.current_leader_epoch if part.HasField("current_leader_epoch") else -1,
+        leader_epoch=part.leader_epoch,
+    )

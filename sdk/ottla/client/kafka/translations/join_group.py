@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import JOIN_GROUP, Api
+from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import JoinGroupRequest, JoinGroupResponse
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
 
 _REASON_FROM: Final = 8
 
@@ -39,7 +39,7 @@ class JoinGroupTranslation:
 
     def response(self, response: JoinGroupResponse, terms: Terms) -> pb.JoinResponse:
         return pb.JoinResponse(
-            error=Error(code=response.error_code),
+            error=error_of(response.error_code, response.error_message),
             generation=response.generation_id,
             protocol_type=response.protocol_type or "",
             protocol=response.protocol_name or "",

@@ -1,6 +1,6 @@
 """Group.ListGroups is Kafka's ListGroups, which lists the groups that one broker coordinates.
 
-Kafka's response lacks the number of members, the shard and the coordinator of a group.
+Brokers of ottla add the number of members, the shard and the coordinator of a group, in private fields.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import LIST_GROUPS, Api
-from ottla.client.kafka.translations.groups import UNKNOWN
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ListGroupsRequest, ListGroupsResponse
 from ottla_proto import group_pb2 as pb
@@ -30,8 +29,9 @@ class ListGroupsTranslation:
                 protocol_type=group.protocol_type,
                 state=group.group_state,
                 type=group.group_type,
-                shard=UNKNOWN,
-                coordinator=UNKNOWN,
+                members=max(0, group.members),
+                shard=group.shard,
+                coordinator=group.coordinator,
             )
             for group in response.groups
         ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import LIST_OFFSETS, Api
+from ottla.client.kafka.translations.errors import error_of
+from ottla.client.kafka.translations.named_topics import NamedTopics
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ListOffsetsRequest, ListOffsetsResponse
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.common_pb2 import Error
 
 _CONSUMER: Final = -1
 _READ_COMMITTED: Final = 1
@@ -20,20 +21,10 @@ class ListOffsetsTranslation:
     api: Final[Api] = LIST_OFFSETS
 
     def __init__(self) -> None:
-        self._ids: Final[dict[str, bytes]] = {}
+        self._topics: Final = NamedTopics()
 
     def request(self, request: pb.ListOffsetsRequest, terms: Terms) -> ListOffsetsRequest:
-        topics: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
-        for part in request.partitions:
-            name = terms.names.name_of(part.topic_id)
-            self._ids[name] = part.topic_id
-            topics.setdefault(name, []).append(
-                ListOffsetsRequest.ListOffsetsPartition(
-                    partition_index=part.partition,
-                    current_leader_epoch=part.current_leader_epoch if part.HasField("current_leader_epoch") else -1,
-                    timestamp=part.timestamp_ms,
-                )
-            )
+        topics = self._topics.group(request.partitions, _partition, terms.names)
         return ListOffsetsRequest(
             replica_id=_CONSUMER,
             isolation_level=_READ_COMMITTED if request.read_committed else 0,
@@ -45,15 +36,21 @@ class ListOffsetsTranslation:
         return pb.ListOffsetsResponse(
             partitions=[
                 pb.PartitionOffset(
-                    topic_id=self._ids[topic.name],
+                    topic_id=topic_id,
                     partition=partition.partition_index,
-                    error=Error(code=partition.error_code),
+                    error=error_of(partition.error_code, partition.error_message),
                     offset=partition.offset,
                     timestamp_ms=partition.timestamp,
                     leader_epoch=partition.leader_epoch,
                 )
-                for topic in response.topics
-                if topic.name in self._ids
-                for partition in topic.partitions
+                for topic_id, partition in self._topics.with_ids((t.name, t.partitions) for t in response.topics)
             ]
         )
+
+
+def _partition(part: pb.ListOffsetsPartition) -> ListOffsetsRequest.ListOffsetsPartition:
+    return ListOffsetsRequest.ListOffsetsPartition(
+        partition_index=part.partition,
+        current_leader_epoch=part.current_leader_epoch if part.HasField("current_leader_epoch") else -1,
+        timestamp=part.timestamp_ms,
+    )

@@ -1,7 +1,7 @@
 """Broker.DescribeLogDirs is Kafka's DescribeLogDirs.
 
-Kafka's response says nothing of logs that can't be compacted or of late transactions. Brokers before Kafka 3.3 do not
-know the size of the file system, which is then 0.
+Brokers of ottla add, in private fields, why a log can't be compacted, and whether a transaction is late. Brokers before
+Kafka 3.3 do not know the size of the file system, which is then 0.
 """
 
 from __future__ import annotations
@@ -51,5 +51,7 @@ class DescribeLogDirsTranslation:
                             topic=topic.name,
                             partition=partition.partition_index,
                             size_bytes=max(0, partition.partition_size),
+                            uncleanable=partition.uncleanable,
+                            late_transaction=partition.late_transaction,
                         )
         return described

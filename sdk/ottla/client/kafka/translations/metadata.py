@@ -20,7 +20,11 @@ class MetadataTranslation:
 
     api: Final[Api] = METADATA
 
+    def __init__(self) -> None:
+        self._all_topics = False
+
     def request(self, request: pb.MetadataRequest, terms: Terms) -> MetadataRequest:
+        self._all_topics = request.all_topics
         topics = None if request.all_topics else [MetadataRequest.MetadataRequestTopic(name=n) for n in request.topics]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
@@ -32,6 +36,8 @@ class MetadataTranslation:
             found.brokers.add(id=broker.node_id, address=address, kafka_address=address, rack=broker.rack or "")
         if response.controller_id in brokers:
             found.controller.id, found.controller.address = response.controller_id, brokers[response.controller_id]
+        if self._all_topics and not response.error_code:
+            terms.names.forget_others({topic.name or "" for topic in response.topics})
         for topic in response.topics:
             name = topic.name or ""
             added = found.topics.add(name=name, topic_id=topic.topic_id, is_internal=topic.is_internal)

@@ -1,7 +1,7 @@
 """How operators ask what partitions know of their producers, and end transactions there (KIP-664).
 
-Broker.DescribeProducers is Kafka's DescribeProducers, and Broker.WriteTxnMarkers its WriteTxnMarkers. Kafka's response
-about producers lacks the high watermark and the last stable offset.
+Broker.DescribeProducers is Kafka's DescribeProducers, and Broker.WriteTxnMarkers its WriteTxnMarkers. Brokers of
+ottla add the high watermark and the last stable offset, in private fields.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ottla_core.kafka.messages import (
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error, TxnProducer
 
-_UNKNOWN: Final = -1
 _LOST: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 """The error of a partition that the response leaves out."""
 
@@ -60,8 +59,8 @@ class DescribeProducersTranslation:
             return pb.PartitionProducers(error=Error(code=_LOST))
         return pb.PartitionProducers(
             error=Error(code=found.error_code, message=found.error_message or ""),
-            high_watermark=_UNKNOWN,
-            last_stable_offset=_UNKNOWN,
+            high_watermark=found.high_watermark,
+            last_stable_offset=found.last_stable_offset,
             producers=[
                 pb.ActiveProducer(
                     producer=TxnProducer(id=producer.producer_id, epoch=producer.producer_epoch),

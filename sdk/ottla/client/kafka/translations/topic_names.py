@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
@@ -9,6 +10,9 @@ from ottla.errors import ErrorCode, OttlaError
 
 class TopicNames:
     """The names and ids that one client has learned from responses to Metadata.
+
+    A deleted topic is forgotten as soon as a response shows that it is gone: a response that was to have this topic, or
+    all of them.
 
     Threads may share it. Each call is one operation on a dict, or several in such an order that a name is at worst
     unknown for a moment.
@@ -31,6 +35,12 @@ class TopicNames:
         topic_id = self._ids.pop(name, None)
         if topic_id is not None:
             self._names.pop(topic_id, None)
+
+    def forget_others(self, names: Container[str]) -> None:
+        """Forget all topics but these, because no others exist."""
+        for name in list(self._ids):
+            if name not in names:
+                self.forget(name)
 
     def name_of(self, topic_id: bytes) -> str:
         """Return the name of a topic. Raises OttlaError with UNKNOWN_TOPIC_ID, after which clients request metadata."""

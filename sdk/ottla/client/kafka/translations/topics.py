@@ -1,6 +1,7 @@
 """Controller.CreateTopics, DeleteTopics and CreatePartitions are Kafka's APIs of these names.
 
-Kafka's responses lack warnings. The warning about added partitions is always the same, so it is made here.
+Brokers of ottla add warnings about new topics, in a private field. The warning about added partitions is always the
+same, so it is made here.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class CreateTopicsTranslation:
                 topic_id=b"" if topic.topic_id == _NO_ID else topic.topic_id,
                 partitions=topic.num_partitions,
                 replication_factor=topic.replication_factor,
+                warnings=topic.warnings,
             )
         created.error.CopyFrom(error_of_all(topic.error for topic in created.topics))
         return created

@@ -1,6 +1,7 @@
 """Txn.ListTransactions is Kafka's ListTransactions, and Txn.DescribeTransactions its DescribeTransactions (KIP-664).
 
-Kafka's responses lack coordinators and shards, and what has happened to an id, and when.
+Brokers of ottla add coordinators and shards, whether a transaction is prepared, and what has happened to an id,
+in private fields.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ottla_proto.common_pb2 import Error, TxnProducer
 
 _DURATION_FROM: Final = 1
 _PATTERN_FROM: Final = 2
-_UNKNOWN: Final = -1
+_ANY_DURATION: Final = -1
 
 
 class ListTransactionsTranslation:
@@ -42,7 +43,7 @@ class ListTransactionsTranslation:
         return ListTransactionsRequest(
             state_filters=list(request.states),
             producer_id_filters=list(request.producer_ids),
-            duration_filter=request.longer_than_ms or _UNKNOWN,
+            duration_filter=request.longer_than_ms or _ANY_DURATION,
             transactional_id_pattern=request.pattern or None,
         )
 
@@ -55,8 +56,8 @@ class ListTransactionsTranslation:
                     transactional_id=listed.transactional_id,
                     producer_id=listed.producer_id,
                     state=listed.transaction_state,
-                    shard=_UNKNOWN,
-                    coordinator=_UNKNOWN,
+                    shard=listed.shard,
+                    coordinator=listed.coordinator,
                 )
                 for listed in response.transaction_states
                 if listed.transactional_id.startswith(self._prefix)
@@ -78,18 +79,32 @@ class DescribeTransactionsTranslation:
 
 def _described(found: DescribeTransactionsResponse.TransactionState) -> pb.TransactionDescription:
     return pb.TransactionDescription(
-        error=Error(code=found.error_code),
+        error=Error(code=found.error_code, message=found.error_message),
         transactional_id=found.transactional_id,
         state=found.transaction_state,
         producer=TxnProducer(id=found.producer_id, epoch=found.producer_epoch),
         timeout_ms=max(0, found.transaction_timeout_ms),
         started_at_ms=found.transaction_start_time_ms,
-        updated_at_ms=_UNKNOWN,
+        updated_at_ms=found.updated_at_ms,
         partitions=[
             pb.TxnPartition(topic=topic.topic, partition=number)
             for topic in found.topics
             for number in topic.partitions
         ],
-        shard=_UNKNOWN,
-        coordinator=_UNKNOWN,
+        prepared=found.prepared,
+        transaction_version=found.transaction_version,
+        events=map(_event, found.events),
+        shard=found.shard,
+        coordinator=found.coordinator,
+    )
+
+
+def _event(event: DescribeTransactionsResponse.TransactionEvent) -> pb.TransactionEvent:
+    return pb.TransactionEvent(
+        at_ms=event.at_ms,
+        kind=event.kind,
+        producer=TxnProducer(id=event.producer_id, epoch=event.producer_epoch),
+        client_id=event.client_id,
+        client_host=event.client_host,
+        cause=event.cause,
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.client.kafka.apis import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, Api
+from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.transaction_version import transaction_version
 from ottla.client.kafka.translations.translation import Terms
@@ -60,7 +61,7 @@ class InitProducerTranslation:
 
     def response(self, response: InitProducerIdResponse, terms: Terms) -> pb.InitProducerResponse:
         if response.error_code:
-            return pb.InitProducerResponse(error=error_of(response.error_code))
+            return pb.InitProducerResponse(error=coordinator_error(response.error_code, response.error_message))
         producer = TxnProducer(id=response.producer_id, epoch=response.producer_epoch)
         return pb.InitProducerResponse(producer=producer, transaction_version=transaction_version(terms.features))
 
@@ -93,7 +94,7 @@ class AddPartitionsTranslation:
             for result in topic.results_by_partition
         }
         lost = int(ErrorCode.UNKNOWN_SERVER_ERROR)
-        errors = [error_of(codes.get(partition, lost)) for partition in self._partitions]
+        errors = [coordinator_error(codes.get(partition, lost)) for partition in self._partitions]
         return pb.AddPartitionsResponse(transactions=[pb.PartitionsAdded(partitions=errors)])
 
 
@@ -111,7 +112,7 @@ class AddOffsetsTranslation:
         )
 
     def response(self, response: AddOffsetsToTxnResponse, terms: Terms) -> pb.AddOffsetsResponse:
-        return pb.AddOffsetsResponse(error=error_of(response.error_code))
+        return pb.AddOffsetsResponse(error=coordinator_error(response.error_code))
 
 
 class EndTxnTranslation:
@@ -129,12 +130,12 @@ class EndTxnTranslation:
 
     def response(self, response: EndTxnResponse, terms: Terms) -> pb.EndTxnResponse:
         if response.error_code:
-            return pb.EndTxnResponse(error=error_of(response.error_code))
+            return pb.EndTxnResponse(error=coordinator_error(response.error_code, response.error_message))
         if terms.version < _RAISES_FROM or response.producer_id < 0:
             return pb.EndTxnResponse()
         return pb.EndTxnResponse(producer=TxnProducer(id=response.producer_id, epoch=response.producer_epoch))
 
 
-def error_of(code: int) -> Error:
+def coordinator_error(code: int, message: str | None = None) -> Error:
     """Return a coordinator's error about a transaction."""
-    return Error(code=ErrorCode.PRODUCER_FENCED if code == ErrorCode.INVALID_PRODUCER_EPOCH else code)
+    return error_of(ErrorCode.PRODUCER_FENCED if code == ErrorCode.INVALID_PRODUCER_EPOCH else code, message)

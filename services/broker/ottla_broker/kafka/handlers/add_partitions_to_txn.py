@@ -6,6 +6,7 @@ here (`Txn.AddPartitions`); clients of transactions v2 leave it to them (KIP-890
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -17,7 +18,7 @@ from ottla_broker.replication.addition import PassingAddition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from ottla_core.model import TopicPartition
+from ottla_core.model import PartitionId, TopicPartition
 from ottla_core.rpc.status import raise_error
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
@@ -35,12 +36,11 @@ async def handle(
     backend: Backend, request: AddPartitionsToTxnRequest, context: KafkaContext
 ) -> AddPartitionsToTxnResponse:
     named = await _named(request)
-    exist = await sliced(partial(_exists, backend), named)
-    unknown = {p for p, exists in zip(named, exist, strict=True) if not exists}
-    if unknown:
-        codes = {p: _UNKNOWN if p in unknown else _NOT_ATTEMPTED for p in named}
+    ids = dict(zip(named, await sliced(partial(_id_of, backend), named), strict=True))
+    if None in ids.values():
+        codes = {p: _UNKNOWN if partition_id is None else _NOT_ATTEMPTED for p, partition_id in ids.items()}
     else:
-        codes = await _add(backend, request, named)
+        codes = await _add(backend, request, ids)
 
     def result(number: int, code: int) -> _Partition:
         return _Partition(partition_index=number, partition_error_code=code)
@@ -60,13 +60,16 @@ async def _named(request: AddPartitionsToTxnRequest) -> list[TopicPartition]:
     return list(named)
 
 
-def _exists(backend: Backend, partition: TopicPartition) -> bool:
+def _id_of(backend: Backend, partition: TopicPartition) -> PartitionId | None:
+    """None for a partition that does not exist."""
     topic = backend.image.topics.get(partition.topic)
-    return topic is not None and 0 <= partition.partition < topic.partition_count
+    if topic is None or not 0 <= partition.partition < topic.partition_count:
+        return None
+    return PartitionId(topic.id, partition.partition)
 
 
 async def _add(
-    backend: Backend, request: AddPartitionsToTxnRequest, named: list[TopicPartition]
+    backend: Backend, request: AddPartitionsToTxnRequest, ids: Mapping[TopicPartition, PartitionId | None]
 ) -> dict[TopicPartition, int]:
     added_by = AddedBy(
         request.v3_and_below_transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
@@ -74,8 +77,8 @@ async def _add(
     passing = PassingAddition(backend.replicas.table, added_by)
     codes: dict[TopicPartition, int] = {}
     try:
-        await sliced(lambda p: passing.begin(p, backend.id_of(*p)), named)
-        codes = await _ask(backend, added_by, named)
+        await sliced(lambda named: passing.begin(*named), ids.items())
+        codes = await _ask(backend, added_by, list(ids))
     finally:
         passing.end(codes)
     return codes

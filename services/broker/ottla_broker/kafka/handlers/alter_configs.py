@@ -97,9 +97,11 @@ async def _altered(backend: Backend, planned: _Planned, *, validate_only: bool) 
     forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=validate_only)
     response = await forward(backend, Controller.ALTER_CONFIGS, forwarded, limit_s=UNTIMED_S)
     results = iter(response.resources)
-    return [
-        error_fields(item) if isinstance(item, OttlaError) else reported_fields(next(results).error) for item in planned
-    ]
+    return [error_fields(item) if isinstance(item, OttlaError) else _fields_of(next(results)) for item in planned]
+
+
+def _fields_of(result: pb.ConfigsAlterResult) -> dict[str, Any]:
+    return {**reported_fields(result.error), "warnings": list(result.warnings)}
 
 
 def _outcome(alter_loggers: Callable[[ResourceT], None], resource: ResourceT) -> dict[str, Any]:

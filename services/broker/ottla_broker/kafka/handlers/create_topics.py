@@ -66,7 +66,7 @@ async def _created(
     slice_ = Slice()
     for requested, made in zip(forwarded.topics, response.topics, strict=True):
         await slice_.rest()
-        results[made.name] = reported_fields(made.error)
+        results[made.name] = {**reported_fields(made.error), "warnings": list(made.warnings)}
         if version >= _CONFIGS_FROM and not made.error.code:
             results[made.name] |= {
                 "topic_id": bytes(16) if request.validate_only else made.topic_id,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend, leading_by_name
-from ottla_broker.kafka.forwarding import limit_s
+from ottla_broker.kafka.forwarding import error_fields, limit_s
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.partition_requests.delete_records import delete_records
 from ottla_broker.replication.produce import check_client_may_write
@@ -45,11 +45,11 @@ async def handle(backend: Backend, request: DeleteRecordsRequest, context: Kafka
 async def _delete(
     backend: Backend, topic: str, requested: DeleteRecordsRequest.DeleteRecordsPartition, deadline: float
 ) -> _Partition:
-    number, low_watermark, code = requested.partition_index, -1, 0
+    number = requested.partition_index
     try:
         check_client_may_write(topic)  # even if there is no such topic yet
         leading = leading_by_name(backend, topic, number, -1)
         low_watermark = await delete_records(leading, requested.offset, deadline)
     except OttlaError as error:
-        code = error.code
-    return _Partition(partition_index=number, low_watermark=low_watermark, error_code=code)
+        return _Partition(partition_index=number, low_watermark=-1, **error_fields(error))
+    return _Partition(partition_index=number, low_watermark=low_watermark)

@@ -1,6 +1,7 @@
 """DescribeCluster (key 60), versions 0 to 2: the brokers of the cluster (KIP-700).
 
-v1 adds the endpoint type (KIP-919); v2 fenced brokers, on request (KIP-1073).
+v1 adds the endpoint type (KIP-919); v2 fenced brokers, on request (KIP-1073). To clients of Kafka each broker is a
+controller. Clients of ottla are also told which controller is elected.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.metadata_wire import ALL_CLUSTER_OPERATIONS, NOT_REQUESTED
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import DescribeClusterRequest, DescribeClusterResponse
 
 _Broker: TypeAlias = DescribeClusterResponse.DescribeClusterBroker
+_Listener: TypeAlias = DescribeClusterResponse.Listener
+_Controller: TypeAlias = DescribeClusterResponse.ElectedController
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
+NO_CONTROLLER: Final = -1
 
 
 def handle(backend: Backend, request: DescribeClusterRequest, context: KafkaContext) -> DescribeClusterResponse:
@@ -37,6 +42,10 @@ def handle(backend: Backend, request: DescribeClusterRequest, context: KafkaCont
                     port=address.port,
                     rack=broker.rack or None,
                     is_fenced=broker.fenced,
+                    epoch=broker.epoch,
+                    read_only=broker.read_only,
+                    first_listener=broker.kafka_address,
+                    listeners=[_Listener(name=name, address=at) for name, at in broker.kafka_listeners.items()],
                 )
             )
     return DescribeClusterResponse(
@@ -49,4 +58,12 @@ def handle(backend: Backend, request: DescribeClusterRequest, context: KafkaCont
         cluster_authorized_operations=(
             ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
+        controller=_elected(image),
     )
+
+
+def _elected(image: ClusterImage) -> _Controller:
+    elected = image.controller
+    if elected is None:
+        return _Controller(id=NO_CONTROLLER, epoch=NO_CONTROLLER)
+    return _Controller(id=elected.id, address=elected.address, epoch=elected.epoch)

@@ -52,7 +52,7 @@ async def handle(backend: Backend, request: DescribeConfigsRequest, context: Kaf
     requested = [resource for resource, result in zip(request.resources, local, strict=True) if result is None]
     try:
         described, cluster = await describe(backend, requested) if requested else ((), {})
-        respond = partial(_reported, cluster=cluster, request=request)
+        respond = partial(_reported, cluster=cluster, request=request, is_ottlas=context.caller.is_ottlas)
         described_results = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
     except OttlaError as error:
         fields = error_fields(error)
@@ -115,10 +115,11 @@ def _reported(
     *,
     cluster: Mapping[str, str],
     request: DescribeConfigsRequest,
+    is_ottlas: bool,
 ) -> _Result:
     keys = _keys(resource)
     entries = [e for e in described.entries if _is_requested(resource, e, keys)]
-    configs = [_entry(resource, e, cluster, request) for e in entries]
+    configs = [_entry(resource, e, cluster, request, is_ottlas) for e in entries]
     return _result(resource, **reported_fields(described.error), configs=configs)
 
 
@@ -178,7 +179,11 @@ def _result(resource: _Resource, **fields: Any) -> _Result:
 
 
 def _entry(
-    resource: _Resource, entry: pb.ConfigEntry, cluster: Mapping[str, str], request: DescribeConfigsRequest
+    resource: _Resource,
+    entry: pb.ConfigEntry,
+    cluster: Mapping[str, str],
+    request: DescribeConfigsRequest,
+    is_ottlas: bool,
 ) -> _Entry:
     rest = synonyms(resource.resource_type, entry, cluster) if request.include_synonyms else ()
     return _Entry(
@@ -189,12 +194,16 @@ def _entry(
         is_sensitive=entry.sensitive,
         synonyms=[_Synonym(name=o.name, value=o.text, source=SOURCES[o.source]) for o in rest],
         config_type=TYPES[ConfigType(entry.type)],
-        documentation=_documentation(entry) if request.include_documentation else None,
+        documentation=_documentation(entry, is_ottlas) if request.include_documentation else None,
+        enforced=entry.enforced,
     )
 
 
-def _documentation(entry: pb.ConfigEntry) -> str:
-    return entry.documentation if entry.enforced else f"{entry.documentation} It has no effect in this release."
+def _documentation(entry: pb.ConfigEntry, is_ottlas: bool) -> str:
+    """Clients of ottla find `enforced` in the response. For others the documentation says it."""
+    if entry.enforced or is_ottlas:
+        return entry.documentation
+    return f"{entry.documentation} It has no effect in this release."
 
 
 def _text(entry: pb.ConfigEntry) -> str | None:

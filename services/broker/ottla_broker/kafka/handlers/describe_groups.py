@@ -60,6 +60,10 @@ def _reported(group: pb.GroupDescription, version: int, operations: int) -> _Gro
         members=[_member(member) for member in group.members],
         error_message=text if version >= _NOT_FOUND_FROM else None,
         authorized_operations=operations,
+        generation=group.generation,
+        leader=group.leader,
+        shard=group.shard,
+        coordinator=group.coordinator,
     )
 
 
@@ -72,4 +76,6 @@ def _member(described: pb.MemberDescription) -> _Member:
         client_host=described.client_host,
         member_metadata=described.metadata,
         member_assignment=described.assignment,
+        session_timeout_ms=described.session_timeout_ms,
+        rebalance_timeout_ms=described.rebalance_timeout_ms,
     )

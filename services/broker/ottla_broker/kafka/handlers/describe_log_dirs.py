@@ -57,4 +57,6 @@ def _partition(replica: Replica) -> _Partition:
         partition_size=replica.log.size_bytes,
         offset_lag=max(0, replica.offsets.high_watermark - replica.log.log_end_offset),
         is_future_key=False,
+        uncleanable=replica.log.compaction.failure,
+        late_transaction=replica.has_late_transaction,
     )

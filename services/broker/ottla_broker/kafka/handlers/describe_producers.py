@@ -45,11 +45,14 @@ async def _described(backend: Backend, topic: str, number: int) -> _Partition:
             active_producers=[],
         )
     producers = await active_producers(replica.log.producers)
+    _, last_stable_offset, high_watermark = replica.offsets.positions
     return _Partition(
         partition_index=number,
         error_code=0,
         error_message=None,
         active_producers=await sliced(_producer, producers),
+        high_watermark=high_watermark,
+        last_stable_offset=last_stable_offset,
     )
 
 

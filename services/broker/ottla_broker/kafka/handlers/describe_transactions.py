@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import IDS_AT_ONCE, call
 from ottla_core.errors import OttlaError
@@ -16,6 +17,7 @@ from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 
 _State: TypeAlias = DescribeTransactionsResponse.TransactionState
+_Event: TypeAlias = DescribeTransactionsResponse.TransactionEvent
 _Topic: TypeAlias = DescribeTransactionsResponse.TopicData
 
 
@@ -49,4 +51,23 @@ def _reported(found: pb.TransactionDescription) -> _State:
         producer_id=found.producer.id,
         producer_epoch=found.producer.epoch,
         topics=[_Topic(topic=name, partitions=numbers) for name, numbers in by_topic.items()],
+        error_message=shortened(found.error.message),
+        updated_at_ms=found.updated_at_ms,
+        prepared=found.prepared,
+        transaction_version=found.transaction_version,
+        events=[_event(event) for event in found.events],
+        shard=found.shard,
+        coordinator=found.coordinator,
+    )
+
+
+def _event(event: pb.TransactionEvent) -> _Event:
+    return _Event(
+        at_ms=event.at_ms,
+        kind=event.kind,
+        producer_id=event.producer.id,
+        producer_epoch=event.producer.epoch,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        cause=event.cause,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
@@ -31,6 +32,5 @@ async def handle(backend: Backend, request: EndTxnRequest, context: KafkaContext
     try:
         producer = (await call(backend, request.transactional_id, Txn.END_TXN, forwarded)).producer
     except OttlaError as error:
-        code = error.code
-        return EndTxnResponse(error_code=code)
+        return EndTxnResponse(**error_fields(error))
     return EndTxnResponse(error_code=0, producer_id=producer.id, producer_epoch=producer.epoch)

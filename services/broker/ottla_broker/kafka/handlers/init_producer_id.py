@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
@@ -30,7 +31,7 @@ async def handle(backend: Backend, request: InitProducerIdRequest, context: Kafk
             return _response(producer=TxnProducer(id=await backend.producer_ids.next()))
         response = await call(backend, request.transactional_id, Txn.INIT_PRODUCER, _forwarded(request, version))
     except OttlaError as error:
-        return _response(error.code)
+        return InitProducerIdResponse(**error_fields(error), producer_epoch=_NONE.epoch)
     has_kept = version >= _TWO_PHASES_FROM and response.HasField("kept")
     return _response(producer=response.producer, kept=response.kept if has_kept else _NONE)
 
@@ -46,9 +47,8 @@ def _forwarded(request: InitProducerIdRequest, version: int) -> pb.InitProducerR
     )
 
 
-def _response(code: int = 0, *, producer: TxnProducer = _NONE, kept: TxnProducer = _NONE) -> InitProducerIdResponse:
+def _response(*, producer: TxnProducer = _NONE, kept: TxnProducer = _NONE) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        error_code=code,
         producer_id=producer.id,
         producer_epoch=producer.epoch,
         ongoing_txn_producer_id=kept.id,

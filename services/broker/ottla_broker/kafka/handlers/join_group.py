@@ -6,9 +6,11 @@ the protocol type (KIP-559); v8 a reason (KIP-800); v9 lets the leader skip the 
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding import error_fields, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of, member
 from ottla_core.errors import OttlaError
@@ -31,9 +33,9 @@ async def handle(backend: Backend, request: JoinGroupRequest, context: KafkaCont
             backend, request.group_id, Group.JOIN, await _join_request(request, context), limit_s=JOIN_S
         )
     except OttlaError as error:
-        return _failed(version, error.code, request.member_id)
+        return _failed(version, error_fields(error), request.member_id)
     if response.error.code:
-        return _failed(version, response.error.code, response.member_id or request.member_id)
+        return _failed(version, reported_fields(response.error), response.member_id or request.member_id)
     return JoinGroupResponse(
         error_code=0,
         generation_id=response.generation,
@@ -68,6 +70,6 @@ def _member(subscriber: pb.Subscriber) -> _Member:
     return _Member(member_id=who.member_id, group_instance_id=instance_id_of(who), metadata=subscriber.metadata)
 
 
-def _failed(version: int, code: int, member_id: str) -> JoinGroupResponse:
+def _failed(version: int, error: Mapping[str, Any], member_id: str) -> JoinGroupResponse:
     no_protocol = None if version >= _NO_PROTOCOL_FROM else ""
-    return JoinGroupResponse(error_code=code, generation_id=-1, protocol_name=no_protocol, member_id=member_id)
+    return JoinGroupResponse(**error, generation_id=-1, protocol_name=no_protocol, member_id=member_id)

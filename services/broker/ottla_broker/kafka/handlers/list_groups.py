@@ -36,6 +36,9 @@ async def handle(backend: Backend, request: ListGroupsRequest, context: KafkaCon
                 protocol_type=group.protocol_type,
                 group_state=group.state,
                 group_type=group.type,
+                members=group.members,
+                shard=group.shard,
+                coordinator=group.coordinator,
             )
             for response in responses
             for group in response.groups

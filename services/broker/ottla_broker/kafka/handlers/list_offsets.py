@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.backend import Backend, leading_by_name
-from ottla_broker.kafka.forwarding import named_twice
+from ottla_broker.kafka.forwarding import error_fields, named_twice
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.leading import Leading
 from ottla_broker.storage.reading import FoundOffset
@@ -69,7 +69,7 @@ async def _find(
         leading = leading_by_name(backend, topic, number, requested.current_leader_epoch)
         found = await _offset_for(leading, requested.timestamp, read_committed=read_committed)
     except OttlaError as error:
-        return _Partition(partition_index=number, error_code=error.code)
+        return _Partition(partition_index=number, **error_fields(error))
     if found is None:
         return _Partition(partition_index=number)
     epoch = leading.epoch if version >= _EPOCH_FROM else -1

@@ -36,6 +36,8 @@ async def handle(backend: Backend, request: ListTransactionsRequest, context: Ka
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,
             transaction_state=entry.state,
+            shard=entry.shard,
+            coordinator=entry.coordinator,
         )
 
     listed = (entry for response in responses for entry in response.transactions)

@@ -44,9 +44,13 @@ def terms(version: int, *, known: bool = True) -> Terms:
     return Terms(version, 1500, names)
 
 
+FLEXIBLE_LIST_OFFSETS = 6
+"""From this version on a broker of ottla can add the words of an error."""
+
+
 def over_the_wire(api: Api, message: Message, version: int) -> Any:
     kind = api.request if type(message) is api.request else api.response
-    return codec.decode(kind, codec.encode(message, version), version)
+    return codec.decode(kind, codec.encode(message, version, private=True), version)
 
 
 @pytest.mark.parametrize("version", PRODUCE.versions)
@@ -169,6 +173,20 @@ def test_metadata_has_brokers_topics_and_leaders_and_teaches_names(version: int)
         known.names.name_of(bytes(16))
 
 
+@pytest.mark.parametrize("all_topics", [True, False])
+@pytest.mark.parametrize("failed", [True, False])
+def test_topics_that_are_gone_are_forgotten_once_all_topics_are_listed(all_topics: bool, failed: bool) -> None:
+    translation, known = MetadataTranslation(), terms(13)
+    translation.request(pb.MetadataRequest(topics=[] if all_topics else ["b"], all_topics=all_topics), known)
+    topic = MetadataResponse.MetadataResponseTopic(name="b", topic_id=ID_B)
+    translation.response(MetadataResponse(topics=[topic], error_code=-1 if failed else 0), known)
+    assert known.names.name_of(ID_B) == "b"
+    assert known.names.id_of("a") == (bytes(16) if all_topics and not failed else ID_A)
+    if all_topics and not failed:
+        with pytest.raises(OttlaError):
+            known.names.name_of(ID_A)
+
+
 def test_metadata_without_a_known_controller_has_none() -> None:
     found = MetadataTranslation().response(MetadataResponse(controller_id=-1), terms(13))
     assert not found.HasField("controller")
@@ -203,7 +221,7 @@ def test_offsets_are_looked_up_by_the_topics_name_and_found_by_its_id(version: i
             name=name,
             partitions=[
                 ListOffsetsResponse.ListOffsetsPartitionResponse(
-                    partition_index=number, offset=9, timestamp=5, error_code=code
+                    partition_index=number, offset=9, timestamp=5, error_code=code, error_message="moved" * bool(code)
                 )
             ],
         )
@@ -215,6 +233,7 @@ def test_offsets_are_looked_up_by_the_topics_name_and_found_by_its_id(version: i
         (ID_A, 0, 9, 5, 0),
         (ID_B, 1, 9, 5, 6),
     ]
+    assert [p.error.message for p in found.partitions] == ["", "moved" if version >= FLEXIBLE_LIST_OFFSETS else ""]
 
 
 @pytest.mark.parametrize("version", OFFSET_FOR_LEADER_EPOCH.versions)

@@ -1,0 +1,33 @@
+"""Asks any broker in Kafka's own messages, for which none of our contracts has a method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.apis import Api
+from ottla.client.kafka.peer import KafkaPeer
+from ottla.client.transport import Connection
+from ottla_core.kafka.message import Message
+
+Response = TypeVar("Response", bound=Message)
+
+
+def ask_any_broker(
+    cluster: ClusterClient,
+    api: Api,
+    request: Callable[[int], Message],
+    response: type[Response],
+    *,
+    timeout: float,
+) -> Response:
+    """Return the response of some broker. `request` builds the message for a version. The client must be one that
+    speaks Kafka's protocol. Raises what `ClusterClient.ask_any` raises."""
+
+    def ask(connection: Connection, timeout_s: float) -> Response:
+        found = cast(KafkaPeer, connection).exchange(api, request, timeout=timeout_s)
+        assert isinstance(found, response)
+        return found
+
+    return cluster.ask_any(api.name, ask, timeout=timeout)

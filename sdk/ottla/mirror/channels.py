@@ -1,0 +1,91 @@
+"""How a MirrorClient reaches mirrors: one at its gRPC address, or those that brokers know and forward to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla.client.cluster import ClusterClient
+from ottla.client.door import KAFKA, door_of
+from ottla.client.settings import bootstrap_addresses
+from ottla.client.transport import Transport, chosen_transport, grpc_transport
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_proto.contracts import Method
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+DEFAULT_ADDRESS: Final = "localhost:9680"
+
+
+class Channel(Protocol):
+    """The way to a mirror."""
+
+    def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """Make a call, once. Raises OttlaError, also the one in the response."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def channel_to(address: str | None, bootstrap: str | Sequence[str] | None, client_id: str) -> Channel:
+    """Return the channel to a mirror's address, or to brokers if they are given.
+
+    If neither is given, it is that of the transport which the other clients use.
+    """
+    if bootstrap is not None:
+        return _brokers(bootstrap, client_id)
+    transport = chosen_transport(client_id)
+    if address is None and door_of(transport) is KAFKA:
+        return ByBrokers(bootstrap_addresses(None), transport)
+    return ToMirror(address or DEFAULT_ADDRESS, grpc_transport(client_id))
+
+
+def _brokers(bootstrap: str | Sequence[str], client_id: str) -> Channel:
+    from ottla.client.kafka.transport import KafkaTransport  # gRPC's clients do not need Kafka's messages
+
+    return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id))
+
+
+class ToMirror:
+    """The connection to one mirror."""
+
+    def __init__(self, address: str, transport: Transport) -> None:
+        self._address: Final = address
+        self._cluster: Final = ClusterClient([address], transport)
+
+    def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        try:
+            return self._cluster.call(self._address, method, request, timeout=timeout)
+        except OttlaError as error:
+            if error.code != ErrorCode.NETWORK_EXCEPTION:
+                raise
+            raise error_from_code(
+                error.code,
+                f"no mirror answers at {self._address}",
+                hint="start one with `ottla up --mirror FILE`, or pass its address with --mirror HOST:PORT",
+            ) from error
+
+    def close(self) -> None:
+        self._cluster.close()
+
+
+class ByBrokers:
+    """Connections to the brokers of a cluster, over Kafka's protocol."""
+
+    def __init__(self, bootstrap: Sequence[str], transport: Any) -> None:
+        self._cluster: Final = ClusterClient(bootstrap, transport)
+
+    def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """Find a broker that answers, and call that one: a call may move groups, so it is not sent to others, too."""
+        until = self._cluster.clock.monotonic() + timeout
+        brokers = self._cluster.fetch_metadata(timeout=timeout).brokers.values()
+        address = next((broker.address for broker in brokers if not broker.fenced), None)
+        if address is None:
+            raise error_from_code(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster has no broker at the moment")
+        return self._cluster.call(address, method, request, timeout=max(0.001, until - self._cluster.clock.monotonic()))
+
+    def close(self) -> None:
+        self._cluster.close()

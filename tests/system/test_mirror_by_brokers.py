@@ -1,0 +1,102 @@
+"""MirrorClient over Kafka's protocol: brokers forward its calls to the mirrors that they know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mirror_process import MirrorProcess
+from waiting import wait_until
+
+import ottla
+from ottla.errors import ErrorCode, OttlaError
+from ottla.testing import Cluster
+
+FLOW = "east->west"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """The source: `east`."""
+    with Cluster(brokers=1) as running:
+        yield running
+
+
+@contextmanager
+def client_of(*mirrors: str) -> Iterator[ottla.MirrorClient]:
+    """A client of brokers that know these mirrors."""
+    front = Cluster(brokers=1, group_coordinators=0)
+    for broker in front.brokers:
+        broker._config = replace(broker._config, mirrors=mirrors)
+    with front, ottla.MirrorClient(bootstrap=front.kafka_bootstrap, request_timeout=10) as client:
+        yield client
+
+
+def copied(client: ottla.MirrorClient) -> Sequence[int]:
+    return sorted(p.partition for p in client.flow(FLOW).partitions if p.position is not None and not p.lag)
+
+
+@pytest.mark.feature(151)
+def test_brokers_forward_to_the_mirrors_that_they_know(
+    cluster: Cluster, west: Cluster, topic: str, tmp_path: Path
+) -> None:
+    with ottla.Producer(cluster.bootstrap, topic=topic) as producer:
+        for n in range(40):
+            producer.send(f"{n}", partition=n % 2)
+    arguments = (tmp_path, cluster.bootstrap, west.bootstrap, topic)
+    with (
+        MirrorProcess(*arguments) as one,
+        MirrorProcess(*arguments, node_id=1) as other,
+        client_of(one.address, other.address) as client,
+    ):
+        wait_until(lambda: copied(client) == [0, 1])
+        assert [flow.name for flow in client.flows()] == [FLOW]
+        copy = ottla.TopicPartition(f"east.{topic}", 0)
+        assert client.translate(FLOW, {ottla.TopicPartition(topic, 0): 20}) == {copy: 20}
+        with pytest.raises(ottla.UnknownTopicError, match="is not copied"):
+            client.translate(FLOW, {ottla.TopicPartition("nothing", 0): 1})
+        with pytest.raises(ottla.FatalError, match="there is no flow 'a->b'"):
+            client.flow("a->b")
+        with pytest.raises(ottla.FatalError, match="there is no flow 'a->b'"):
+            client.pause("a->b")
+        assert client.positions(FLOW, "nobody") == {}
+        client.pause(FLOW)
+        wait_until(lambda: client.flow(FLOW).paused)
+        client.resume(FLOW)
+        wait_until(lambda: not client.flow(FLOW).paused)
+        assert client.failover(FLOW, dry_run=True).source_reached
+        wait_until(lambda: copied(client) == [0, 1])
+        assert sum(check.compared for check in client.verify(FLOW, [topic])) == 40
+        one.terminate()
+        wait_until(lambda: copied(client) == [0, 1])
+        other.terminate()
+        with pytest.raises(ottla.ConnectError, match="no mirror responds at"):
+            client.flows()
+
+
+def test_brokers_that_know_no_mirror_say_what_to_set() -> None:
+    with client_of() as client, pytest.raises(OttlaError, match="know no mirrors") as caught:
+        client.flows()
+    assert caught.value.code == ErrorCode.INVALID_CONFIG
+    assert "OTTLA_BROKER__MIRRORS" in str(caught.value)
+
+
+def test_the_transport_of_the_clients_decides_if_no_address_is_given(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OTTLA_MIRROR", raising=False)
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.kafka_bootstrap)
+    monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
+    with ottla.MirrorClient() as client, pytest.raises(OttlaError, match="know no mirrors"):
+        client.flows()
+    monkeypatch.setenv("OTTLA_MIRROR", "127.0.0.1:1")
+    with ottla.MirrorClient(request_timeout=1) as client, pytest.raises(ottla.ConnectError, match=r"at 127\.0\.0\.1:1"):
+        client.flows()
+
+
+def test_a_mirror_and_brokers_are_not_given_together() -> None:
+    with pytest.raises(ottla.ConfigError, match="can't be combined"):
+        ottla.MirrorClient("127.0.0.1:1", bootstrap="127.0.0.1:1")
