@@ -195,7 +195,7 @@ class KafkaStream(Stream):
         response = translation.response(codec.decode(FetchResponse, answer, TERMS.version), TERMS)
         if response.error.code:
             raise OttlaError(response.error.code, "refused")
-        return fetched_data(response, read_committed=False), response.HasField("session")
+        return fetched_data(cast(Any, response), read_committed=False), response.HasField("session")
 
     def delivered(self, *, last: bool) -> tuple[Fetch, asyncio.Task[Any]] | None:
         return super().delivered(last=False)

@@ -112,7 +112,8 @@ def _enter(comparison: Comparison, broker: int, response: pb.PartitionFetched) -
     """Enter a response. Raises the error in it, unless the log merely begins later by now."""
     if not response.error.code:
         aborted = AbortedTransactions((each.producer_id, each.first_offset) for each in response.aborted)
-        records = without_aborted(response.records, aborted) if response.aborted else response.records
+        fetched = bytes(response.records)  # Kafka's protocol brings a view
+        records = without_aborted(fetched, aborted) if response.aborted else fetched
         comparison.on_records(broker, records)
     elif response.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and response.log_start_offset > comparison.start:
         comparison.on_log_start(response.log_start_offset)

@@ -178,7 +178,7 @@ class BatchReader:
             return FetchedBatches(
                 position.partition,
                 position.topic_id,
-                fetched.records,
+                bytes(fetched.records),
                 fetched.aborted,
                 first,
                 position.offset,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.machines.metadata import BrokerView, Route
 from ottla_core.model import LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
-from ottla_core.records.batch import iter_headers
+from ottla_core.records.batch import Buffer, iter_headers
 
 NO_EPOCH = -1
 
@@ -133,7 +133,7 @@ class Position:
             self.leave_replica(now if broker is not None else now + shun_s)
         return Target(route.address, False, may_name=now >= self.replica_until)
 
-    def advance(self, records: bytes, leader_epoch: int) -> bool:
+    def advance(self, records: Buffer, leader_epoch: int) -> bool:
         """Advance after whole batches were fetched from that leader; return False if they contain nothing new."""
         after, epoch = self.fetch_offset, self.epoch
         for _, header in iter_headers(records):
@@ -237,7 +237,7 @@ class PartitionData:
     `high_watermark` is the limit for reads; with read_committed it is the last stable offset.
     """
 
-    records: bytes = b""
+    records: Buffer = b""
     high_watermark: int = -1
     log_start_offset: int = -1
     code: int = 0
@@ -257,7 +257,7 @@ class FetchedData:
 
     position: Position
     version: int
-    records: bytes
+    records: Buffer
     aborted: tuple[tuple[int, int], ...] = ()
     topic_id: TopicId | None = None
 

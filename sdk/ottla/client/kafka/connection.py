@@ -107,9 +107,10 @@ class KafkaConnection(Generic[Waiter]):
         return self._finishing and self.phase is Phase.READY and self._calls.is_idle
 
     @property
-    def missing_bytes(self) -> int:
-        """How many bytes are missing of the response that has begun."""
-        return self._reader.missing_bytes
+    def expected_bytes(self) -> int:
+        """How many bytes are missing of the response that has begun, or how many the next one has if it is like the
+        last."""
+        return self._reader.expected_bytes
 
     @property
     def has_outcomes(self) -> bool:

@@ -50,11 +50,14 @@ class FrameReader:
         self._pieces: list[bytes] = []
         self._has_bytes = 0
         self._needs_bytes = HEAD_BYTES
+        self._last_bytes = HEAD_BYTES
 
     @property
-    def missing_bytes(self) -> int:
-        """How many bytes the frame that has begun still needs, or the head of the next one."""
-        return self._needs_bytes - self._has_bytes
+    def expected_bytes(self) -> int:
+        """How many bytes the frame that has begun still needs. Before its head has come, it is taken to be as long as
+        the last one."""
+        whole_bytes = self._last_bytes if self._needs_bytes == HEAD_BYTES else self._needs_bytes
+        return whole_bytes - self._has_bytes
 
     @property
     def unfinished(self) -> str:
@@ -78,6 +81,7 @@ class FrameReader:
                 if self._has_bytes < self._needs_bytes:
                     return
             frame, end = self._joined(), self._needs_bytes
+            self._last_bytes = end
             self._has_bytes -= end
             self._needs_bytes = HEAD_BYTES
             self._pieces = []

@@ -290,7 +290,7 @@ class Line:
         if self._socket is None:
             return None
         try:
-            return self._socket.recv(min(max(_READ_BYTES, self._connection.missing_bytes), _MOST_READ_BYTES))
+            return self._socket.recv(min(max(_READ_BYTES, self._connection.expected_bytes), _MOST_READ_BYTES))
         except BlockingIOError:
             return None
         except OSError as error:

@@ -15,13 +15,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ottla.client.kafka.apis import FETCH, Api
+from ottla.client.kafka.translations.fetched import Fetched, FetchedPartition
 from ottla.client.kafka.translations.grouping import grouped
-from ottla.client.kafka.translations.leaders import endpoints_of, enter_leader
+from ottla.client.kafka.translations.leaders import endpoints_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import FetchRequest, FetchResponse
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
+from ottla_proto.common_pb2 import Error
 
 _IDS_FROM: Final = 13
 """From this version on topics are named by their ids (KIP-516)."""
@@ -31,7 +33,6 @@ _STANDS_ALONE: Final = -1
 _MAX_EPOCH: Final = 2**31 - 1
 _READ_COMMITTED: Final = 1
 _NO_EPOCH: Final = -1
-_NOBODY: Final = -1
 _SESSION_IS_OVER: Final = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -119,16 +120,12 @@ class FetchTranslation:
             ],
         )
 
-    def response(self, response: FetchResponse, terms: Terms) -> pb.FetchResponse:
-        fetched = pb.FetchResponse()
+    def response(self, response: FetchResponse, terms: Terms) -> Fetched:
+        fetched = Fetched()
         endpoints = endpoints_of(response.node_endpoints)
-        answered: list[PartitionId] = []
         for topic in response.responses:
             topic_id = topic.topic_id if terms.version >= _IDS_FROM else self._session.topic_ids.get(topic.topic, b"")
-            for partition in topic.partitions:
-                _enter(fetched.partitions.add(), topic_id, partition, endpoints)
-                if _ends_request(partition):
-                    answered.append(PartitionId(TopicId(topic_id), partition.partition_index))
+            fetched.partitions.extend(FetchedPartition(topic_id, data, endpoints) for data in topic.partitions)
         session = self._session
         if not self._stands_alone and session.last is self:
             began, session.id = session.epoch == _BEGINS, response.session_id
@@ -137,10 +134,14 @@ class FetchTranslation:
             if not response.error_code:
                 session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
                 if session.id != _NO_SESSION:
-                    fetched.session.id = session.own_id
-                    session.answered.update(dict.fromkeys(answered))
+                    fetched.session = pb.FetchSession(id=session.own_id)
+                    session.answered.update(
+                        (PartitionId(TopicId(part.topic_id), part.partition), None)
+                        for part in fetched.partitions
+                        if part.ends_request
+                    )
         if response.error_code:
-            fetched.error.code = response.error_code
+            fetched.error = Error(code=response.error_code)
         return fetched
 
     def _by_topic(
@@ -153,26 +154,3 @@ class FetchTranslation:
                 name = terms.names.name_of(topic_id)
                 self._session.topic_ids[name] = topic_id
             yield topic_id, name, of_topic
-
-
-def _enter(
-    added: pb.PartitionFetched, topic_id: bytes, partition: FetchResponse.PartitionData, endpoints: dict[int, str]
-) -> None:
-    added.topic_id, added.partition = topic_id, partition.partition_index
-    if partition.error_code:
-        added.error.code = partition.error_code
-    added.high_watermark = partition.high_watermark
-    added.last_stable_offset = partition.last_stable_offset
-    added.log_start_offset = max(0, partition.log_start_offset)
-    if partition.records:
-        added.records = bytes(partition.records)
-    for aborted in partition.aborted_transactions or ():
-        added.aborted.add(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-    if partition.preferred_read_replica != _NOBODY:
-        added.preferred_read_replica = partition.preferred_read_replica
-    enter_leader(added, partition.current_leader, endpoints)
-
-
-def _ends_request(part: FetchResponse.PartitionData) -> bool:
-    """Return whether the client no longer counts the partition as requested (`PartitionData.ends_request`)."""
-    return bool(part.records or part.error_code) or part.preferred_read_replica != _NOBODY

@@ -13,13 +13,10 @@ def endpoints_of(nodes: Iterable[FetchResponse.NodeEndpoint | ProduceResponse.No
     return {node.node_id: f"{node.host}:{node.port}" for node in nodes}
 
 
-def enter_leader(
-    added: pb.PartitionFetched | pb.PartitionAppended,
-    leader: FetchResponse.LeaderIdAndEpoch | ProduceResponse.LeaderIdAndEpoch | None,
-    endpoints: Mapping[int, str],
-) -> None:
-    """Enter the leader, unless there is none or its address is unknown."""
-    if leader is not None and leader.leader_id in endpoints:
-        added.current_leader.broker_id = leader.leader_id
-        added.current_leader.leader_epoch = leader.leader_epoch
-        added.current_leader.address = endpoints[leader.leader_id]
+def leader_of(
+    leader: FetchResponse.LeaderIdAndEpoch | ProduceResponse.LeaderIdAndEpoch | None, endpoints: Mapping[int, str]
+) -> pb.Leader | None:
+    """Return the leader, or None if there is none or its address is unknown."""
+    if leader is None or (address := endpoints.get(leader.leader_id)) is None:
+        return None
+    return pb.Leader(broker_id=leader.leader_id, leader_epoch=leader.leader_epoch, address=address)

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.client.kafka.apis import PRODUCE, Api
 from ottla.client.kafka.translations.grouping import grouped
-from ottla.client.kafka.translations.leaders import endpoints_of, enter_leader
+from ottla.client.kafka.translations.leaders import endpoints_of, leader_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ProduceRequest, ProduceResponse
 from ottla_proto import broker_pb2 as pb
@@ -53,8 +53,8 @@ class ProduceTranslation:
                     base_offset=partition.base_offset,
                     log_append_time_ms=partition.log_append_time_ms,
                     log_start_offset=max(0, partition.log_start_offset),
+                    current_leader=leader_of(partition.current_leader, endpoints),
                 )
                 if partition.error_code:
                     added.error.code, added.error.message = partition.error_code, partition.error_message or ""
-                enter_leader(added, partition.current_leader, endpoints)
         return appended

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from google.protobuf.message import Message as Protobuf
-
 from ottla.client.kafka.apis import Api
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla_core.kafka.message import Message
@@ -36,6 +34,6 @@ class Translation(Protocol):
         """Return the request as a message of Kafka's. Raises OttlaError if this version can't express it."""
         ...
 
-    def response(self, response: Any, terms: Terms) -> Protobuf:
-        """Return the response as a message of the contract."""
+    def response(self, response: Any, terms: Terms) -> object:
+        """Return the response as a message of the contract, or as an object with the attributes of that message."""
         ...

@@ -10,6 +10,7 @@ import pytest
 
 from ottla.client.kafka.apis import FETCH
 from ottla.client.kafka.translations.fetch import FetchSession, FetchTranslation
+from ottla.client.kafka.translations.fetched import Fetched
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
@@ -52,7 +53,7 @@ def received(
     parts: Iterable[tuple[bytes, FetchResponse.PartitionData]] = (),
     version: int = 17,
     **fields: Any,
-) -> pb.FetchResponse:
+) -> Fetched:
     topics = [
         FetchResponse.FetchableTopicResponse(topic=topic_id[:1].decode(), topic_id=topic_id, partitions=[part])
         for topic_id, part in parts
@@ -125,12 +126,24 @@ def test_a_response_names_the_new_leader_and_a_closer_replica() -> None:
     assert response.partitions[1].preferred_read_replica == 2
 
 
+def test_records_stay_in_their_response_if_they_are_at_least_half_of_it() -> None:
+    """Fewer would keep the whole response in memory for as long as a consumer keeps them."""
+    translation = FetchSession()()
+    sent(translation, fetch((A, 0, 5), (A, 1, 5), begins=True))
+    large, small = bytes(1000), b"x" * 700
+    first, second = received(translation, [(A, data(0, large)), (A, data(1, small))], session_id=6).partitions
+    assert isinstance(first.records, memoryview)
+    assert first.records == large
+    assert isinstance(second.records, bytes)
+    assert second.records == small
+
+
 def test_a_leader_whose_address_is_missing_is_not_named() -> None:
     translation = FetchSession()()
     sent(translation, fetch((A, 0, 5), begins=True))
     leader = FetchResponse.LeaderIdAndEpoch(leader_id=3, leader_epoch=8)
     response = received(translation, [(A, data(0, current_leader=leader))], session_id=6)
-    assert not response.partitions[0].HasField("current_leader")
+    assert not response.partitions[0].current_leader.address
 
 
 def test_the_next_fetch_of_a_session_has_its_next_epoch_and_what_has_changed() -> None:

@@ -413,7 +413,9 @@ def test_a_large_response_is_read_in_large_pieces_of_bounded_size() -> None:
         assert line is not None
         line._socket = cast(Any, RecordingSocket(line._socket, sizes_bytes))
         assert len(metadata(peer).topics) == 50
-    assert (min(sizes_bytes), max(sizes_bytes)) == (64 * 1024, 1024 * 1024)
+    # The first response has shown how long the second may be.
+    assert sizes_bytes[0] == max(sizes_bytes) == 1024 * 1024
+    assert min(sizes_bytes) >= 64 * 1024
 
 
 def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from kafka_answers import SERVED, AnsweringBroker, framed
 from ottla.client.kafka.apis import API_VERSIONS, METADATA, PRODUCE
 from ottla.client.kafka.call import Answered, Call
 from ottla.client.kafka.connection import KafkaConnection, Phase
+from ottla.client.kafka.transport import VERSION
 from ottla.client.kafka.versions import Versions
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import ApiVersionsResponse, MetadataRequest, MetadataResponse
@@ -105,3 +110,15 @@ def test_the_features_of_the_cluster_come_with_each_response() -> None:
 def test_an_api_without_its_later_versions_keeps_the_others() -> None:
     assert PRODUCE.before(12).versions == range(3, 12)
     assert PRODUCE.before(99) == PRODUCE
+
+
+def test_the_announced_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((Path(__file__).parents[5] / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
+
+
+def test_a_transport_begins_without_looking_up_installed_packages() -> None:
+    """That would take a tenth of the time in which a client begins."""
+    program = "import sys; from ottla.client.kafka.transport import KafkaTransport as T; T('c'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "importlib.metadata" not in done.stdout.split()
