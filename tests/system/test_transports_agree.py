@@ -183,6 +183,8 @@ def busy(cluster: Cluster, of_grpc: ottla.Admin) -> Iterator[str]:
         producer.init_transactions()
         with producer.transaction():
             producer.send("x", partition=1).result(LIMIT_S)
+            # The follower learns the last high watermark with one more fetch.
+            wait_until(lambda: not of_grpc.partitions.verify_replicas(name, 0).not_compared)
             yield name
 
 
