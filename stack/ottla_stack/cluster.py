@@ -87,6 +87,11 @@ class Cluster:
         return ",".join(broker.address for broker in self.brokers)
 
     @property
+    def grpc_bootstrap(self) -> str:
+        """The gRPC addresses of the brokers."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
     def kafka_bootstrap(self) -> str:
         """These are the addresses of the brokers for clients that use Kafka's protocol (`bootstrap.servers`)."""
         return ",".join(broker.kafka_address for broker in self.brokers)

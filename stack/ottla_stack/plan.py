@@ -50,6 +50,11 @@ class StackPlan:
         return ",".join(f"127.0.0.1:{s.port}" for s in self.services() if s.name.startswith("broker"))
 
     @property
+    def grpc_bootstrap(self) -> str:
+        """The brokers' gRPC addresses."""
+        return ",".join(f"127.0.0.1:{s.port}" for s in self.services() if s.name.startswith("broker"))
+
+    @property
     def kafka_bootstrap(self) -> str:
         """These are the brokers' addresses for clients of Kafka's protocol."""
         return ",".join(f"127.0.0.1:{s.kafka_port}" for s in self.services() if s.kafka_port)

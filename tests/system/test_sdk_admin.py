@@ -34,7 +34,7 @@ def way(request: pytest.FixtureRequest, cluster: Cluster) -> tuple[str, Transpor
     """The addresses and the transport of Admin."""
     if request.param == "kafka":
         return cluster.kafka_bootstrap, KafkaTransport("admin")
-    return cluster.bootstrap, grpc_transport("admin")
+    return cluster.grpc_bootstrap, grpc_transport("admin")
 
 
 @pytest.fixture(scope="module")

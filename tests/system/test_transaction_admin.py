@@ -198,7 +198,7 @@ def test_open_in_skips_an_id_that_is_forgotten_after_it_was_listed(
 
 
 def test_a_request_for_partitions_twice_is_refused_and_of_none_is_in_band(cluster: Cluster, topic: str) -> None:
-    peer = Peer(cluster.bootstrap.split(",")[0])
+    peer = Peer(cluster.grpc_bootstrap.split(",")[0])
     log = broker_pb2.PartitionOfLog(topic_id=b"?" * 16, partition=0)
     try:
         request = broker_pb2.DescribeProducersRequest(partitions=[log])
