@@ -163,7 +163,7 @@ def transactions(cpu: ServicesCpu, address: str, count: int) -> dict[str, float]
 
 
 async def measure(stack: RunningStack, cpu: ServicesCpu, given: argparse.Namespace) -> dict[str, dict[str, float]]:
-    address = stack.plan.kafka_bootstrap
+    address = stack.bootstrap
     found = {}
     async with AsyncExitStack() as connections, GroupCalls(stack) as calls:
         members = await joined(calls, given.members, 1)

@@ -233,11 +233,10 @@ class Faults:
 def _failed(method: Called, request: Any, error: OttlaError) -> Message | Parts:
     """Return the response with the error where a broker puts it: at each partition, else at the request."""
     if isinstance(method, str):
-        body = bytes(request.body.data[request.body.at :])
-        response = failed_response(method, request.version, body, error)
-        if response is None:
-            raise EndStreamError("an injected fault: the response has no place for an error, so the connection is dropped")
-        return [response]
+        body = failed_response(method, request.version, bytes(request.body.data[request.body.at :]), error)
+        if body is None:
+            raise EndStreamError("an injected fault: no response can have the error, so the connection is dropped")
+        return [body]
     response: Any = method.response()
     if "partitions" not in method.request.DESCRIPTOR.fields_by_name:
         response.error.CopyFrom(error_message(error))

@@ -83,7 +83,7 @@ class Silent:
 def reader(cluster: Cluster, topic: str, group: str, members: list[Any], **settings: Any) -> Confluent:
     """A member that has read and committed the 8 records of each partition; kafka-python may lose an assignment to a
     poll that ends while it rejoins."""
-    member = Confluent(cluster.kafka_bootstrap, topic, group, **settings)
+    member = Confluent(cluster.bootstrap, topic, group, **settings)
     members.append(member)
     wait_until(lambda: len(member.values()) == 8 * PARTITIONS)
     member.commit()
@@ -152,7 +152,7 @@ def test_groups_are_listed_and_described_wherever_they_are(
         admin.groups.reset(name, to="earliest", topics=[topic], if_missing="ok", dry_run=False)
     assert [g.name for g in admin.groups.list() if g.name in names] == names
     assert {admin.groups.describe(name).coordinator for name in names} == {0, 1}
-    members.append(Confluent(cluster.kafka_bootstrap, topic, names[0]))
+    members.append(Confluent(cluster.bootstrap, topic, names[0]))
     wait_until(lambda: admin.groups.describe(names[0]).state == "Stable")
     wait_until(lambda: len(members[0].assignment()) == PARTITIONS)
     (member,) = admin.groups.members(names[0])
@@ -277,7 +277,7 @@ def test_every_kind_of_reset(cluster: Cluster, admin: ottla.Admin, topic: str, m
     assert [r.wanted for r in admin.groups.reset(group, shift=-100)] == [-92] * 4
     assert [r.after for r in admin.groups.reset(group, shift=-100)] == [0] * 4
     assert list(admin.groups.committed(group).values()) == [8] * 4, "a dry run moves nothing"
-    again = Confluent(cluster.kafka_bootstrap, topic, group)
+    again = Confluent(cluster.bootstrap, topic, group)
     members.append(again)
     wait_until(lambda: len(again.assignment()) == 4)
     for refused in (lambda: admin.groups.reset(group, to="earliest"), lambda: admin.groups.delete(group)):
@@ -346,7 +346,7 @@ def test_a_member_is_kicked_by_either_of_its_names(
     cluster: Cluster, admin: ottla.Admin, topic: str, members: list[Any]
 ) -> None:
     group = f"kick-{topic}"
-    members.append(Confluent(cluster.kafka_bootstrap, topic, group, instance="i0"))
+    members.append(Confluent(cluster.bootstrap, topic, group, instance="i0"))
     wait_until(lambda: len(members[0].assignment()) == 4)
     silent = Silent(cluster, topic, group, session_timeout_ms=60_000)
     members.append(silent)

@@ -33,7 +33,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
-    with KafkaWire(cluster.kafka_bootstrap) as kafka:
+    with KafkaWire(cluster.bootstrap) as kafka:
         yield kafka
 
 
@@ -275,7 +275,7 @@ def test_elect_leaders(kafka: KafkaWire, topic: ottla.TopicInfo, version: int) -
 def test_describe_cluster(cluster: Cluster, kafka: KafkaWire, version: int) -> None:
     answer = ask(kafka, "DescribeCluster", version)
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, "ottla", 0)
-    assert [f"{b.host}:{b.port}" for b in answer.brokers] == [cluster.kafka_bootstrap]
+    assert [f"{b.host}:{b.port}" for b in answer.brokers] == [cluster.bootstrap]
     if version >= 1:
         asked = [ask(kafka, "DescribeCluster", version, endpoint_type=kind).error_code for kind in (2, 9)]
         assert asked == [ErrorCode.MISMATCHED_ENDPOINT_TYPE, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE]

@@ -12,7 +12,6 @@ import pytest
 from waiting import LIMIT_S, wait_until
 
 import ottla
-from ottla.client.kafka.transport import KafkaTransport
 from ottla.connect import PreparedTransaction
 from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import Cluster
@@ -312,7 +311,7 @@ def test_a_prepared_transaction_is_aborted_by_its_id(
 
 @pytest.fixture
 def kafka_admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.kafka_bootstrap, _transport=KafkaTransport("admin")) as admin:
+    with ottla.Admin(cluster.bootstrap) as admin:
         yield admin
 
 

@@ -43,7 +43,7 @@ _LEAVE_S: Final = 2.0
 
 
 class OttlaCluster:
-    """`bootstrap`: addresses of its brokers."""
+    """An ottla cluster. `bootstrap` has addresses of its brokers."""
 
     def __init__(self, bootstrap: Sequence[str]) -> None:
         self._bootstrap: Final = list(bootstrap)

@@ -167,8 +167,8 @@ def _stand_ins(resource_type: int, name: str) -> list[str]:
 
 
 def _is_requested(resource: _Resource, entry: pb.ConfigEntry, keys: frozenset[str] | None, is_ottlas: bool) -> bool:
-    """Whether to describe the config. For the cluster-wide default, Kafka describes only configs that are set. ottla's
-    clients get all of them."""
+    """Return whether to describe the config. For the cluster-wide default, Kafka describes only configs that are set.
+    ottla's clients get all of them."""
     is_of_cluster = resource.resource_type == BROKER and not resource.resource_name
     if is_of_cluster and not is_ottlas and Source(entry.source) is not Source.CLUSTER:
         return False
