@@ -100,7 +100,7 @@ def is_in_redis() -> bool:
 
 
 def fail_over() -> None:
-    command = [sys.executable, "-m", "ottla", "mirror", "failover", FLOW, "--group", GROUP, "--yes"]
+    command = [sys.executable, "-m", "ottla", "-b", WEST, "mirror", "failover", FLOW, "--group", GROUP, "--yes"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
     if done.returncode:
         raise ProofError(f"the failover ended with {done.returncode}: {done.stderr}")
