@@ -198,8 +198,8 @@ scaling: $(VENV)/.dev  ## a job on a standalone Spark cluster of one worker, the
 compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none); PROFILE=spark
 	$(BIN)/python -m tests.compose.prove $(if $(PROFILE),--profile $(PROFILE),)
 
-faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7 PARTITIONS=2000 TRANSPORT=kafka
-	$(BIN)/python -m tests.faults --transport $(or $(TRANSPORT),grpc) --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0) --partitions $(or $(PARTITIONS),0)
+faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7 PARTITIONS=2000 TRANSPORT=grpc
+	$(BIN)/python -m tests.faults --transport $(or $(TRANSPORT),kafka) --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0) --partitions $(or $(PARTITIONS),0)
 
 faults-spark: $(VENV)/.dev  ## streaming queries, kills at every step, 30 of Spark alone and 60 exactly once: each row is there; SEED=7
 	$(BIN)/python -m tests.faults.spark --seed $(or $(SEED),0)

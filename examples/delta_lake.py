@@ -2,7 +2,7 @@
 
     pip install "ottla[spark]" "pyspark==4.2.*"
     spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 \
-        examples/delta_lake.py localhost:9650 orders table orders-of-the-table
+        examples/delta_lake.py localhost:9092 orders table orders-of-the-table
 
 You can kill this program at any moment and start it again. Delta remembers which micro-batches it has written, and so
 does the topic.

@@ -2,7 +2,7 @@
 
     pip install locust
     ottla up
-    locust -f examples/locustfile.py -H localhost:9650 --headless -u 20 -t 1m
+    locust -f examples/locustfile.py -H localhost:9092 --headless -u 20 -t 1m
 
 A request of Locust's statistics is a batch. `loadtest/locust` has more scenarios, and checks what their users find.
 """
@@ -12,12 +12,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import grpc.experimental.gevent
 from locust import User, constant_throughput, events, task
 
 import ottla
-
-grpc.experimental.gevent.init_gevent()  # before the first client: users are greenlets, and gRPC has to know
 
 TOPIC, BATCH = "load-test-orders", 100
 

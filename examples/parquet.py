@@ -2,14 +2,13 @@
 
     pip install "ottla[spark]"
     ottla up
-    python examples/parquet.py localhost:9650 orders orders.parquet orders-restored
+    python examples/parquet.py localhost:9092 orders orders.parquet orders-restored
 
 Both ways are batches, without a jar. For a stream into Parquet, see `spark/jobs/lake.py`.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 import ottla
 
 CONTENT = ["key", "value", "headers", "partition"]
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # before the first client: PySpark forks
 
 
 def records(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:

@@ -29,7 +29,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(SHORT_LIVED))
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 """PySpark forks to start its JVM: by default gRPC ends some of these children, and others disturb the connections of
-their parent (docs/use/producer.md)."""
+their parent. Clusters within a process have gRPC servers."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `make test &`: what tests start would ignore their Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -78,7 +78,7 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
 - **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
 - **Metadata** that names an unknown topic creates it, unless the client or `auto.create.topics.enable` says no. That is
   on, as in Kafka: a console producer, and many a program, counts on it. Where a typing error must not make a topic, set
-  it to false; over gRPC nothing is ever created so. The answer waits a moment for the topic, where Kafka's first says
+  it to false; ottla's SDK never creates a topic so. The answer waits a moment for the topic, where Kafka's first says
   that there is none. One request creates up to 100.
 - **DeleteRecords** answers when every live replica has followed (REQUEST_TIMED_OUT: it is done on the leader, and the
   others follow), and refuses topics whose `cleanup.policy` has no delete, as Kafka does.
@@ -90,7 +90,7 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
   Passwords are never told again.
 - **DescribeConfigs** and the two above know topics, brokers, groups, subscriptions to clients' metrics (nothing acts on
   the last two yet), and the loggers of the broker that is asked: Python's, with Kafka's levels, as long as the process
-  lives.
+  lives. Of the cluster-wide default, Kafka describes only what is set, and so does ottla, except to its own clients.
 - **AlterReplicaLogDirs** answers LOG_DIR_NOT_FOUND: a broker has one directory. To move a replica into the one where it
   is changes nothing.
 - **DescribeQuorum** is answered by the elected controller, through the broker. There is no Raft here: the one voter is

@@ -55,7 +55,7 @@ def check_listening(settings: Settings) -> None:
         raise ConnectError(
             ErrorCode.NETWORK_EXCEPTION,
             f"no broker listens at {' or '.join(addresses)}",
-            hint="start a cluster with `ottla up`, or set -b (or OTTLA_BOOTSTRAP) to a broker's gRPC address",
+            hint="start a cluster with `ottla up`, or set -b (or OTTLA_BOOTSTRAP) to a broker's address",
         )
 
 

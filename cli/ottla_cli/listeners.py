@@ -155,11 +155,11 @@ def unmet(look: Look, advertise: str) -> Problem:
     return Problem(f"{address} accepts connections but does not answer", hint)
 
 
-# ---- a cluster that is reached by gRPC ----------------------------------------------------------------------------
+# ---- a cluster that a broker has described -------------------------------------------------------------------------
 
 
 def check_cluster(info: ClusterInfo, entry_hosts: Sequence[str], looks: Looks) -> list[Finding]:
-    """Check every listener of every registered broker. `entry_hosts` are those of the gRPC addresses of this client."""
+    """Check every listener of every registered broker. `entry_hosts` are those that this client was given."""
     findings: list[Finding] = []
     seen = looks(a for name in listener_names(info) for a in _advertised(info, name).values())
     for name in listener_names(info):
@@ -221,7 +221,7 @@ def _unserved(broker: BrokerInfo) -> Finding:
     return Finding("", "missing", broker.id, None, Problem("it serves no Kafka listener", "start a release that does"))
 
 
-# ---- a cluster of which only Kafka addresses are known --------------------------------------------------------------
+# ---- a cluster of which only addresses are known ---------------------------------------------------------------------
 
 
 def check_kafka(addresses: Sequence[str], looks: Looks) -> list[Finding]:
@@ -243,11 +243,6 @@ def check_kafka(addresses: Sequence[str], looks: Looks) -> list[Finding]:
 
 
 def _at_entry(look: Look) -> Problem:
-    if look.met is Met.GRPC:
-        return Problem(
-            f"{look.address} is a gRPC port, not a Kafka port",
-            f"{_KAFKA_PORTS}; to check by gRPC, run `ottla -b {look.address} doctor`",
-        )
     if look.met is Met.KAFKA:
         return Problem(f"{look.address} reports no brokers", "it has just started, or its cluster is not up yet")
     return unmet(look, "pass the address of a broker's Kafka listener")

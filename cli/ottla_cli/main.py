@@ -39,7 +39,7 @@ def ottla(
             "--bootstrap",
             "-b",
             metavar="HOST:PORT,...",
-            help="Addresses of one or more brokers; default: OTTLA_BOOTSTRAP, else localhost:9650.",
+            help="Addresses of one or more brokers; default: OTTLA_BOOTSTRAP, else localhost:9092.",
         ),
     ] = None,
     output: Annotated[

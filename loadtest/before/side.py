@@ -77,7 +77,7 @@ class Programs:
 
     def commits(self, records: int) -> dict[str, Any]:
         async def at_rate() -> dict[str, float]:
-            async with GroupCalls(self._stack.bootstrap) as calls:
+            async with GroupCalls(self._stack) as calls:
                 await asyncio.gather(*(calls.until_served(f"commits-{n}") for n in range(200)))
                 await commits_at(calls, _COMMITS_A_SECOND, 1.0)
                 return await commits_at(calls, _COMMITS_A_SECOND, _COMMIT_SECONDS)

@@ -1,4 +1,4 @@
-"""The SDK over gRPC against Python's Kafka clients over the listener, on one broker of ottla."""
+"""The SDK against Python's other Kafka clients, on one broker of ottla."""
 
 from __future__ import annotations
 

@@ -58,8 +58,10 @@ class Side:
 
 
 def side_of(stack: RunningStack, name: str = "ottla") -> Side:
-    names = ["etcd", *(service.name for service in stack.plan.services())]
-    return Side(name, stack.plan.kafka_bootstrap, tuple(stack.pid(name) for name in names))
+    services = stack.plan.services()
+    bootstrap = ",".join(f"127.0.0.1:{service.kafka_port}" for service in services if service.kafka_port)
+    names = ["etcd", *(service.name for service in services)]
+    return Side(name, bootstrap, tuple(stack.pid(name) for name in names))
 
 
 @contextmanager

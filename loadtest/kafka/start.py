@@ -54,7 +54,7 @@ def measure(start: Start, pairs: int) -> list[Pair]:
 def _of_ottla() -> float:
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as folder:
         stack = RunningStack(Path(folder), brokers=1, group_coordinators=1, txn_coordinators=1)
-        return _seconds_to_first_record(stack, stack.plan.kafka_bootstrap)
+        return _seconds_to_first_record(stack, stack.bootstrap)
 
 
 def _of_kafka(*, formatted: bool) -> float:

@@ -1,7 +1,7 @@
 """Load on a cluster with Locust; `make load` and `make soak` run it against a stack of their own.
 
-    python -m locust -f loadtest/locust/locustfile.py -H localhost:9650 --headless --shape spike -u 12 -t 60s
-    python -m locust -f loadtest/locust/locustfile.py -H localhost:9650 --headless ProduceKeyed EndToEnd
+    python -m locust -f loadtest/locust/locustfile.py -H localhost:9092 --headless --shape spike -u 12 -t 60s
+    python -m locust -f loadtest/locust/locustfile.py -H localhost:9092 --headless ProduceKeyed EndToEnd
 
 -H names brokers (else OTTLA_BOOTSTRAP), -u is the most users, -t the time; names of user classes choose scenarios.
 Several processes (--processes, or --master and --worker) count as one. Exits with 1 where a threshold is not kept.
@@ -15,19 +15,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-import grpc.experimental.gevent
 from locust import events
 from locust.runners import WorkerRunner
 
-grpc.experimental.gevent.init_gevent()  # before the first channel; locust has patched the rest when it was imported
-
-from loadtest.locust import topics  # noqa: E402
-from loadtest.locust.curves import CURVES  # noqa: E402
-from loadtest.locust.rates import parse_rates  # noqa: E402
-from loadtest.locust.shapes import Shape  # noqa: E402
-from loadtest.locust.thresholds import Thresholds  # noqa: E402
-from loadtest.locust.timeline import Timeline  # noqa: E402
-from loadtest.locust.users import (  # noqa: E402
+from loadtest.locust import topics
+from loadtest.locust.curves import CURVES
+from loadtest.locust.rates import parse_rates
+from loadtest.locust.shapes import Shape
+from loadtest.locust.thresholds import Thresholds
+from loadtest.locust.timeline import Timeline
+from loadtest.locust.users import (
     EndToEnd,
     GroupChurn,
     Mirrored,
@@ -39,7 +36,7 @@ from loadtest.locust.users import (  # noqa: E402
     Replay,
     Transactions,
 )
-from ottla.errors import OttlaError  # noqa: E402
+from ottla.errors import OttlaError
 
 __all__ = [
     "EndToEnd",

@@ -79,9 +79,7 @@ class TenGigabytes:
 
     def lookup_ms(self, times: int) -> dict[str, float]:
         """To the offset of a time, through librdkafka; the middle and the longest."""
-        consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": self._stack.plan.kafka_bootstrap, "group.id": "unused"}
-        )
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": self._stack.bootstrap, "group.id": "unused"})
         source, taken = random.Random(3), []
         for batch in islice(iter(lambda: source.randrange(self._batches), None), times + 1):
             wanted = confluent_kafka.TopicPartition(_TOPIC, 0, self._began_ms + batch * _STEP_MS)

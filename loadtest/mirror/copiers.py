@@ -69,8 +69,8 @@ def mirror_maker(sites: Sites, topic: str, name: str, folder: Path) -> Iterator[
     settings = {
         **_MIRROR_MAKER,
         "clusters": f"{name}, west",
-        f"{name}.bootstrap.servers": sites.east.plan.kafka_bootstrap,
-        "west.bootstrap.servers": sites.west.plan.kafka_bootstrap,
+        f"{name}.bootstrap.servers": sites.east.bootstrap,
+        "west.bootstrap.servers": sites.west.bootstrap,
         f"{name}->west.enabled": "true",
         f"{name}->west.topics": topic,
     }

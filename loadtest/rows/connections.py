@@ -180,7 +180,7 @@ def main() -> None:
     try:
         with RunningStack(directory, brokers=2) as stack:
             ottla.Admin(stack.bootstrap).topics.create(TOPIC, assignments={0: [0], 1: [1]})
-            addresses = stack.plan.kafka_bootstrap.split(",")
+            addresses = stack.bootstrap.split(",")
             pids = [stack.pid(f"broker-{n}") for n in range(2)]
             idle = measure_idle(addresses, pids, given.idle, given.pairs, given.requests)
             with ottla.Producer(stack.bootstrap, topic=TOPIC, value="bytes") as producer:

@@ -16,6 +16,7 @@ from ottla_core.rpc.aio import AioPeer
 from ottla_proto import broker_pb2 as b
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Broker, Group, Method
+from ottla_stack.running import RunningStack
 
 Asked = TypeVar("Asked", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -26,10 +27,11 @@ _ASSIGNED: Final = b"its share"
 
 
 class GroupCalls:
-    """`async with GroupCalls(bootstrap) as calls`: every shard has an owner by then."""
+    """`async with GroupCalls(stack) as calls`: every shard has an owner by then."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._broker: Final = AioPeer(bootstrap.split(",")[0])
+    def __init__(self, stack: RunningStack) -> None:
+        [broker] = (service for service in stack.plan.services() if service.name == "broker-0")
+        self._broker: Final = AioPeer(f"127.0.0.1:{broker.port}")
         self._peers: Final[dict[str, AioPeer]] = {}
         self._owners: list[str] = []
 

@@ -121,7 +121,7 @@ def port(stack: RunningStack, name: str) -> int:
 
 
 async def measure(stack: RunningStack, given: argparse.Namespace) -> dict[str, Any]:
-    async with GroupCalls(stack.bootstrap) as calls:
+    async with GroupCalls(stack) as calls:
         await asyncio.gather(*(calls.until_served(f"commits-{n}") for n in range(_GROUPS)))
         found: dict[str, Any] = await commits(calls, given.rates, given.seconds)
         found |= await idle_fetches(calls, given.fetches)

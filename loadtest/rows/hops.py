@@ -163,9 +163,9 @@ def transactions(cpu: ServicesCpu, address: str, count: int) -> dict[str, float]
 
 
 async def measure(stack: RunningStack, cpu: ServicesCpu, given: argparse.Namespace) -> dict[str, dict[str, float]]:
-    address = stack.plan.kafka_bootstrap
+    address = stack.bootstrap
     found = {}
-    async with AsyncExitStack() as connections, GroupCalls(stack.bootstrap) as calls:
+    async with AsyncExitStack() as connections, GroupCalls(stack) as calls:
         members = await joined(calls, given.members, 1)
         beat = await kafka_clients(stack, members, connections)
         found["heartbeats, each every 3 s"] = await paced(

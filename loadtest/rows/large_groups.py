@@ -126,13 +126,13 @@ def _commit_each(consumer: ottla.Consumer[Any, Any], records: int, rate: int) ->
 
 
 async def measured(stack: RunningStack, given: argparse.Namespace) -> dict[str, Any]:
-    async with GroupCalls(stack.bootstrap) as calls:
+    async with GroupCalls(stack) as calls:
         await calls.until_served("large")
         return await rebalance(calls, stack, given.members)
 
 
 async def remembered(stack: RunningStack, given: argparse.Namespace) -> dict[str, Any]:
-    async with GroupCalls(stack.bootstrap) as calls:
+    async with GroupCalls(stack) as calls:
         await asyncio.gather(*(calls.until_served(f"group-{n}") for n in range(_FIRST_GROUPS)))
         await many_groups(calls, stack, _FIRST_GROUPS, 1)  # what the first ones cost is no group's
         return await many_groups(calls, stack, given.groups, given.lives)

@@ -160,8 +160,8 @@ def main() -> None:
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.topics.create(TOPIC, partitions=3, if_exists="ok")
         found = {
-            "transaction": measure(cluster, Transactions(cluster.kafka_bootstrap).one, given.count),
-            "record, acks=all": measure(cluster, Records(cluster.kafka_bootstrap).one, given.count),
+            "transaction": measure(cluster, Transactions(cluster.bootstrap).one, given.count),
+            "record, acks=all": measure(cluster, Records(cluster.bootstrap).one, given.count),
         }
         print(json.dumps(found))
 

@@ -47,4 +47,4 @@ def _started(writer: DataStreamWriter, checkpoint: Path) -> StreamingQuery:
 
 
 def both_sides(stack: RunningStack) -> tuple[Side, Side]:
-    return Side("ottla", stack.bootstrap), Side("kafka", stack.plan.kafka_bootstrap)
+    return Side("ottla", stack.bootstrap), Side("kafka", stack.bootstrap)

@@ -102,7 +102,7 @@ class ConnectError(RetriableError, ConnectionError):
 
 
 class NotABrokerError(FatalError, ConnectionError):
-    """The address is not the gRPC port of a broker; it may be a Kafka, HTTP or TLS port."""
+    """The address is not the Kafka port of a broker; it may be a gRPC, HTTP or TLS port."""
 
 
 class UnknownTopicError(RetriableError):

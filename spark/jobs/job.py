@@ -67,8 +67,8 @@ def parser(about: str | None) -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument(
         "--bootstrap",
-        default=os.environ.get("OTTLA_BOOTSTRAP", "localhost:9650"),
-        help="gRPC addresses of brokers, separated by commas (OTTLA_BOOTSTRAP, or else localhost:9650)",
+        default=os.environ.get("OTTLA_BOOTSTRAP", "localhost:9092"),
+        help="addresses of brokers, separated by commas (OTTLA_BOOTSTRAP, or else localhost:9092)",
     )
     found.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; repeatable"

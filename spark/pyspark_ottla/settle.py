@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="QUERY",
         help="the id of a query, or a transactional id that `ottla txn ls spark-` lists",
     )
-    parser.add_argument("-b", "--bootstrap", metavar="HOST:PORT", help="gRPC addresses of brokers (OTTLA_BOOTSTRAP)")
+    parser.add_argument("-b", "--bootstrap", metavar="HOST:PORT", help="addresses of brokers (OTTLA_BOOTSTRAP)")
     given = parser.parse_args(arguments)
     failed = False
     for query in dict.fromkeys(map(query_of, given.queries)):

@@ -66,7 +66,7 @@ class SparkOptions:
         if not bootstrap:
             raise config_error(
                 "option kafka.bootstrap.servers is missing",
-                hint="set it to gRPC addresses of brokers, such as localhost:9650, or set OTTLA_BOOTSTRAP",
+                hint="set it to addresses of brokers, such as localhost:9092, or set OTTLA_BOOTSTRAP",
             )
         return ",".join(bootstrap_addresses(bootstrap))
 

@@ -1,8 +1,8 @@
 """Keeps the memory of a Spark Python worker out of Spark's garbage collections.
 
 After each task Spark has its worker look for garbage (`gc.collect`) in everything that the process has imported:
-pyarrow, gRPC and PySpark itself. That takes 20 to 80 ms, during which the next task waits. Objects that exist when the
-first task of ottla's ends stay there, so they are not looked through again. Objects that later tasks leave are.
+pyarrow, protobuf and PySpark itself. That takes 20 to 80 ms, during which the next task waits. Objects that exist when
+the first task of ottla's ends stay there, so they are not looked through again. Objects that later tasks leave are.
 """
 
 from __future__ import annotations

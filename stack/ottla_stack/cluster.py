@@ -1,6 +1,6 @@
 """A whole cluster inside this process: the same services, over the in-memory store and a temporary directory.
 
-It runs on a thread and an event loop of its own, with real gRPC on free ports, so that clients of any kind reach it.
+It runs on a thread and an event loop of its own, with real sockets on free ports, so that clients of any kind reach it.
 The same `build` functions as in the processes of `ottla up` build the services. Tests kill, pause and restart brokers,
 make calls fail by plan, and freeze and move the clock.
 """
@@ -83,13 +83,13 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """These are the gRPC addresses of the brokers, for the `bootstrap` argument of clients."""
-        return ",".join(broker.address for broker in self.brokers)
+        """These are the addresses of the brokers, for `bootstrap` of clients, and for Kafka's `bootstrap.servers`."""
+        return ",".join(broker.kafka_address for broker in self.brokers)
 
     @property
-    def kafka_bootstrap(self) -> str:
-        """These are the addresses of the brokers for clients that use Kafka's protocol (`bootstrap.servers`)."""
-        return ",".join(broker.kafka_address for broker in self.brokers)
+    def grpc_bootstrap(self) -> str:
+        """These are the gRPC addresses of the brokers."""
+        return ",".join(broker.address for broker in self.brokers)
 
     def produce(self, topic: str, values: Iterable[Any], **settings: Any) -> list[ottla.RecordMetadata]:
         """Send `values` and wait for all acknowledgements.

@@ -175,7 +175,7 @@ async def _supervise(plan: StackPlan, ready_within_s: float) -> int:
 
 async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> None:
     plan = supervisor.plan
-    addresses = f"bootstrap {plan.bootstrap}, for Kafka clients {plan.kafka_bootstrap}"
+    addresses = f"bootstrap {plan.bootstrap}"
     stop = f"stop with Ctrl-C or `{_command('down', plan.directory)}`"
     message = f"ready: {counted(plan.brokers, 'broker')}, {addresses}; {stop}"
     if not _out.is_terminal:
@@ -233,7 +233,7 @@ def _detach(plan: StackPlan, ready_within_s: float) -> int:
         state = StackState.read(plan.directory)
         if state is not None and state.ready and state.supervisor.pid == process.pid:
             _out.print(stack_table(state))
-            _out.print(f"ready; bootstrap {plan.bootstrap}, for Kafka clients {plan.kafka_bootstrap}")
+            _out.print(f"ready; bootstrap {plan.bootstrap}")
             _out.print(f"stop with: {_command('down', plan.directory)}")
             return 0
         time.sleep(0.05)

@@ -7,8 +7,8 @@
 A fault meets calls in the order of their arrival, before the service does. So a call that fails was not carried out,
 except with `lose_response`. There it was, and the client can't know. Each fault counts the calls that it has met.
 
-Requests of Kafka's protocol are calls, too, by the names of their APIs. Every fault but `error` meets them. `error`
-does not, because each API and version encodes errors in its own way.
+The calls of clients are requests of Kafka's protocol, by the names of their APIs. Services call each other by the
+methods of their contracts, and a broker forwards many requests so. Some have one name in both, such as Produce.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
 from ottla_proto import contracts
 from ottla_proto.contracts import Method
+from ottla_stack.failed_response import failed_response
 
-Act = Callable[[Any, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+Called = Method[Any, Any] | str
+"""A method of a contract, or the name of an API of Kafka's."""
+
+Act = Callable[[Called, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 _CONTRACTS = (contracts.Broker, contracts.Controller, contracts.Group, contracts.Txn)
 _METHODS = {m.name for contract in _CONTRACTS for m in vars(contract).values() if isinstance(m, Method)}
 _KAFKA_APIS = {api.name for api in APIS.values()}
@@ -50,7 +54,6 @@ class Fault:
     act: Act
     client_id: str | None = None
     left: int | None = None
-    meets_kafka: bool = True
     met: int = field(default=0, init=False)
 
     def of(self, client_id: str) -> Self:
@@ -65,8 +68,8 @@ class Fault:
     def once(self) -> Self:
         return self.times(1)
 
-    async def meet(self, called: Method[Any, Any] | None, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
-        """Apply the fault to one call. `called` is None for a request of Kafka's protocol."""
+    async def meet(self, called: Called, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
+        """Apply it to one call."""
         self.met += 1
         if self.left is not None:
             self.left -= 1
@@ -119,15 +122,15 @@ class Faults:
     def error(self, method: str, code: ErrorCode, *, broker: int | None = None) -> Fault:
         """Respond with an error: for each requested partition, or for the whole request if it has none."""
 
-        async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
+        async def act(called: Called, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             return _failed(called, request, OttlaError(code, "an injected fault"))
 
-        return self._add(method, broker, act, meets_kafka=False)
+        return self._add(method, broker, act)
 
     def delay(self, method: str, seconds: float, *, broker: int | None = None) -> Fault:
         """Respond that much later."""
 
-        async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
+        async def act(called: Called, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(seconds)
             return await handle()
 
@@ -136,7 +139,7 @@ class Faults:
     def drop(self, method: str, *, broker: int | None = None) -> Fault:
         """Cut the call instead of carrying it out. A stream goes down with all of its open frames."""
 
-        async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
+        async def act(called: Called, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             raise EndStreamError("an injected fault: the connection is dropped")
 
         return self._add(method, broker, act)
@@ -144,7 +147,7 @@ class Faults:
     def lose_response(self, method: str, *, broker: int | None = None) -> Fault:
         """Carry the call out, then cut it, so that the client sees an indefinite failure."""
 
-        async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
+        async def act(called: Called, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             await handle()
             raise EndStreamError("an injected fault: the response is lost")
 
@@ -188,7 +191,7 @@ class Faults:
 
         def around(name: str, handler: Handler) -> Handler:
             def handle_or_fail(backend: Backend, request: KafkaContext) -> HandlerResult:
-                if gate.is_clear and self._find(name, instance, request.client_id, kafka=True) is None:
+                if gate.is_clear and self._find(name, instance, request.client_id) is None:
                     return handler(backend, request)
                 kept = request.kept()
                 gate.enter()
@@ -206,36 +209,34 @@ class Faults:
             return await result if asyncio.iscoroutine(result) else result
 
         await self._gates[instance].turn()
-        fault = self._find(name, instance, request.client_id, kafka=True)
+        fault = self._find(name, instance, request.client_id)
         if fault is None:
             return await handle()
         try:
-            return await fault.meet(None, request, handle)  # type: ignore[no-any-return]  # answers have no type here
+            return await fault.meet(name, request, handle)  # type: ignore[no-any-return]  # answers have no type here
         except EndStreamError as error:
             raise CloseConnectionError(str(error)) from None
 
-    def _find(self, method: str, instance: str, client_id: str, *, kafka: bool = False) -> Fault | None:
-        """Return the newest fault that meets this call."""
-        return next(
-            (
-                f
-                for f in reversed(self._plan)
-                if f.matches(method, instance, client_id) and (f.meets_kafka or not kafka)
-            ),
-            None,
-        )
+    def _find(self, method: str, instance: str, client_id: str) -> Fault | None:
+        """Return the newest fault that meets such a call."""
+        return next((f for f in reversed(self._plan) if f.matches(method, instance, client_id)), None)
 
-    def _add(self, method: str, broker: int | None, act: Act, *, meets_kafka: bool = True) -> Fault:
-        known = _METHODS | _KAFKA_APIS if meets_kafka else _METHODS
+    def _add(self, method: str, broker: int | None, act: Act) -> Fault:
+        known = _METHODS | _KAFKA_APIS
         if method not in known:
             raise ValueError(f"no contract has a method {method!r}; the methods are {', '.join(sorted(known))}")
-        fault = Fault(method, None if broker is None else f"broker-{broker}", act, meets_kafka=meets_kafka)
+        fault = Fault(method, None if broker is None else f"broker-{broker}", act)
         self._plan = [*self._plan, fault]
         return fault
 
 
-def _failed(method: Method[Any, Any], request: Any, error: OttlaError) -> Message:
-    """Return the method's response with the error where a broker puts it: at each partition, or else at the request."""
+def _failed(method: Called, request: Any, error: OttlaError) -> Message | Parts:
+    """Return the response with the error where a broker puts it: at each partition, else at the request."""
+    if isinstance(method, str):
+        body = failed_response(method, request.version, bytes(request.body.data[request.body.at :]), error)
+        if body is None:
+            raise EndStreamError("an injected fault: no response can have the error, so the connection is dropped")
+        return [body]
     response: Any = method.response()
     if "partitions" not in method.request.DESCRIPTOR.fields_by_name:
         response.error.CopyFrom(error_message(error))

@@ -47,12 +47,13 @@ class StackPlan:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{s.port}" for s in self.services() if s.name.startswith("broker"))
+        """The brokers' addresses for clients."""
+        return ",".join(f"127.0.0.1:{s.kafka_port}" for s in self.services() if s.kafka_port)
 
     @property
-    def kafka_bootstrap(self) -> str:
-        """These are the brokers' addresses for clients of Kafka's protocol."""
-        return ",".join(f"127.0.0.1:{s.kafka_port}" for s in self.services() if s.kafka_port)
+    def grpc_bootstrap(self) -> str:
+        """The brokers' gRPC addresses."""
+        return ",".join(f"127.0.0.1:{s.port}" for s in self.services() if s.name.startswith("broker"))
 
     @property
     def first_configs(self) -> dict[str, int]:

@@ -27,8 +27,8 @@ SERVICES = StackPlan(ROOT, controllers=2, brokers=3).services()
 PROMETHEUS_PORT = 9090
 MIRROR_PORTS = (9680, 9780)
 REDIS_PORT = 6379
-WEST_PORTS = (9940, 9950, 9096, 9960, 9970)
-"""Ports of the second cluster: a controller, a broker, its Kafka listener, coordinators."""
+WEST_PORT = 9096
+"""The port of the second cluster's broker for clients on the host."""
 
 
 def block(service: str) -> str:
@@ -52,9 +52,9 @@ def test_ports_are_published_on_loopback_under_their_own_numbers_and_nothing_els
     published = re.findall(r'^      - "(\S+):(\d+):(\d+)"$', COMPOSE, re.MULTILINE)
     assert {host for host, _, _ in published} == {"127.0.0.1"}
     assert all(outside == inside for _, outside, inside in published)
-    ports = [p for plan in SERVICES for p in (plan.port, plan.admin_port, plan.kafka_port) if p]
+    ports = [p for plan in SERVICES for p in (plan.admin_port, plan.kafka_port) if p]
     assert sorted(int(outside) for _, outside, _ in published) == sorted(
-        [PROMETHEUS_PORT, REDIS_PORT, *MIRROR_PORTS, *WEST_PORTS, *ports]
+        [PROMETHEUS_PORT, REDIS_PORT, *MIRROR_PORTS, WEST_PORT, *ports]
     )
 
 
@@ -89,7 +89,7 @@ def test_the_mirrors_file_names_what_runs_beside_it() -> None:
     settings = mirror_file.load(ROOT / "deploy/mirror.toml")
     for address in (address for cluster in settings.clusters for address in cluster.bootstrap):
         host, _, port = address.partition(":")
-        assert f"OTTLA_BROKER__PORT: {port}\n" in block(host)
+        assert f"INTERNAL://{host}:{port}\n" in block(host)
     assert settings.redis == f"redis://redis:{REDIS_PORT}/0"
     assert f":{REDIS_PORT}:{REDIS_PORT}" in block("redis")
 

@@ -82,19 +82,16 @@ class Crossing:
     def _write(self, form: str, writer: Listed, topic: str) -> Exception | None:
         codec = form if form in CODECS else "none"
         try:
-            opened(writer).produce(self._bootstrap(writer), topic, RECORDS[form], codec=codec)
+            opened(writer).produce(self._cluster.bootstrap, topic, RECORDS[form], codec=codec)
         except Exception as error:
             return error
         return None
 
     def _read(self, topic: str, reader: Listed) -> list[Rec] | Exception:
         try:
-            return opened(reader).consume(self._bootstrap(reader), topic, self._topics.end(topic))
+            return opened(reader).consume(self._cluster.bootstrap, topic, self._topics.end(topic))
         except Exception as error:
             return error
-
-    def _bootstrap(self, client: Listed) -> str:
-        return self._cluster.bootstrap if client is SDK else self._cluster.kafka_bootstrap
 
 
 def untimed(records: Iterable[Rec]) -> list[Rec]:

@@ -35,7 +35,7 @@ class Stage:
         self._members.close()
 
     def join(self, client: Client, group: str | None = None, **settings: Any) -> Member:
-        member = client.join(self._cluster.kafka_bootstrap, self.topic, group or self.group, **settings)
+        member = client.join(self._cluster.bootstrap, self.topic, group or self.group, **settings)
         self._members.callback(member.close)
         return member
 

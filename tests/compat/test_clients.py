@@ -23,28 +23,28 @@ PLAIN = [Rec(b"k-%d" % n, b"value-%d" % n, (), BASE_MS + n) for n in range(50)]
 @pytest.mark.parametrize("acks", [0, 1, -1])
 @each("acks")
 def test_acks(cluster: Cluster, topics: Topics, topic: str, client: Client, acks: int) -> None:
-    offsets = client.produce(cluster.kafka_bootstrap, topic, PLAIN, acks=acks)
+    offsets = client.produce(cluster.bootstrap, topic, PLAIN, acks=acks)
     assert offsets == ([-1] * len(PLAIN) if acks == 0 else list(range(len(PLAIN))))
     wait_until(lambda: topics.end(topic) == len(PLAIN))
-    assert untimed(client.consume(cluster.kafka_bootstrap, topic, len(PLAIN))) == untimed(PLAIN)
+    assert untimed(client.consume(cluster.bootstrap, topic, len(PLAIN))) == untimed(PLAIN)
 
 
 @each("offset")
 def test_from_an_offset(cluster: Cluster, topic: str, client: Client) -> None:
     write(cluster, topic, PLAIN)
-    assert client.consume(cluster.kafka_bootstrap, topic, 3, offset=20) == PLAIN[20:23]
+    assert client.consume(cluster.bootstrap, topic, 3, offset=20) == PLAIN[20:23]
 
 
 @each("time")
 def test_from_a_time(cluster: Cluster, topic: str, client: Client) -> None:
     write(cluster, topic, PLAIN)
-    assert client.offset_for_time(cluster.kafka_bootstrap, topic, BASE_MS + 30) == 30
-    assert client.offset_for_time(cluster.kafka_bootstrap, topic, BASE_MS + 1_000) in (None, len(PLAIN))
+    assert client.offset_for_time(cluster.bootstrap, topic, BASE_MS + 30) == 30
+    assert client.offset_for_time(cluster.bootstrap, topic, BASE_MS + 1_000) in (None, len(PLAIN))
 
 
 @each("idempotence")
 def test_an_idempotent_producer(cluster: Cluster, topic: str, client: Client) -> None:
-    assert client.produce(cluster.kafka_bootstrap, topic, PLAIN, idempotent=True) == list(range(len(PLAIN)))
+    assert client.produce(cluster.bootstrap, topic, PLAIN, idempotent=True) == list(range(len(PLAIN)))
     assert [r.value for r in cluster.read(topic, value="bytes")] == [r.value for r in PLAIN]
 
 
@@ -52,8 +52,8 @@ def test_an_idempotent_producer(cluster: Cluster, topic: str, client: Client) ->
 def test_large_messages(cluster: Cluster, topics: Topics, client: Client) -> None:
     topic = topics.create(config={"max.message.bytes": "6000000"})
     records = [Rec(b"large", bytes([n]) * 5_000_000) for n in range(3)]
-    client.produce(cluster.kafka_bootstrap, topic, records)
-    assert untimed(client.consume(cluster.kafka_bootstrap, topic, 3)) == untimed(records)
+    client.produce(cluster.bootstrap, topic, records)
+    assert untimed(client.consume(cluster.bootstrap, topic, 3)) == untimed(records)
 
 
 @each("partitions")
@@ -61,19 +61,19 @@ def test_many_partitions(cluster: Cluster, wide_topic: str, client: Client) -> N
     """A key has its partition; each partition has its order; nothing is left out."""
     topic = wide_topic
     records = [Rec(b"key-%d" % (n % 300), b"%d" % n, (), BASE_MS + n) for n in range(1200)]
-    client.produce(cluster.kafka_bootstrap, topic, records, partition=-1)
+    client.produce(cluster.bootstrap, topic, records, partition=-1)
     stored = cluster.read(topic, key="bytes", value="bytes")
     partitions = {(r.key, r.partition) for r in stored}
     assert len(partitions) == 300, "records with the same key are in one partition"
     assert len({partition for _, partition in partitions}) > 50
-    got = client.consume(cluster.kafka_bootstrap, topic, len(records), partitions=100)
+    got = client.consume(cluster.bootstrap, topic, len(records), partitions=100)
     assert by_key(untimed(got)) == by_key(untimed(records))
 
 
 @each("admin")
 def test_administration(cluster: Cluster, topics: Topics, client: Client) -> None:
     topic = topics.create()
-    did = client.admin_round_trip(cluster.kafka_bootstrap, f"{topic}-of-{client.name}")
+    did = client.admin_round_trip(cluster.bootstrap, f"{topic}-of-{client.name}")
     assert {*did, "delete records"} == set(ADMIN_STEPS), "some clients know no DeleteRecords; they all know the rest"
     assert not topics.exists(f"{topic}-of-{client.name}")
 
@@ -93,10 +93,10 @@ def test_the_leader_dies_in_the_middle(three_brokers: Cluster, client: Client) -
                     leader.kill()
                 yield Rec(None, b"%d" % n)
 
-        offsets = client.produce(three_brokers.kafka_bootstrap, topic, records(), idempotent=True)
+        offsets = client.produce(three_brokers.bootstrap, topic, records(), idempotent=True)
         assert offsets == list(range(600))
         wanted = [b"%d" % n for n in range(600)]
-        assert [r.value for r in client.consume(three_brokers.kafka_bootstrap, topic, 600)] == wanted
+        assert [r.value for r in client.consume(three_brokers.bootstrap, topic, 600)] == wanted
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ class Shop:
     """Two workers, the table `orders` and its copy."""
 
     def __init__(self, cluster: Cluster, database: Postgres, directory: Path) -> None:
-        settings = {"bootstrap.servers": cluster.kafka_bootstrap, **AT_ONCE}
+        settings = {"bootstrap.servers": cluster.bootstrap, **AT_ONCE}
         lines = SETTINGS + "".join(f"{name}={value}\n" for name, value in settings.items())
         self.workers = [Worker(f"worker-{n}", directory, lines) for n in range(2)]
         self.cluster = cluster

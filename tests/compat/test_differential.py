@@ -32,7 +32,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
 
 @pytest.fixture(scope="module")
 def ours(cluster: Cluster) -> Side:
-    side = Side("ottla", cluster.kafka_bootstrap)
+    side = Side("ottla", cluster.bootstrap)
     side.warm()
     return side
 

@@ -42,7 +42,7 @@ def quick_cleaner(cluster: Cluster) -> None:
 )
 def test_our_consumer_does_what_javas_does(java: JavaConsumers, cluster: Cluster, story: Story) -> None:
     topic = "judged-" + "".join(letter if letter.isalnum() else "-" for letter in story.name)
-    theirs = JavaSide(java, cluster.kafka_bootstrap, topic, f"{topic}-theirs")
+    theirs = JavaSide(java, cluster.bootstrap, topic, f"{topic}-theirs")
     ours = SdkSide(cluster.bootstrap, topic, f"{topic}-ours")
     groups = [f"{topic}-theirs", f"{topic}-ours"]
     with World(cluster, topic, partitions=story.partitions, config=story.config, groups=groups) as world:

@@ -49,7 +49,7 @@ def topic(cluster: Cluster) -> str:
 def group(cluster: Cluster, topic: str) -> str:
     """Has read all, committed it and left."""
     name = next(_names)
-    member = Confluent(cluster.kafka_bootstrap, topic, name)
+    member = Confluent(cluster.bootstrap, topic, name)
     wait_until(lambda: len(member.values()) == WRITTEN)
     member.commit()
     member.close()
@@ -60,14 +60,14 @@ def group(cluster: Cluster, topic: str) -> str:
 def member(cluster: Cluster, topic: str) -> Iterator[tuple[str, Confluent]]:
     """A group's name and its only member, who has both partitions."""
     name = next(_names)
-    member = Confluent(cluster.kafka_bootstrap, topic, name)
+    member = Confluent(cluster.bootstrap, topic, name)
     wait_until(lambda: member.assignment() == [0, 1])
     yield name, member
     member.close()
 
 
 def run(cluster: Cluster, tool: str, *arguments: str) -> str:
-    return run_tool(tool, *arguments, "--bootstrap-server", cluster.kafka_bootstrap)
+    return run_tool(tool, *arguments, "--bootstrap-server", cluster.bootstrap)
 
 
 def groups(cluster: Cluster, *arguments: str) -> list[dict[str, str]]:
@@ -86,7 +86,7 @@ def reset(cluster: Cluster, group: str, topic: str, *how: str) -> dict[str, str]
 
 def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
     """As another client is told."""
-    asking = Confluent(cluster.kafka_bootstrap, topic, group)
+    asking = Confluent(cluster.bootstrap, topic, group)
     try:
         return asking.committed(2)
     finally:
@@ -143,7 +143,7 @@ def test_groups_are_listed_and_described(
     assert (told["CONSUMER-ID"], told["#PARTITIONS"]) == (rows[name]["CONSUMER-ID"], "2")
     (told,) = groups(cluster, "--describe", "--group", name, "--state")
     assert (told["STATE"], told["#MEMBERS"], told["ASSIGNMENT-STRATEGY"]) == ("Stable", "1", "range")
-    assert told["COORDINATOR"] in cluster.kafka_bootstrap.split(",")
+    assert told["COORDINATOR"] in cluster.bootstrap.split(",")
 
 
 @TOOLS.cell

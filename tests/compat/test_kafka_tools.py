@@ -39,7 +39,7 @@ def topic(three: Cluster) -> str:
 
 
 def run(cluster: Cluster, tool: str, *arguments: str, given: str = "") -> str:
-    return run_tool(tool, *arguments, "--bootstrap-server", cluster.kafka_bootstrap, given=given)
+    return run_tool(tool, *arguments, "--bootstrap-server", cluster.bootstrap, given=given)
 
 
 def write(cluster: Cluster, topic: str, count: int = 3) -> None:
@@ -165,7 +165,7 @@ def test_client_metrics(three: Cluster) -> None:
 
 @TOOLS.cell
 def test_metadata_quorum(three: Cluster) -> None:
-    asked = ("kafka-metadata-quorum", "--bootstrap-server", three.kafka_bootstrap, "describe")
+    asked = ("kafka-metadata-quorum", "--bootstrap-server", three.bootstrap, "describe")
     status = run_tool(*asked, "--status")
     told = dict(re.findall(r"^(\w+): +(.*)$", status, re.MULTILINE))
     assert (told["LeaderId"], told["MaxFollowerLag"]) == ("0", "0")
@@ -244,7 +244,7 @@ def test_broker_api_versions(three: Cluster) -> None:
 def test_cluster(three: Cluster) -> None:
     assert run(three, "kafka-cluster", "cluster-id") == "Cluster ID: ottla\n"
     endpoints = run(three, "kafka-cluster", "list-endpoints").splitlines()[1:]
-    assert [":".join(line.split()[1:3]) for line in endpoints] == three.kafka_bootstrap.split(",")
+    assert [":".join(line.split()[1:3]) for line in endpoints] == three.bootstrap.split(",")
 
 
 @TOOLS.cell
@@ -252,7 +252,7 @@ def test_transactions_describes_producers(three: Cluster, topic: str) -> None:
     write(three, topic)
     told = run_tool(
         "kafka-transactions",
-        *("--bootstrap-server", three.kafka_bootstrap),
+        *("--bootstrap-server", three.bootstrap),
         *("describe-producers", "--topic", topic, "--partition", "0"),
     )
     (line,) = told.splitlines()[1:]

@@ -52,7 +52,7 @@ def topics(cluster: Cluster) -> Iterator[Topics]:
 
 def rows(cluster: Cluster, *arguments: str) -> list[dict[str, str]]:
     """The table that kafka-transactions prints; `abort` prints nothing."""
-    printed = run_tool("kafka-transactions", "--bootstrap-server", cluster.kafka_bootstrap, *arguments).splitlines()
+    printed = run_tool("kafka-transactions", "--bootstrap-server", cluster.bootstrap, *arguments).splitlines()
     head, *lines = [[cell.strip() for cell in line.split("\t")] for line in printed] or [[]]
     return [dict(zip(head, line, strict=True)) for line in lines]
 
@@ -60,7 +60,7 @@ def rows(cluster: Cluster, *arguments: str) -> list[dict[str, str]]:
 @pytest.fixture
 def begun(cluster: Cluster, topic: str) -> Producer:
     """It has the topic's name as its id, and a transaction with a record that is years old: the tool goes by that."""
-    producer = Producer({"bootstrap.servers": cluster.kafka_bootstrap, "transactional.id": topic})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
     producer.init_transactions(LIMIT_S)
     producer.begin_transaction()
     producer.produce(topic, b"v", partition=0, timestamp=BASE_MS)
@@ -104,18 +104,18 @@ def test_a_transaction_that_hangs_is_found_and_aborted(cluster: Cluster, topic: 
         )
     finally:
         LOST.clear()
-    Confluent().produce(cluster.kafka_bootstrap, topic, [Rec(b"k", b"behind")])
+    Confluent().produce(cluster.bootstrap, topic, [Rec(b"k", b"behind")])
     (found,) = rows(cluster, "find-hanging", "--topic", topic)
     assert (found["Topic"], found["Partition"], found["StartOffset"]) == (topic, "0", "0")
     rows(cluster, "abort", "--topic", topic, "--partition", "0", "--start-offset", found["StartOffset"])
     assert rows(cluster, "find-hanging", "--topic", topic) == []
-    (read,) = Confluent().consume(cluster.kafka_bootstrap, topic, 1, isolation="read_committed")
+    (read,) = Confluent().consume(cluster.bootstrap, topic, 1, isolation="read_committed")
     assert read.value == b"behind"
 
 
 @TOOLS.cell
 def test_features(cluster: Cluster) -> None:
-    described = run_tool("kafka-features", "--bootstrap-server", cluster.kafka_bootstrap, "describe")
+    described = run_tool("kafka-features", "--bootstrap-server", cluster.bootstrap, "describe")
     lines = [dict(re.findall(r"(\w+): (\S+)", line)) for line in described.splitlines() if line]
     levels = {
         line["Feature"]: [
@@ -132,7 +132,7 @@ def test_dump_log_reads_what_transactions_leave() -> None:
     """The index of aborted transactions, and the coordinator's log, as Kafka's own code has them."""
     with Cluster(txn_coordinators=1) as cluster, Topics(cluster.bootstrap) as topics:
         topic = topics.create()
-        Confluent().transact(cluster.kafka_bootstrap, topic, "its-id", steps(topics, topic))
+        Confluent().transact(cluster.bootstrap, topic, "its-id", steps(topics, topic))
         with ottla.Admin(cluster.bootstrap) as admin:  # the answer comes before the log has that it is complete
             wait_until(lambda: admin.transactions.describe("its-id").state == "CompleteAbort")
         folders = {name: topics.folder(cluster, name) for name in (topic, "__transaction_state")}

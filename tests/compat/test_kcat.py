@@ -20,14 +20,14 @@ from ottla_stack.cluster import Cluster
 
 def kcat(cluster: Cluster, *words: str, stdin: bytes = b"") -> bytes:
     """What it says on stdout. Raises CalledProcessError where it fails."""
-    command = [program("kcat", "kcat"), "-b", cluster.kafka_bootstrap, *words]
+    command = [program("kcat", "kcat"), "-b", cluster.bootstrap, *words]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=LIMIT_S, check=True).stdout
 
 
 def test_the_list_of_brokers_and_topics(cluster: Cluster, topics: Topics) -> None:
     topic = topics.create(partitions=3)
     told: dict[str, Any] = json.loads(kcat(cluster, "-L", "-J", "-t", topic))
-    assert told["brokers"] == [{"id": 0, "name": cluster.kafka_bootstrap}]
+    assert told["brokers"] == [{"id": 0, "name": cluster.bootstrap}]
     assert told["topics"] == [
         {
             "topic": topic,
@@ -61,8 +61,8 @@ def test_headers_as_words(cluster: Cluster, topic: str) -> None:
         Rec(b"k", b"some", (("a", b"1"), ("ümlaut", "ß".encode()), ("a", b"2"))),
         Rec(b"k", b"empty", (("empty", b""), ("null", None))),
     ]
-    assert Kcat().produce(cluster.kafka_bootstrap, topic, records) == [0, 1, 2]
-    assert untimed(Kcat().consume(cluster.kafka_bootstrap, topic, 3)) == untimed(records)
+    assert Kcat().produce(cluster.bootstrap, topic, records) == [0, 1, 2]
+    assert untimed(Kcat().consume(cluster.bootstrap, topic, 3)) == untimed(records)
 
 
 def test_what_is_refused_ends_with_the_reason(cluster: Cluster, topics: Topics) -> None:

@@ -87,13 +87,13 @@ def ours() -> Iterator[Exports]:
         names = {"plain": topics.create(config=PLAIN), "compacted": topics.create(config=COMPACTED)}
         directories = {kind: topics.folder(cluster, name) for kind, name in names.items()}
         for kind, name in names.items():
-            write(cluster.kafka_bootstrap, name, compacted=kind == "compacted")
+            write(cluster.bootstrap, name, compacted=kind == "compacted")
         cluster.brokers[0].stop()
         monkeypatch = pytest.MonkeyPatch()
         assert ottla_log(monkeypatch, "compact", directories["compacted"], "--yes", "-o", "jsonl") == 0
         monkeypatch.undo()
         cluster.brokers[0].restart()
-        rows = {kind: rows_in(cluster.kafka_bootstrap, name) for kind, name in names.items()}
+        rows = {kind: rows_in(cluster.bootstrap, name) for kind, name in names.items()}
         cluster.brokers[0].stop()
         yield Exports(directories, rows)
 
@@ -219,7 +219,7 @@ def test_ottla_serves_an_import_of_kafkas_log(
         topic = topics.create(replicas=3, config=PLAIN if kind == "plain" else COMPACTED)
         monkeypatch.setattr(import_log, "_CHUNK_BYTES", 1 << 15)  # so that segments begin at gaps of compaction, too
         assert ottla_log(monkeypatch, "import", directory, "-t", topic, "-b", cluster.bootstrap, "-o", "jsonl") == 0
-        assert rows_in(cluster.kafka_bootstrap, topic) == rows
+        assert rows_in(cluster.bootstrap, topic) == rows
         sdk = cluster.read(topic, key="bytes", value="bytes")
         assert [(r.offset, r.timestamp, r.key, r.value) for r in sdk] == [row[:4] for row in rows]
         name = topics.folder(cluster, topic).name
@@ -227,10 +227,10 @@ def test_ottla_serves_an_import_of_kafkas_log(
             broker.kill()
         for broker in cluster.brokers:
             broker.restart()
-        assert rows_in(cluster.kafka_bootstrap, topic) == rows, "after a recovery of every replica"
+        assert rows_in(cluster.bootstrap, topic) == rows, "after a recovery of every replica"
         assert codecs_in(topics.folder(cluster, topic)) == set(CODECS)
-        write(cluster.kafka_bootstrap, topic, compacted=kind == "compacted")
-        more = rows_in(cluster.kafka_bootstrap, topic)
+        write(cluster.bootstrap, topic, compacted=kind == "compacted")
+        more = rows_in(cluster.bootstrap, topic)
         assert [row.offset for row in more][-1500:] == list(range(1500, 3000)), "ottla goes on where the import ends"
         for broker in cluster.brokers:
             broker.stop()

@@ -19,7 +19,7 @@ def test_it_finds_what_ottlas_mirror_has_copied_and_where_a_group_goes_on(tmp_pa
     """Where it is committed in the target, and where ottla's client finds it. Offsets are lower than in the source,
     which has markers of transactions."""
     with Cluster(txn_coordinators=1) as one, Cluster() as other:
-        east, west = Side("east", one.kafka_bootstrap), Side("west", other.kafka_bootstrap)
+        east, west = Side("east", one.bootstrap), Side("west", other.bootstrap)
         east.create("orders")
         with ottla.Producer(one.bootstrap, topic="orders", transactional_id="orders") as producer:
             for first in range(0, RECORDS, 10):

@@ -30,7 +30,7 @@ def begun(system: str, folder: Path) -> Iterator[str]:
             yield kafka.bootstrap
     else:
         with Cluster() as cluster:
-            yield cluster.kafka_bootstrap
+            yield cluster.bootstrap
 
 
 @pytest.fixture(scope="module", params=SYSTEMS, ids=" to ".join)

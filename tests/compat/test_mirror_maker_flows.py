@@ -31,7 +31,7 @@ EXACTLY_ONCE = {
 def test_two_clusters_copy_to_one_another(tmp_path: Path) -> None:
     """Each has the other's records once, and none of its own comes back, nor their heartbeats."""
     with Cluster() as one, Cluster() as other:
-        a, b = sides = Side("a", one.kafka_bootstrap), Side("b", other.kafka_bootstrap)
+        a, b = sides = Side("a", one.bootstrap), Side("b", other.bootstrap)
         with mirroring(tmp_path, (a, b), (b, a)) as flows:
             topics = ("orders", "returns")  # with the second one's copies there would be those of the first one's
             for topic in topics:
@@ -54,7 +54,7 @@ def test_two_clusters_copy_to_one_another(tmp_path: Path) -> None:
 def test_each_record_is_copied_exactly_once_where_it_is_killed(tmp_path: Path) -> None:
     """As `exactly.once.source.support` has it, for who reads committed records: by transactions in the target."""
     with Cluster() as one, Cluster(txn_coordinators=1) as other:
-        source, target = Side("source", one.kafka_bootstrap), Side("target", other.kafka_bootstrap)
+        source, target = Side("source", one.bootstrap), Side("target", other.bootstrap)
         source.create("orders")
         for partition in range(PARTITIONS):
             source.write("orders", partition, range(MANY))

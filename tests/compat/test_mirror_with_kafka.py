@@ -39,7 +39,7 @@ def write_transactions(side: Side, topic: str, count: int) -> None:
 def test_it_copies_exactly_once_and_groups_go_on(kafka: str, tmp_path: Path, source: str) -> None:
     with ExitStack() as ended:
         cluster = ended.enter_context(Cluster(txn_coordinators=1))
-        ours, theirs = (cluster.kafka_bootstrap, cluster.bootstrap), (kafka, f"kafka://{kafka}")
+        ours, theirs = (cluster.bootstrap,) * 2, (kafka, f"kafka://{kafka}")
         (near, east_at), (far, west_at) = (theirs, ours) if source == "Kafka" else (ours, theirs)
         east, west, topic = Side("east", near), Side("west", far), f"from-{source}"
         east.create(topic)

@@ -80,7 +80,7 @@ class Spark:
 
 @pytest.fixture
 def user(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Spark:
-    return Spark(spark, cluster.kafka_bootstrap, tmp_path / "checkpoint")
+    return Spark(spark, cluster.bootstrap, tmp_path / "checkpoint")
 
 
 def write(cluster: Cluster, topic: str, values: range, partition: int = 0, codec: str = "none") -> None:
@@ -245,7 +245,7 @@ def test_the_leader_dies_while_a_stream_runs(spark: SparkSession, tmp_path: Path
         topic, target = topics.create(replicas=3), topics.create(replicas=3)
         # Java's admin client waits for a leader that is gone until its call times out, by default after a minute.
         soon = {"kafka.request.timeout.ms": 3000, "kafka.default.api.timeout.ms": 5000}
-        query = Spark(spark, cluster.kafka_bootstrap, tmp_path).start(target, topic, maxOffsetsPerTrigger=100, **soon)
+        query = Spark(spark, cluster.bootstrap, tmp_path).start(target, topic, maxOffsetsPerTrigger=100, **soon)
         try:
             write(cluster, topic, range(500))
             wait(lambda: topics.end(target) > 0)

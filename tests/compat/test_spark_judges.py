@@ -31,7 +31,7 @@ def test_our_source_does_what_sparks_own_does(
     spark: SparkSession, cluster: Cluster, tmp_path: Path, story: Story
 ) -> None:
     topic = "checkpoints-" + "".join(letter if letter.isalnum() else "-" for letter in story.name)
-    theirs = SparkSide(spark, "kafka", cluster.kafka_bootstrap, topic, tmp_path)
+    theirs = SparkSide(spark, "kafka", cluster.bootstrap, topic, tmp_path)
     ours = SparkSide(spark, "ottla", cluster.bootstrap, topic, tmp_path)
     with World(cluster, topic, partitions=story.partitions, config=story.config, groups=[]) as world:
         facts = live(story, world, theirs, ours)

@@ -48,7 +48,7 @@ class Counting:
     """WordCount on one cluster, the lines that it is given, and the counts that their words have."""
 
     def __init__(self, cluster: Cluster, admin: ottla.Admin, directory: Path, **settings: object) -> None:
-        self.program = WordCount(directory, cluster.kafka_bootstrap, SETTINGS | settings)
+        self.program = WordCount(directory, cluster.bootstrap, SETTINGS | settings)
         self.running = self.program.start()
         self.counts: Counter[str] = Counter()
         self._cluster = cluster

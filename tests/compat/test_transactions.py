@@ -35,13 +35,13 @@ def transactions(topics: Topics, topic: str) -> Iterator[Step]:
 
 
 def values(client: Client, cluster: Cluster, topic: str, count: int, isolation: str = "read_committed") -> list[bytes]:
-    return [r.value or b"" for r in client.consume(cluster.kafka_bootstrap, topic, count, isolation=isolation)]
+    return [r.value or b"" for r in client.consume(cluster.bootstrap, topic, count, isolation=isolation)]
 
 
 @pytest.mark.feature(146)
 @each("transactions")
 def test_what_is_committed_is_read(cluster: Cluster, topics: Topics, topic: str, client: Client) -> None:
-    client.transact(cluster.kafka_bootstrap, topic, f"{topic}-id", transactions(topics, topic))
+    client.transact(cluster.bootstrap, topic, f"{topic}-id", transactions(topics, topic))
     assert values(ANOTHER, cluster, topic, 4) == COMMITTED
     assert values(ANOTHER, cluster, topic, 6, "read_uncommitted") == ALL
 
@@ -49,7 +49,7 @@ def test_what_is_committed_is_read(cluster: Cluster, topics: Topics, topic: str,
 @pytest.mark.feature(57, 148)
 @each("read committed")
 def test_readers_of_committed_records(cluster: Cluster, topics: Topics, topic: str, client: Client) -> None:
-    ANOTHER.transact(cluster.kafka_bootstrap, topic, f"{topic}-id", transactions(topics, topic))
+    ANOTHER.transact(cluster.bootstrap, topic, f"{topic}-id", transactions(topics, topic))
     assert values(client, cluster, topic, 4) == COMMITTED
     assert values(client, cluster, topic, 6, "read_uncommitted") == ALL
 
@@ -59,10 +59,10 @@ def test_readers_of_committed_records(cluster: Cluster, topics: Topics, topic: s
 def test_consume_transform_produce(cluster: Cluster, topics: Topics, topic: str, client: Client) -> None:
     """Whoever comes next reads again what was aborted, and goes on behind what was committed."""
     source = topics.create()
-    ANOTHER.produce(cluster.kafka_bootstrap, source, [Rec(b"k", b"%d" % n) for n in range(6)])
+    ANOTHER.produce(cluster.bootstrap, source, [Rec(b"k", b"%d" % n) for n in range(6)])
     rounds: list[tuple[int, End]] = [(4, "abort"), (4, "commit"), (2, "commit")]
     for count, end in rounds:
-        client.transform(cluster.kafka_bootstrap, source, topic, f"{topic}-g", f"{topic}-id", count, end=end)
+        client.transform(cluster.bootstrap, source, topic, f"{topic}-g", f"{topic}-id", count, end=end)
     assert values(ANOTHER, cluster, topic, 6) == ALL
 
 
@@ -74,10 +74,10 @@ def test_the_first_of_two_producers_is_fenced(cluster: Cluster, topics: Topics, 
         yield "begin"
         yield Rec(b"k", b"zombie")
         wait_until(lambda: topics.end(topic) == 1)
-        client.transact(cluster.kafka_bootstrap, topic, f"{topic}-id", ["begin", Rec(b"k", b"second"), "commit"])
+        client.transact(cluster.bootstrap, topic, f"{topic}-id", ["begin", Rec(b"k", b"second"), "commit"])
         yield "commit"
 
     with pytest.raises(Exception, match=FENCED):
-        client.transact(cluster.kafka_bootstrap, topic, f"{topic}-id", first())
+        client.transact(cluster.bootstrap, topic, f"{topic}-id", first())
     assert values(ANOTHER, cluster, topic, 1) == [b"second"]
     assert values(ANOTHER, cluster, topic, 2, "read_uncommitted") == [b"zombie", b"second"]

@@ -6,7 +6,6 @@ Then kafka-python in a container is the group, and begins where the host has com
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,16 +17,13 @@ from tests.compose.project import Project
 from tests.hosts.shell import ProofError, say
 
 import ottla
-from ottla_core.rpc.aio import AioPeer
-from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Group
+from ottla_core.routing import shard_of
 
 TOPIC: Final = "grouped"
 GROUP: Final = "proof-group"
 PARTITIONS: Final = 6
 RECORDS: Final = 600
 """Each time something is written."""
-_COORDINATORS: Final = {f"group-coordinator-{n}": f"127.0.0.1:{9660 + n}" for n in range(2)}
 _LIMIT_S: Final = 60.0
 
 _CLIENT: Final = """
@@ -71,7 +67,7 @@ def use_a_group(project: Project, bootstrap: str) -> GroupReport:
         _write(bootstrap, 0)
         seen = _read(consumer)
         consumer.commit(asynchronous=False)
-        report.killed = _owner()
+        report.killed = _owner(bootstrap)
         killed_at = time.monotonic()
         project.kill(report.killed)
         _commit_until_taken(consumer)
@@ -109,21 +105,14 @@ def _read(consumer: confluent_kafka.Consumer) -> list[int]:
     return values
 
 
-def _owner() -> str:
-    """Return the owner of the group's shard, the only coordinator that responds for the group."""
-
-    async def ask(address: str) -> int:
-        peer = AioPeer(address)
-        try:
-            response = await peer.ask(Group.DESCRIBE_GROUPS, pb.DescribeGroupsRequest(groups=[GROUP]), timeout=10)
-            return response.error.code or response.groups[0].error.code
-        finally:
-            await peer.close()
-
-    owners = [name for name, address in _COORDINATORS.items() if asyncio.run(ask(address)) == 0]
-    if len(owners) != 1:
-        raise ProofError(f"{', '.join(owners) or 'nobody'} coordinates {GROUP}")
-    return owners[0]
+def _owner(bootstrap: str) -> str:
+    """Return the coordinator that owns the group's shard."""
+    with ottla.Admin(bootstrap) as admin:
+        shards = {shard.shard: shard for shard in admin.groups.shards()}
+    owner = shards[shard_of(GROUP, len(shards))].coordinator
+    if owner is None:
+        raise ProofError(f"nobody coordinates {GROUP}")
+    return f"group-coordinator-{owner}"
 
 
 def _commit_until_taken(consumer: confluent_kafka.Consumer) -> None:

@@ -59,7 +59,7 @@ def use_from_both_sides(project: Project) -> int:
     """How many records kcat has read on the host. Raises ProofError where one is missing, on either side."""
     if shutil.which("kcat") is None:
         install("kcat")
-    ottla.Admin("localhost:9650").topics.create(TOPIC, partitions=PARTITIONS)
+    ottla.Admin(OUTSIDE).topics.create(TOPIC, partitions=PARTITIONS)
     _check_told(json.loads(run(["kcat", "-b", OUTSIDE, "-L", "-J", "-t", TOPIC])))
     for partition in range(PARTITIONS):
         _produce(partition)

@@ -34,7 +34,7 @@ class Container:
     status: str
     health: str
     restarts: int
-    ports: Mapping[str, tuple[str, str]]  # "9650/tcp" → (host address, host port)
+    ports: Mapping[str, tuple[str, str]]  # "9092/tcp" → (host address, host port)
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:

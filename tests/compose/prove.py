@@ -115,7 +115,8 @@ def start(project: Project, report: Report) -> None:
 
 
 def ports_of(service: ServicePlan) -> list[int]:
-    return [p for p in (service.port, service.admin_port, service.kafka_port) if p]
+    """What is open on the host: for clients, and for metrics."""
+    return [p for p in (service.admin_port, service.kafka_port) if p]
 
 
 def survive_kills(project: Project, report: Report, traffic: Traffic) -> None:

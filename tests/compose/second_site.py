@@ -18,7 +18,7 @@ PROFILE: Final = "mirror"
 REDIS: Final = "redis://localhost:6379/0"
 NOWHERE: Final = "localhost:9"
 FLOW: Final = "east->west"
-WEST: Final = "localhost:9950"
+WEST: Final = "localhost:9096"
 TOPIC: Final = "for-west"
 COPY: Final = f"east.{TOPIC}"
 GROUP: Final = "readers"
@@ -100,7 +100,7 @@ def is_in_redis() -> bool:
 
 
 def fail_over() -> None:
-    command = [sys.executable, "-m", "ottla", "mirror", "failover", FLOW, "--group", GROUP, "--yes"]
+    command = [sys.executable, "-m", "ottla", "-b", WEST, "mirror", "failover", FLOW, "--group", GROUP, "--yes"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
     if done.returncode:
         raise ProofError(f"the failover ended with {done.returncode}: {done.stderr}")

@@ -19,7 +19,7 @@ from tests.hosts.shell import ProofError, run, say, wait_for
 
 import ottla
 
-BOOTSTRAP: Final = "localhost:9650"
+BOOTSTRAP: Final = "localhost:9092"
 OTTLA: Final = [sys.executable, "-m", "ottla", "-b", BOOTSTRAP, "--timeout", "60s"]
 RECORDS: Final = 10_000
 RATE: Final = 500  # records/s of each producer

@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which faults come when; by chance by default")
     parser.add_argument("--directory", type=Path, default=Path("build/faults"), help="for histories and logs")
     parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
-    parser.add_argument("--transport", choices=("grpc", "kafka"), default="grpc", help="of the SDK's clients")
+    parser.add_argument("--transport", choices=("kafka", "grpc"), default="kafka", help="of the SDK's clients")
     given = parser.parse_args(arguments)
     os.environ[TRANSPORT] = given.transport
     known = {row.name: row for row in ROWS}

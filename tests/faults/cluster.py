@@ -68,13 +68,17 @@ class FaultCluster:
         return ",".join(self.client_address(name) for name in self.brokers)
 
     @property
+    def grpc_bootstrap(self) -> str:
+        return ",".join(self.address(name) for name in self.brokers)
+
+    @property
     def kafka_bootstrap(self) -> str:
         return ",".join(self.kafka_address(name) for name in self.brokers)
 
     def client_address(self, name: str) -> str:
         """Where clients of the SDK find a broker, by the transport that they use (`--transport`)."""
-        over_kafka = os.environ.get(TRANSPORT) == "kafka"
-        return self.kafka_address(name) if over_kafka else self.address(name)
+        over_grpc = os.environ.get(TRANSPORT) == "grpc"
+        return self.address(name) if over_grpc else self.kafka_address(name)
 
     def kafka_address(self, name: str) -> str:
         return f"{self.network.address(name)}:{KAFKA_PORT}"

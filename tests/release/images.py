@@ -14,7 +14,7 @@ from tests.walk.environment import Environment
 
 PROFILES: Final = ("tools", "load", "mirror", "spark")
 _UP_LIMIT_S: Final = 90.0
-_BOOTSTRAP: Final = "localhost:9650"
+_BOOTSTRAP: Final = "localhost:9092"
 
 
 def built_and_used(version: str, environment: Environment) -> tuple[list[str], int]:

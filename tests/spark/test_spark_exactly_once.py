@@ -578,7 +578,7 @@ def test_coordinators_that_do_not_prepare_are_named(query: Query) -> None:
 
 def test_coordinators_that_are_away_for_too_long_are_named_and_nothing_is_lost(query: Query) -> None:
     """As long as `kafka.delivery.timeout.ms` they are waited for: that is `make faults-spark`."""
-    query.options |= {"kafka.delivery.timeout.ms": 2000, "kafka.request.timeout.ms": 1000}
+    query.options |= {"kafka.delivery.timeout.ms": 6000, "kafka.request.timeout.ms": 5000}
     with Cluster(txn_coordinators=1) as cluster:
         query.cluster = cluster
         with ottla.Admin(cluster.bootstrap) as admin:
@@ -586,7 +586,7 @@ def test_coordinators_that_are_away_for_too_long_are_named_and_nothing_is_lost(q
         messages, away = query.tasks(0), cluster.txn_coordinators[0]
         away.stop()
         for call in (lambda: query.task(1, 0), lambda: query.commit(0, messages)):
-            with pytest.raises(RetriableError, match=r"has no coordinator at the moment.*txn-coordinator is running"):
+            with pytest.raises(RetriableError, match="has no coordinator at the moment"):
                 call()
         away.restart()
         query.options.clear()

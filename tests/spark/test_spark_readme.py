@@ -17,6 +17,6 @@ def test_the_snippet_runs_as_it_stands(
     ottla.Admin(cluster.bootstrap).topics.create("readme", partitions=1)
     with ottla.Producer(cluster.bootstrap, topic="readme") as producer:
         producer.send({"id": 1}, key="eu")
-    here = snippet.replace("localhost:9650", cluster.bootstrap).replace('"orders"', '"readme"')
+    here = snippet.replace("localhost:9092", cluster.bootstrap).replace('"orders"', '"readme"')
     exec(here, {})  # the README is ours
     assert '|eu|{"id":1}|' in capsys.readouterr().out.replace(" ", "")

@@ -34,7 +34,7 @@ def test_the_page_runs_from_top_to_bottom(
     spark: SparkSession, cluster: Cluster, orders: ottla.Admin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names: dict[str, Any] = {}
-    here = {"localhost:9650": cluster.bootstrap, "lake/": f"{tmp_path}/", "9464": "0"}
+    here = {"localhost:9092": cluster.bootstrap, "lake/": f"{tmp_path}/", "9464": "0"}
     try:
         for snippet in SNIPPETS:
             source = snippet

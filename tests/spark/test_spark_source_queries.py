@@ -213,7 +213,7 @@ def test_a_query_goes_on_through_new_partitions_new_topics_and_brokers_that_are_
     send_and_wait("running-b")
     broker = cluster.brokers[0]
     broker.kill()
-    with Knocks(broker.address) as knocks:
+    with Knocks(broker.kafka_address) as knocks:
         knocks.until(5)
     broker.restart()
     send_and_wait("running-b")

@@ -621,7 +621,7 @@ def test_tasks_wait_for_a_broker_that_is_away(cluster: Cluster, topic: str, begi
     broker = cluster.brokers[0]
 
     def come_back_late() -> None:
-        with Knocks(broker.address) as knocks:
+        with Knocks(broker.kafka_address) as knocks:
             knocks.until(5)
         broker.restart()
 

@@ -30,7 +30,7 @@ def mirrored(
     """Mirrors of one flow while the block runs, which copies `topic` alone; `more` are settings of it. Those of the
     clusters that are in `kafka` are met as any Kafka is."""
     clusters = tuple(
-        ClusterSettings(alias, tuple(at.kafka_bootstrap.split(",")), {})
+        ClusterSettings(alias, tuple(at.bootstrap.split(",")), {})
         if alias in kafka
         else ClusterSettings(alias, tuple(at.bootstrap.split(",")))
         for alias, at in (("east", east), ("west", west))

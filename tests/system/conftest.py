@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from rpc_stack import Client, Stack
-from transports import OLDER_TRANSACTIONS, Addresses
+from transports import OLDER_TRANSACTIONS, Addresses, use_grpc
 
 import ottla
 from ottla.testing import Cluster
@@ -52,11 +52,10 @@ def topic(admin: ottla.Admin) -> str:
 def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
     """Where the clients of a test find a cluster. The test runs once with each transport.
 
-    With Kafka's protocol these are the addresses of any cluster for all clients that the test makes.
+    Over gRPC these are the addresses of any cluster for all clients that the test makes.
     """
-    monkeypatch.setenv("_OTTLA_TRANSPORT", request.param)
-    if request.param == "kafka":
-        monkeypatch.setattr(Cluster, "bootstrap", Cluster.kafka_bootstrap)
+    if request.param == "grpc":
+        use_grpc(monkeypatch)
     return lambda cluster: cluster.bootstrap
 
 
@@ -65,9 +64,7 @@ def transaction_addresses(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     """Where clients find a cluster. The test runs once with each transport. Over Kafka's protocol it also runs with
     brokers that have finalized an older version of transactions."""
     if request.param == "grpc":
-        return lambda cluster: cluster.bootstrap
-    monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
-    monkeypatch.setattr(Cluster, "bootstrap", Cluster.kafka_bootstrap)
+        use_grpc(monkeypatch)
     if request.param == OLDER_TRANSACTIONS:
         older = [f._replace(finalized=TRANSACTIONS_V1) if f.name == "transaction.version" else f for f in FEATURES]
         monkeypatch.setattr(api_versions, "FEATURES", older)

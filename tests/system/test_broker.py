@@ -30,7 +30,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def wire(cluster: Cluster) -> Iterator[Wire]:
-    with Wire(cluster.bootstrap) as wire:
+    with Wire(cluster.grpc_bootstrap) as wire:
         yield wire
 
 
@@ -283,7 +283,7 @@ def test_after_a_failed_fsync_nothing_is_acknowledged(monkeypatch: pytest.Monkey
     def broken(fd: int) -> None:
         raise OSError(5, "Input/output error")
 
-    with Cluster() as cluster, Wire(cluster.bootstrap) as wire:
+    with Cluster() as cluster, Wire(cluster.grpc_bootstrap) as wire:
         topic = wire.create_topic("flushed", flush_messages="1")
         assert wire.produce(topic, batch(b"a")).base_offset == 0
         monkeypatch.setattr(os, "fdatasync", broken)

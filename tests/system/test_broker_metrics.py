@@ -41,7 +41,7 @@ def test_a_topics_traffic_is_counted_at_its_leaders_and_goes_with_it(cluster: Cl
 def test_requests_of_kafka_clients_have_latencies_by_api(cluster: Cluster) -> None:
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create("kafkas", partitions=1)
-    producer = KafkaProducer(bootstrap_servers=cluster.kafka_bootstrap)
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     try:
         for _ in range(3):
             producer.send("kafkas", b"x").get(timeout=LIMIT_S)
@@ -61,7 +61,7 @@ def test_a_fetch_that_waits_for_data_is_counted_until_it_has_some(cluster: Clust
         admin.topics.create("waited-for", partitions=1)
     wait_until(lambda: parked() == 0)
     consumer = KafkaConsumer(
-        "waited-for", bootstrap_servers=cluster.kafka_bootstrap, fetch_max_wait_ms=25_000, auto_offset_reset="earliest"
+        "waited-for", bootstrap_servers=cluster.bootstrap, fetch_max_wait_ms=25_000, auto_offset_reset="earliest"
     )
     try:
         assert not consumer.poll(timeout_ms=1_000)

@@ -148,7 +148,7 @@ def test_the_sdk_elects_too_and_every_broker_knows_when_it_returns(cluster: Clus
     assert (elected.leader, elected.error) == (1, None)
     assert {e.error and e.error.code for e in others} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     for broker in cluster.brokers:
-        with sdk.Admin(broker.address) as admin:
+        with sdk.Admin(broker.kafka_address) as admin:
             assert admin.topics.describe("orders")[0].partitions[moved["partition"]].leader == 1
 
 

@@ -104,7 +104,7 @@ def test_kafkas_clients_read_what_is_left(cluster: Cluster, admin: ottla.Admin, 
     until_compacted(admin, topic, 60_000)
     wait_until(lambda: is_clean(cluster, topic))
     expected = [(r.key, r.value) for r in records(cluster, topic)]
-    found = client.consume(cluster.kafka_bootstrap, topic, len(expected))
+    found = client.consume(cluster.bootstrap, topic, len(expected))
     assert [(r.key and r.key.decode(), r.value and r.value.decode()) for r in found] == expected
 
 

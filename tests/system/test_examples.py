@@ -49,7 +49,7 @@ ELSEWHERE: Final = {
 @pytest.mark.parametrize("name", PRINTED)
 def test_an_example_prints_what_it_should_and_again_when_it_is_repeated(name: str, tmp_path: Path) -> None:
     with Cluster(group_coordinators=1, txn_coordinators=1) as cluster:
-        arguments = [cluster.kafka_bootstrap] if name == "unchanged_client.py" else []
+        arguments = [cluster.bootstrap] if name == "unchanged_client.py" else []
         repeats = 2 if name == "outbox.py" else 1
         for _ in range(repeats):
             assert sorted(printed(cluster, name, tmp_path, *arguments)) == PRINTED[name]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from loadtest.locust import topics
-from transports import Addresses
 from waiting import LIMIT_S
 
 import ottla
@@ -20,18 +19,15 @@ ROOT = Path(__file__).parents[2]
 CLIENTS, RECORDS = 6, 50
 MEMBERS, MEMBERSHIPS = 3, 3
 
-GREENLETS = """
-from gevent import monkey; monkey.patch_all()
-import grpc.experimental.gevent; grpc.experimental.gevent.init_gevent()
-"""
+GREENLETS = "from gevent import monkey; monkey.patch_all()"
 
 CLIENT = """
 import json, sys, time, gevent, ottla
-bootstrap, producers_bootstrap, clients, records = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+bootstrap, clients, records = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 ottla.Admin(bootstrap).topics.create("t", partitions=3)
 
 def client(number):
-    with ottla.Producer(producers_bootstrap, topic="t", value="int") as producer:
+    with ottla.Producer(bootstrap, topic="t", value="int") as producer:
         for n in range(records):
             producer.send(n, partition=n % 3)
             if n % 10 == 9:
@@ -109,9 +105,9 @@ def answer(program: str, *arguments: object, limit_s: float = 60.0) -> Any:
     return json.loads(done.stdout)
 
 
-def test_more_clients_than_gevent_has_threads(addresses: Addresses) -> None:
+def test_more_clients_than_gevent_has_threads() -> None:
     with Cluster(brokers=3) as cluster:
-        read = answer(CLIENT, cluster.bootstrap, addresses(cluster), CLIENTS, RECORDS)
+        read = answer(CLIENT, cluster.bootstrap, CLIENTS, RECORDS)
     assert read == [CLIENTS * RECORDS] * CLIENTS
 
 

@@ -61,7 +61,7 @@ class Silent:
     """A member that speaks the contract itself, and says nothing once it has been assigned something."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, *, session_timeout_ms: int = 6_000) -> None:
-        self._way = Way(cluster.bootstrap.split(","), grpc_transport("silent"))
+        self._way = Way(cluster.grpc_bootstrap.split(","), grpc_transport("silent"))
         coordinators = Coordinators(self._way)
         asked = pb.JoinRequest(
             group=group,
@@ -83,7 +83,7 @@ class Silent:
 def reader(cluster: Cluster, topic: str, group: str, members: list[Any], **settings: Any) -> Confluent:
     """A member that has read and committed the 8 records of each partition; kafka-python may lose an assignment to a
     poll that ends while it rejoins."""
-    member = Confluent(cluster.kafka_bootstrap, topic, group, **settings)
+    member = Confluent(cluster.bootstrap, topic, group, **settings)
     members.append(member)
     wait_until(lambda: len(member.values()) == 8 * PARTITIONS)
     member.commit()
@@ -152,7 +152,7 @@ def test_groups_are_listed_and_described_wherever_they_are(
         admin.groups.reset(name, to="earliest", topics=[topic], if_missing="ok", dry_run=False)
     assert [g.name for g in admin.groups.list() if g.name in names] == names
     assert {admin.groups.describe(name).coordinator for name in names} == {0, 1}
-    members.append(Confluent(cluster.kafka_bootstrap, topic, names[0]))
+    members.append(Confluent(cluster.bootstrap, topic, names[0]))
     wait_until(lambda: admin.groups.describe(names[0]).state == "Stable")
     wait_until(lambda: len(members[0].assignment()) == PARTITIONS)
     (member,) = admin.groups.members(names[0])
@@ -206,7 +206,7 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
     group = f"grown-{topic}"
     silent = Silent(cluster, topic, group, session_timeout_ms=60_000)
     members.append(silent)
-    way = Way(cluster.bootstrap.split(","), grpc_transport("grown"))
+    way = Way(cluster.grpc_bootstrap.split(","), grpc_transport("grown"))
     again = pb.JoinRequest(
         group=group,
         member=pb.Member(member_id=silent.member_id),
@@ -225,7 +225,7 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
 
 @pytest.mark.story("configs-of-groups-without-effect")
 def test_what_is_set_for_groups_holds_from_then_on(cluster: Cluster, admin: ottla.Admin, topic: str) -> None:
-    way = Way([cluster.bootstrap], grpc_transport("silent"))
+    way = Way([cluster.grpc_bootstrap], grpc_transport("silent"))
     asked = pb.JoinRequest(session_timeout_ms=6_000, rebalance_timeout_ms=60_000, protocol_type="consumer")
     names = (f"set-{topic}-{n}" for n in itertools.count())
     asked.protocols.add(name="range", metadata=encode_subscription(Subscription((topic,))))
@@ -277,7 +277,7 @@ def test_every_kind_of_reset(cluster: Cluster, admin: ottla.Admin, topic: str, m
     assert [r.wanted for r in admin.groups.reset(group, shift=-100)] == [-92] * 4
     assert [r.after for r in admin.groups.reset(group, shift=-100)] == [0] * 4
     assert list(admin.groups.committed(group).values()) == [8] * 4, "a dry run moves nothing"
-    again = Confluent(cluster.kafka_bootstrap, topic, group)
+    again = Confluent(cluster.bootstrap, topic, group)
     members.append(again)
     wait_until(lambda: len(again.assignment()) == 4)
     for refused in (lambda: admin.groups.reset(group, to="earliest"), lambda: admin.groups.delete(group)):
@@ -346,7 +346,7 @@ def test_a_member_is_kicked_by_either_of_its_names(
     cluster: Cluster, admin: ottla.Admin, topic: str, members: list[Any]
 ) -> None:
     group = f"kick-{topic}"
-    members.append(Confluent(cluster.kafka_bootstrap, topic, group, instance="i0"))
+    members.append(Confluent(cluster.bootstrap, topic, group, instance="i0"))
     wait_until(lambda: len(members[0].assignment()) == 4)
     silent = Silent(cluster, topic, group, session_timeout_ms=60_000)
     members.append(silent)

@@ -40,12 +40,12 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def admin(cluster: Cluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
 
 
 @pytest.fixture(scope="module")
 def pure(cluster: Cluster) -> Iterator[kafka_python.KafkaAdminClient]:
-    admin = kafka_python.KafkaAdminClient(bootstrap_servers=cluster.kafka_bootstrap)
+    admin = kafka_python.KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     yield admin
     admin.close()
 
@@ -219,7 +219,7 @@ def test_a_compacted_topics_records_are_not_deleted(admin: AdminClient) -> None:
 def test_confluent_describes_the_cluster(cluster: Cluster, admin: AdminClient, topic: str) -> None:
     told = admin.describe_cluster(include_authorized_operations=True).result(LIMIT_S)
     assert told.cluster_id == "ottla"
-    assert {f"{n.host}:{n.port}" for n in told.nodes} == set(cluster.kafka_bootstrap.split(","))
+    assert {f"{n.host}:{n.port}" for n in told.nodes} == set(cluster.bootstrap.split(","))
     described = outcome(admin.describe_topics(TopicCollection([topic])))
     assert [p.leader.id for p in described.partitions] == [0, 1]
 
@@ -342,7 +342,7 @@ def test_kafka_python_describes_the_cluster(cluster: Cluster, pure: kafka_python
     told = pure.describe_cluster()
     assert told["cluster_id"] == "ottla"
     assert sorted((b["broker_id"], b["is_fenced"]) for b in told["brokers"]) == [(n, False) for n in range(3)]
-    assert {f"{b['host']}:{b['port']}" for b in told["brokers"]} == set(cluster.kafka_bootstrap.split(","))
+    assert {f"{b['host']}:{b['port']}" for b in told["brokers"]} == set(cluster.bootstrap.split(","))
 
 
 def test_kafka_python_elects_leaders(pure: kafka_python.KafkaAdminClient, topic: str) -> None:

@@ -32,7 +32,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
-    with KafkaWire(cluster.kafka_bootstrap) as kafka:
+    with KafkaWire(cluster.bootstrap) as kafka:
         yield kafka
 
 
@@ -116,5 +116,5 @@ def test_the_defaults_are_the_clusters_and_a_refusal_is_told(admin: ottla.Admin,
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_who_produces_to_a_topic_that_is_not_there_finds_it(cluster: Cluster, client: Client) -> None:
     name = next(_names)
-    assert client.produce(cluster.kafka_bootstrap, name, [Rec(b"k", b"v")]) == [0]
-    assert [r.value for r in client.consume(cluster.kafka_bootstrap, name, 1)] == [b"v"]
+    assert client.produce(cluster.bootstrap, name, [Rec(b"k", b"v")]) == [0]
+    assert [r.value for r in client.consume(cluster.bootstrap, name, 1)] == [b"v"]

@@ -62,7 +62,7 @@ def test_a_coordinator_that_dies_is_replaced_and_no_commit_is_lost(maker: Callab
     with Cluster(brokers=3, group_coordinators=2) as cluster, ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create("t", partitions=4)
         write(cluster, "t", 0, 40)
-        member = maker(cluster.kafka_bootstrap, "t", "g")
+        member = maker(cluster.bootstrap, "t", "g")
         try:
             wait_until(lambda: len(member.values()) == 40)
             member.commit()
@@ -84,11 +84,11 @@ def test_a_coordinator_that_dies_is_replaced_and_no_commit_is_lost(maker: Callab
 def test_groups_are_listed_described_and_deleted(cluster: Cluster, topic: str, members: list[Member]) -> None:
     group = f"admin-{topic}"
     write(cluster, topic, 0, 8)
-    member = Confluent(cluster.kafka_bootstrap, topic, group)
+    member = Confluent(cluster.bootstrap, topic, group)
     members.append(member)
     wait_until(lambda: len(member.values()) == 8)
     member.commit()
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
     listed = admin.list_consumer_groups().result(LIMIT_S)
     assert [g.group_id for g in listed.valid].count(group) == 1
     told = admin.describe_consumer_groups([group])[group].result(LIMIT_S)
@@ -99,7 +99,7 @@ def test_groups_are_listed_described_and_deleted(cluster: Cluster, topic: str, m
         admin.delete_consumer_groups([group])[group].result(LIMIT_S)
     assert refused.value.args[0].code() == confluent_kafka.KafkaError.NON_EMPTY_GROUP
     member.close()
-    python = kafka.KafkaAdminClient(bootstrap_servers=cluster.kafka_bootstrap.split(","))
+    python = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
     offsets = python.list_group_offsets(group)
     assert sum(o.offset for o in _flat(offsets).values()) == 8
     admin.delete_consumer_groups([group])[group].result(LIMIT_S)
@@ -118,18 +118,18 @@ def test_offsets_are_altered_by_an_administrator_while_nobody_reads(
 ) -> None:
     group = f"alter-{topic}"
     write(cluster, topic, 0, 40)
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
     wanted = [confluent_kafka.TopicPartition(topic, p, 5) for p in range(4)]
     asked = confluent_kafka.ConsumerGroupTopicPartitions(group, wanted)
     told = admin.alter_consumer_group_offsets([asked])[group].result(LIMIT_S)
     assert [p.error for p in told.topic_partitions] == [None] * 4
-    member = Python(cluster.kafka_bootstrap, topic, group)
+    member = Python(cluster.bootstrap, topic, group)
     members.append(member)
     wait_until(lambda: len(member.values()) == 20)
 
 
 def committed(cluster: Cluster, group: str, topic: str) -> int:
-    asked = confluent_kafka.Consumer({"bootstrap.servers": cluster.kafka_bootstrap, "group.id": group})
+    asked = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
         return int(asked.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)[0].offset)
     finally:
@@ -140,7 +140,7 @@ def test_an_instance_that_chooses_its_partitions_itself_commits(cluster: Cluster
     """librdkafka names its group.instance.id then, without being a member."""
     write(cluster, topic, 0, 8)
     group = f"chosen-{topic}"
-    settings = {"bootstrap.servers": cluster.kafka_bootstrap, "group.id": group, "group.instance.id": "one"}
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "group.instance.id": "one"}
     consumer = confluent_kafka.Consumer({**settings, "enable.auto.commit": False})
     place = confluent_kafka.TopicPartition(topic, 0, 2)
     consumer.assign([place])
@@ -153,7 +153,7 @@ def test_an_instance_that_chooses_its_partitions_itself_commits(cluster: Cluster
 def test_what_was_committed_in_a_topic_goes_with_it(cluster: Cluster, topic: str) -> None:
     """Another topic of its name begins at 0, and so does the group in it."""
     group = f"gone-{topic}"
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.kafka_bootstrap, "group.id": group})
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, 2)], asynchronous=False)
     consumer.close()
     assert committed(cluster, group, topic) == 2
@@ -168,7 +168,7 @@ def test_many_groups_at_once(cluster: Cluster, topic: str, members: list[Member]
     written = write(cluster, topic, 0, 8)
     found: list[Member] = []
     started = [
-        threading.Thread(target=lambda n=n: found.append(Python(cluster.kafka_bootstrap, topic, f"many-{topic}-{n}")))
+        threading.Thread(target=lambda n=n: found.append(Python(cluster.bootstrap, topic, f"many-{topic}-{n}")))
         for n in range(6)
     ]
     for thread in started:

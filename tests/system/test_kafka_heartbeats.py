@@ -73,7 +73,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def members(cluster: Cluster) -> Iterator[list[WireMember]]:
     with ExitStack() as stack:
-        members = [WireMember(cluster.kafka_bootstrap, f"beats-{n}") for n in range(GROUPS)]
+        members = [WireMember(cluster.bootstrap, f"beats-{n}") for n in range(GROUPS)]
         for member in members:
             stack.callback(member.close)
         yield members

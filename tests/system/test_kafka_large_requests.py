@@ -30,7 +30,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
-    with KafkaWire(cluster.kafka_bootstrap) as kafka:
+    with KafkaWire(cluster.bootstrap) as kafka:
         kafka.socket.settimeout(60)
         yield kafka.greet()
 
@@ -77,7 +77,7 @@ def test_a_million_names_of_nothing_end_the_connection_and_no_other(cluster: Clu
     head = struct.pack(">hhih", 3, 1, 1, -1)
     kafka.socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
     assert kafka.is_closed()
-    with KafkaWire(cluster.kafka_bootstrap) as other:
+    with KafkaWire(cluster.bootstrap) as other:
         assert len(other.ask(metadata_of(1), 12, MetadataResponse).topics) == 1
 
 

@@ -57,7 +57,7 @@ def endpoints(answer: Any) -> list[tuple[int, str]]:
 def test_metadata_names_all_brokers_with_their_own_ports(cluster: Cluster, led: Led, wrong: KafkaWire) -> None:
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=led.topic)])
     answer = wrong.ask(asked, 12, MetadataResponse)
-    assert [f"{b.host}:{b.port}" for b in answer.brokers] == cluster.kafka_bootstrap.split(",")
+    assert [f"{b.host}:{b.port}" for b in answer.brokers] == cluster.bootstrap.split(",")
     assert answer.controller_id == 0, "any broker passes on what is the controller's"
     assert answer.topics[0].partitions[0].leader_id == 1
 

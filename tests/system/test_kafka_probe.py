@@ -62,7 +62,7 @@ def kafka_that_tells(metadata: bytes) -> Talk:
 
 def test_brokers_of_a_cluster_say_who_they_are_and_what_they_tell() -> None:
     with Cluster(brokers=2) as cluster:
-        addresses = cluster.kafka_bootstrap.split(",")
+        addresses = cluster.bootstrap.split(",")
         looks = look_at_all([*addresses, *addresses], LIMIT_S)
         assert list(looks) == addresses
         for n, address in enumerate(addresses):

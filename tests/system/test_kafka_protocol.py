@@ -55,13 +55,13 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
-    with KafkaWire(cluster.kafka_bootstrap) as kafka:
+    with KafkaWire(cluster.bootstrap) as kafka:
         yield kafka
 
 
 @pytest.fixture(scope="module")
 def contract(cluster: Cluster) -> Iterator[Wire]:
-    with Wire(cluster.bootstrap) as wire:
+    with Wire(cluster.grpc_bootstrap) as wire:
         yield wire
 
 
@@ -166,7 +166,7 @@ def test_a_client_with_an_illegal_name_is_told_so(kafka: KafkaWire, name: str) -
 def test_metadata(cluster: Cluster, kafka: KafkaWire, topic: Topic, version: int) -> None:
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic.name)])
     answer = kafka.ask(asked, version, MetadataResponse)
-    assert [f"{b.host}:{b.port}" for b in answer.brokers] == [cluster.kafka_bootstrap]
+    assert [f"{b.host}:{b.port}" for b in answer.brokers] == [cluster.bootstrap]
     (told,) = answer.topics
     assert (told.error_code, told.name) == (0, topic.name)
     assert told.topic_id == (topic.id if version >= 10 else told.topic_id)
@@ -249,7 +249,7 @@ def test_an_offset_outside_the_log(kafka: KafkaWire, topic: Topic, offset: int) 
 @pytest.mark.rule(55, 56)
 def test_a_fetch_waits_for_records(cluster: Cluster, kafka: KafkaWire, topic: Topic) -> None:
     kafka.send(fetch(topic, 12, max_wait_ms=20_000), 12)
-    with KafkaWire(cluster.kafka_bootstrap) as other:
+    with KafkaWire(cluster.bootstrap) as other:
         other.ask(produce(topic.name, batch(b"a")), 3, ProduceResponse)
     assert values(fetched(kafka.answer(12, FetchResponse)[1]).records) == [b"a"]
 
@@ -303,7 +303,7 @@ def test_a_groups_coordinator_is_a_broker(cluster: Cluster, kafka: KafkaWire, ve
 
     wait_until(lambda: told().error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE)  # its shard has an owner
     found = told()
-    assert (found.error_code, found.node_id, f"{found.host}:{found.port}") == (0, 0, cluster.kafka_bootstrap)
+    assert (found.error_code, found.node_id, f"{found.host}:{found.port}") == (0, 0, cluster.bootstrap)
 
 
 # ---- order, silence, sessions --------------------------------------------------------------------------------------
@@ -447,7 +447,7 @@ BAD_BYTES = {
 @pytest.mark.parametrize("name", BAD_BYTES)
 def test_bad_bytes_end_their_connection_and_no_other(cluster: Cluster, kafka: KafkaWire, name: str) -> None:
     kafka.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
-    with KafkaWire(cluster.kafka_bootstrap) as bad:
+    with KafkaWire(cluster.bootstrap) as bad:
         with suppress(BrokenPipeError, ConnectionResetError):  # the broker may close before it has read all of it
             bad.socket.sendall(BAD_BYTES[name])
         assert bad.is_closed()
@@ -469,15 +469,15 @@ def test_batches_that_lie_about_their_counts_are_refused_and_stay_so_after_a_kil
     struct.pack_into(">i", lie, 57, 2**26 + 1)
     struct.pack_into(">I", lie, 17, body_crc(lie))
     with Cluster(brokers=1, group_coordinators=0) as alone:
-        with Wire(alone.bootstrap) as wire:
+        with Wire(alone.grpc_bootstrap) as wire:
             name = Topic(wire).name
-        with KafkaWire(alone.kafka_bootstrap) as kafka:
+        with KafkaWire(alone.bootstrap) as kafka:
             for records, code in ((batch(b"a"), 0), (bytes(lie) * 100, ErrorCode.INVALID_RECORD), (batch(b"b"), 0)):
                 answer = kafka.ask(produce(name, records), 9, ProduceResponse)
                 assert answer.responses[0].partition_responses[0].error_code == code
         alone.brokers[0].kill()
         alone.brokers[0].restart()
-        with KafkaWire(alone.kafka_bootstrap) as kafka:
+        with KafkaWire(alone.bootstrap) as kafka:
             wait_until(lambda: end_of(kafka, name) is not None)
             assert end_of(kafka, name) == 2
 

@@ -22,7 +22,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_librdkafka_blames_the_records_without_a_key_and_sends_the_others_again(cluster: Cluster) -> None:
-    settings = {"bootstrap.servers": cluster.kafka_bootstrap, "linger.ms": 10_000, "enable.idempotence": False}
+    settings = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 10_000, "enable.idempotence": False}
     producer = Producer(settings)
     errors: dict[bytes | None, KafkaError | None] = {}
 

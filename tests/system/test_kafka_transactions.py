@@ -37,7 +37,7 @@ def topic(cluster: Cluster) -> Iterator[str]:
 def producer(cluster: Cluster, transactional_id: str = "", timeout_ms: int = 60_000) -> confluent_kafka.Producer:
     made = confluent_kafka.Producer(
         {
-            "bootstrap.servers": cluster.kafka_bootstrap,
+            "bootstrap.servers": cluster.bootstrap,
             "transactional.id": transactional_id or uuid.uuid4().hex,
             "transaction.timeout.ms": timeout_ms,
             "log_level": 0,
@@ -51,7 +51,7 @@ def values(cluster: Cluster, topic: str, count: int, isolation: str = "read_comm
     """The first `count` that are read, sorted; and none comes behind them."""
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": cluster.kafka_bootstrap,
+            "bootstrap.servers": cluster.bootstrap,
             "group.id": uuid.uuid4().hex,
             "isolation.level": isolation,
             "enable.auto.commit": False,
@@ -104,7 +104,7 @@ def test_what_is_open_is_not_read_until_it_is_committed(cluster: Cluster, topic:
     made = producer(cluster)
     made.begin_transaction()
     write(made, topic, b"a", b"b")
-    plain = confluent_kafka.Producer({"bootstrap.servers": cluster.kafka_bootstrap})
+    plain = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap})
     write(plain, topic, b"behind", b"it")
     assert values(cluster, topic, 4, "read_uncommitted") == [b"a", b"b", b"behind", b"it"]
     assert values(cluster, topic, 0) == []
@@ -133,7 +133,7 @@ def test_a_producer_whose_id_another_takes_over_is_fenced_and_its_transaction_ab
 def test_offsets_of_a_transaction_count_once_it_is_committed(cluster: Cluster, topic: str) -> None:
     made, group = producer(cluster), f"{topic}-group"
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": cluster.kafka_bootstrap, "group.id": group, "enable.auto.commit": False}
+        {"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False}
     )
     try:
         consumer.subscribe([topic])
@@ -152,7 +152,7 @@ def test_offsets_of_a_transaction_count_once_it_is_committed(cluster: Cluster, t
 
 def test_offsets_without_a_member_are_taken_where_the_group_has_members(cluster: Cluster, topic: str) -> None:
     """As producers send them that are older than KIP-447."""
-    made, group = producer(cluster), {"bootstrap.servers": cluster.kafka_bootstrap, "group.id": f"{topic}-group"}
+    made, group = producer(cluster), {"bootstrap.servers": cluster.bootstrap, "group.id": f"{topic}-group"}
     member, unnamed = confluent_kafka.Consumer(group), confluent_kafka.Consumer(group)
     try:
         member.subscribe([topic])
@@ -168,7 +168,7 @@ def test_offsets_without_a_member_are_taken_where_the_group_has_members(cluster:
 
 
 def test_kafka_python_commits_and_aborts(cluster: Cluster, topic: str) -> None:
-    made = kafka.KafkaProducer(bootstrap_servers=cluster.kafka_bootstrap, transactional_id=f"{topic}-id")
+    made = kafka.KafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id=f"{topic}-id")
     made.init_transactions()
     for value, end in (
         (b"a", made.commit_transaction),
@@ -188,7 +188,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(cluster: Cluster, topic: s
     made = producer(cluster, timeout_ms=1_000)
     made.begin_transaction()
     write(made, topic, b"late", b"late")
-    plain = confluent_kafka.Producer({"bootstrap.servers": cluster.kafka_bootstrap})
+    plain = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap})
     write(plain, topic, b"behind", b"it")
     assert values(cluster, topic, 2) == [b"behind", b"it"]
     with pytest.raises(confluent_kafka.KafkaException):

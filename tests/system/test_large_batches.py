@@ -33,7 +33,7 @@ def produce(cluster: Cluster, topic: str, value: bytes, acks: str, partition: in
     """Produce by a Kafka client, whose requests may have a hundred megabytes."""
     errors: list[object] = []
     producer = Producer(
-        {"bootstrap.servers": cluster.kafka_bootstrap, "message.max.bytes": 64 << 20, "acks": acks, "linger.ms": 0}
+        {"bootstrap.servers": cluster.bootstrap, "message.max.bytes": 64 << 20, "acks": acks, "linger.ms": 0}
     )
     producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: errors.append(error))
     producer.flush(LIMIT_S)
@@ -41,7 +41,7 @@ def produce(cluster: Cluster, topic: str, value: bytes, acks: str, partition: in
 
 
 def kafka_consumer(cluster: Cluster, *partitions: tuple[str, int]) -> Consumer:
-    settings = {"bootstrap.servers": cluster.kafka_bootstrap, "group.id": "g", "fetch.message.max.bytes": 1000}
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "fetch.message.max.bytes": 1000}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in partitions])
     return consumer
@@ -79,7 +79,7 @@ def test_a_batch_that_no_response_can_hold_is_the_error_of_its_partition_alone(
         wait_until(lambda: admin.topics.offsets("big")[0] == 1)
     with (
         ottla.Consumer("big", bootstrap=cluster.bootstrap, start="earliest", stop="end", value="bytes") as ours,
-        pytest.raises(OttlaError, match=r"the batch at offset 0 .*seek to offset 1"),
+        pytest.raises(OttlaError, match=r"the batch at offset 0, .*seek to an offset after 0"),
     ):
         next(iter(ours))
 

@@ -25,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def seen_by(broker: RunningBroker) -> PartitionInfo:
-    with ottla.Admin(broker.address) as admin:
+    with ottla.Admin(broker.kafka_address) as admin:
         return admin.topics.describe("t")[0].partitions[0]
 
 

@@ -31,7 +31,7 @@ def client_of(*mirrors: str) -> Iterator[ottla.MirrorClient]:
     front = Cluster(brokers=1, group_coordinators=0)
     for broker in front.brokers:
         broker._config = replace(broker._config, mirrors=mirrors)
-    with front, ottla.MirrorClient(bootstrap=front.kafka_bootstrap, request_timeout=10) as client:
+    with front, ottla.MirrorClient(bootstrap=front.bootstrap, request_timeout=10) as client:
         yield client
 
 
@@ -98,7 +98,7 @@ def test_the_transport_of_the_clients_decides_if_no_address_is_given(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OTTLA_MIRROR", raising=False)
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.kafka_bootstrap)
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
     monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
     with ottla.MirrorClient() as client, pytest.raises(OttlaError, match="know no mirrors"):
         client.flows()

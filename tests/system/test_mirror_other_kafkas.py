@@ -117,7 +117,7 @@ def test_a_copy_that_takes_small_batches_alone_gets_such(
 def test_a_member_that_was_evicted_commits_nothing_before_it_has_joined_anew(west: Cluster, topic: str) -> None:
     """It has no name then; without a generation either, its offsets would pass for those of one outside the group."""
     group, given = f"g-{topic}", list[ottla.TopicPartition]()
-    settings = {"bootstrap.servers": west.kafka_bootstrap, "client.id": topic, "log_level": 0}
+    settings = {"bootstrap.servers": west.bootstrap, "client.id": topic, "log_level": 0}
     events = GroupEvents(lambda _, copies: given.extend(copies), lambda _, lost: None)
     member, writer = KafkaMember(settings, group, topic, 6.0, events), KafkaWriter(settings, topic, 30.0)
     writer.init_transactions()
@@ -141,7 +141,7 @@ def test_a_mirror_of_another_kafka_by_its_file_is_verified_by_other_means(
     cluster: Cluster, west: Cluster, topic: str, tmp_path: Path
 ) -> None:
     cluster.produce(topic, [str(n) for n in range(100)])
-    with MirrorProcess(tmp_path, f"kafka://{cluster.kafka_bootstrap}", west.bootstrap, topic) as mirror:
+    with MirrorProcess(tmp_path, f"kafka://{cluster.bootstrap}", west.bootstrap, topic) as mirror:
         wait_until(lambda: sum(p.records for p in mirror.flow().partitions) == 100)
         wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.lag is not None] == [0, 0])
         with pytest.raises(ottla.ConfigError, match="is not an ottla cluster"):

@@ -65,7 +65,8 @@ def test_each_broker_alone_knows_all_of_the_metadata(cluster: Cluster) -> None:
 def test_one_broker_of_the_list_suffices_and_names_the_others(cluster: Cluster, number: int) -> None:
     topic_of(cluster, partitions=PARTITIONS)
     dead = "localhost:1"
-    for bootstrap in (cluster.brokers[number].address, f"{dead},{cluster.brokers[number].address}"):
+    address = cluster.brokers[number].kafka_address
+    for bootstrap in (address, f"{dead},{address}"):
         with ottla.Producer(bootstrap, topic="t", value="int") as producer:
             places = [producer.send(n, partition=n).result(timeout=LIMIT_S) for n in range(PARTITIONS)]
         assert [place.partition for place in places] == list(range(PARTITIONS)), "each taken by the one that leads it"

@@ -301,7 +301,7 @@ def cluster() -> Iterator[Cluster | None]:
 
 @pytest.fixture
 def raw(cluster: Cluster | None) -> Iterator[Raw]:
-    raw = Raw(ELSEWHERE if cluster is None else cluster.kafka_bootstrap)
+    raw = Raw(ELSEWHERE if cluster is None else cluster.bootstrap)
     yield raw
     raw.close()
 

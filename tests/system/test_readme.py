@@ -33,7 +33,7 @@ def test_the_snippet_for_an_unchanged_kafka_client_runs() -> None:
     with Cluster() as cluster:
         admin = ottla.Admin(cluster.bootstrap)
         admin.topics.create("orders", partitions=3)
-        exec(snippet.replace("localhost:9092", cluster.kafka_bootstrap), {})  # the README is ours
+        exec(snippet.replace("localhost:9092", cluster.bootstrap), {})  # the README is ours
         (record,) = ottla.read("orders", bootstrap=cluster.bootstrap)
     assert (record.key, record.value) == ("eu", '{"id": 2}')
 

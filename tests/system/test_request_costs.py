@@ -39,7 +39,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
-    with KafkaWire(cluster.kafka_bootstrap) as kafka:
+    with KafkaWire(cluster.bootstrap) as kafka:
         kafka.socket.settimeout(60)
         yield kafka.greet()
 
@@ -349,7 +349,7 @@ def test_lookups_in_a_batch_of_a_million_records_keep_nobody_waiting(cluster: Cl
     kafka.socket.sendall(struct.pack(">ihhih", len(body) + 10, 0, 3, 1, -1) + body)
     kafka.frame()
     kafka.send(list_offsets(["large"], list(range(8))), 8)
-    with KafkaWire(cluster.kafka_bootstrap) as other:
+    with KafkaWire(cluster.bootstrap) as other:
         waits = [seconds(other, metadata.ApiVersionsRequest(), 0) for _ in range(100)]
     assert sorted(waits)[50] < 0.25
     assert max(waits) < 5
@@ -388,7 +388,7 @@ def test_a_batch_that_is_looked_into_keeps_nobody_waiting_but_those_behind_it(
         client.topics.create("compacted", partitions=2, replicas=1, config={"cleanup.policy": "compact"})
     large, keyless, small = batch_of(1_100_000), batch_of(1_000, None), batch_of(1)
     kafka.socket.sendall(produced("compacted", large) + produced("compacted", keyless))
-    with KafkaWire(cluster.kafka_bootstrap).greet() as other:
+    with KafkaWire(cluster.bootstrap).greet() as other:
         waits = [seconds(other, metadata.ApiVersionsRequest(), 0) for _ in range(20)]
         other.socket.settimeout(60)
         other.socket.sendall(produced("compacted", small, partitions=2))

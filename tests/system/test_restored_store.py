@@ -26,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
 
 def partition(cluster: Cluster) -> PartitionInfo:
     running = next(broker for broker in cluster.brokers if broker.running)
-    with ottla.Admin(running.address) as admin:
+    with ottla.Admin(running.kafka_address) as admin:
         return admin.topics.describe("t")[0].partitions[0]
 
 

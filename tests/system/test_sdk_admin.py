@@ -33,8 +33,8 @@ def cluster() -> Iterator[Cluster]:
 def way(request: pytest.FixtureRequest, cluster: Cluster) -> tuple[str, Transport]:
     """The addresses and the transport of Admin."""
     if request.param == "kafka":
-        return cluster.kafka_bootstrap, KafkaTransport("admin")
-    return cluster.bootstrap, grpc_transport("admin")
+        return cluster.bootstrap, KafkaTransport("admin")
+    return cluster.grpc_bootstrap, grpc_transport("admin")
 
 
 @pytest.fixture(scope="module")
@@ -258,11 +258,11 @@ def test_transactional_ids_are_prepared_and_forgotten(way: tuple[str, Transport]
 
 def _coordinator(client: ClusterClient, cluster: Cluster, bootstrap: str) -> str:
     """The one txn-coordinator, or a broker that forwards to it."""
-    return cluster.txn_coordinators[0].address if bootstrap == cluster.bootstrap else bootstrap.split(",")[0]
+    return cluster.txn_coordinators[0].address if bootstrap == cluster.grpc_bootstrap else bootstrap.split(",")[0]
 
 
 def test_calls_between_services_are_not_for_clients(cluster: Cluster) -> None:
-    client = ClusterClient(cluster.kafka_bootstrap.split(","), KafkaTransport("curious"))
+    client = ClusterClient(cluster.bootstrap.split(","), KafkaTransport("curious"))
     try:
         with pytest.raises(OttlaError) as caught:
             client.call_any(Broker.LOG_ENDS, Broker.LOG_ENDS.request(), timeout=LIMIT_S)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from datetime import timedelta
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from waiting import LIMIT_S
 
 import ottla
-from ottla.client.kafka.transport import KafkaTransport
 from ottla.testing import Cluster, FakeCluster, FakeConsumer, FakeProducer
 
 _numbers = itertools.count()
@@ -25,7 +23,7 @@ def real_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(params=["fake", "real", "real, with Kafka's protocol"])
+@pytest.fixture(params=["fake", "real"])
 def world(request: pytest.FixtureRequest) -> Any:
     """`Producer`, `Consumer`, a cluster and its address, and a topic of three partitions."""
     topic = f"story-{next(_numbers)}"
@@ -37,13 +35,8 @@ def world(request: pytest.FixtureRequest) -> Any:
     real = request.getfixturevalue("real_cluster")
     with ottla.Admin(real.bootstrap) as admin:
         admin.topics.create(topic, partitions=3)
-    of_kafka: dict[str, Any] = {"_transport": KafkaTransport("story")} if request.param != "real" else {}
     return SimpleNamespace(
-        Producer=partial(ottla.Producer, **of_kafka),
-        Consumer=partial(ottla.Consumer, **of_kafka),
-        cluster=real,
-        address=real.kafka_bootstrap if of_kafka else real.bootstrap,
-        topic=topic,
+        Producer=ottla.Producer, Consumer=ottla.Consumer, cluster=real, address=real.bootstrap, topic=topic
     )
 
 

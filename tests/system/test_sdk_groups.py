@@ -276,7 +276,8 @@ def test_a_group_of_different_makers_shares_the_partitions(
     ours = start(assignors=assignor) if first == "ours" else None
     if ours is not None:
         wait_until(lambda: len(ours.owned) == PARTITIONS)
-    theirs = maker(cluster.kafka_bootstrap, topic, topic, assignor=assignor)
+    kafka = ",".join(broker.kafka_address for broker in cluster.brokers)
+    theirs = maker(kafka, topic, topic, assignor=assignor)
     try:
         if ours is None:
             wait_until(lambda: len(theirs.assignment()) == PARTITIONS)

@@ -134,7 +134,7 @@ def test_over_kafkas_protocol_batches_grow_while_they_wait_and_not_beyond_what_t
         producer.flush()
         largest = producer.metrics["batch-size-max"]
         assert producer.metrics["record-retry-total"] == 0
-    over_kafka = addresses(cluster) == cluster.kafka_bootstrap
+    over_kafka = addresses(cluster) != cluster.grpc_bootstrap
     assert (largest > 2_000) == over_kafka
     assert written(addresses(cluster), topic) == records * (sent // len(records))
 

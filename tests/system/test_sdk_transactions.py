@@ -172,7 +172,7 @@ def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(
         # Kafka's messages can't say why, so the error has Kafka's code.
         why = (
             "timed-out"
-            if transaction_addresses(cluster) != cluster.kafka_bootstrap
+            if transaction_addresses(cluster) == cluster.grpc_bootstrap
             else "INVALID_TXN_STATE|PRODUCER_FENCED"
         )
         with pytest.raises(ottla.TransactionAborted, match=why):

@@ -293,7 +293,7 @@ def test_kafka_clients_read_over_a_fence(stage: Stage, client: Client) -> None:
     fence, expected = stage.run(owner.take(0, NOON))
     stage.run(owner.append(0, fence, expected, keyed(b"0", b"1")))
     stage.run(_released_and_taken(stage, owner, fence))
-    found = client.consume(stage.cluster.kafka_bootstrap, OFFSETS, 3)
+    found = client.consume(stage.cluster.bootstrap, OFFSETS, 3)
     assert [record.value for record in found] == [b"0", b"1", b"2"]
 
 

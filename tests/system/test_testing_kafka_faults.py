@@ -44,13 +44,13 @@ def test_a_dropped_produce_is_sent_again_and_only_idempotence_keeps_a_lost_respo
 ) -> None:
     for value, fault in ((b"a", cluster.faults.drop), (b"b", cluster.faults.lose_response)):
         planned = fault("Produce").once()
-        Confluent().produce(cluster.kafka_bootstrap, TOPIC, [Rec(None, value)], idempotent=idempotent)
+        Confluent().produce(cluster.bootstrap, TOPIC, [Rec(None, value)], idempotent=idempotent)
         assert planned.met == 1
     assert values(cluster) == expected
 
 
 def test_a_pause_and_a_delay_are_waited_out(cluster: Cluster) -> None:
-    with KafkaWire(cluster.kafka_bootstrap) as kafka, ThreadPoolExecutor() as threads:
+    with KafkaWire(cluster.bootstrap) as kafka, ThreadPoolExecutor() as threads:
         cluster.brokers[0].pause()
         asked = threads.submit(ask, kafka)
         with pytest.raises(TimeoutError):
@@ -63,7 +63,7 @@ def test_a_pause_and_a_delay_are_waited_out(cluster: Cluster) -> None:
 
 
 def test_produces_that_waited_through_a_pause_keep_their_order(cluster: Cluster) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.kafka_bootstrap, "batch.num.messages": 1})
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 1})
     producer.produce(TOPIC, b"first")
     assert producer.flush(LIMIT_S) == 0
     cluster.brokers[0].pause()
@@ -77,26 +77,28 @@ def test_produces_that_waited_through_a_pause_keep_their_order(cluster: Cluster)
 
 def test_a_fault_is_for_one_client_where_one_is_named(cluster: Cluster) -> None:
     cut = cluster.faults.drop("Metadata").of("kafka-wire")
-    with KafkaWire(cluster.kafka_bootstrap) as kafka, pytest.raises(ConnectionError):
+    with KafkaWire(cluster.bootstrap) as kafka, pytest.raises(ConnectionError):
         ask(kafka)
-    admin = confluent_kafka.Consumer({"bootstrap.servers": cluster.kafka_bootstrap, "group.id": "g"})
+    admin = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
     assert TOPIC in admin.list_topics(timeout=LIMIT_S).topics
     admin.close()
     assert cut.met == 1
 
 
-def test_an_error_in_the_answer_is_for_the_sdk_alone(cluster: Cluster) -> None:
-    planned = cluster.faults.error("Metadata", ErrorCode.LEADER_NOT_AVAILABLE)
-    with KafkaWire(cluster.kafka_bootstrap) as kafka:
-        assert {t.error_code for t in ask(kafka).topics} == {0}
-    assert planned.met == 0
-    with pytest.raises(ValueError, match="'FindCoordinator'"):
-        cluster.faults.error("FindCoordinator", ErrorCode.LEADER_NOT_AVAILABLE)
-    cluster.faults.drop("FindCoordinator")
+def test_an_error_is_answered_by_kafkas_protocol_too(cluster: Cluster) -> None:
+    planned = cluster.faults.error("Metadata", ErrorCode.LEADER_NOT_AVAILABLE).once()
+    request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=TOPIC)])
+    with KafkaWire(cluster.bootstrap) as kafka:
+        for code in (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE):
+            found = kafka.ask(request, 12, MetadataResponse)
+            assert [(topic.name, topic.error_code) for topic in found.topics] == [(TOPIC, code)]
+    assert planned.met == 1
+    with pytest.raises(ValueError, match="'FindCoordinators'"):
+        cluster.faults.error("FindCoordinators", ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def test_a_kill_ends_kafka_connections_too(cluster: Cluster) -> None:
-    with KafkaWire(cluster.kafka_bootstrap) as kafka:
+    with KafkaWire(cluster.bootstrap) as kafka:
         ask(kafka)
         cluster.brokers[0].kill()
         assert kafka.is_closed()

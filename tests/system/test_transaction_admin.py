@@ -12,7 +12,6 @@ import pytest
 from waiting import LIMIT_S, wait_until
 
 import ottla
-from ottla.client.kafka.transport import KafkaTransport
 from ottla.connect import PreparedTransaction
 from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import Cluster
@@ -198,7 +197,7 @@ def test_open_in_skips_an_id_that_is_forgotten_after_it_was_listed(
 
 
 def test_a_request_for_partitions_twice_is_refused_and_of_none_is_in_band(cluster: Cluster, topic: str) -> None:
-    peer = Peer(cluster.bootstrap.split(",")[0])
+    peer = Peer(cluster.grpc_bootstrap.split(",")[0])
     log = broker_pb2.PartitionOfLog(topic_id=b"?" * 16, partition=0)
     try:
         request = broker_pb2.DescribeProducersRequest(partitions=[log])
@@ -312,7 +311,7 @@ def test_a_prepared_transaction_is_aborted_by_its_id(
 
 @pytest.fixture
 def kafka_admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.kafka_bootstrap, _transport=KafkaTransport("admin")) as admin:
+    with ottla.Admin(cluster.bootstrap) as admin:
         yield admin
 
 

@@ -52,7 +52,7 @@ class Load:
 
     def run(self) -> None:
         randomness, made = random.Random(self.first), None
-        group = {"bootstrap.servers": self.cluster.kafka_bootstrap, "group.id": f"{self.name}-{self.first}"}
+        group = {"bootstrap.servers": self.cluster.bootstrap, "group.id": f"{self.name}-{self.first}"}
         consumer = confluent_kafka.Consumer(group)
         while not self.stopping:
             try:
@@ -66,7 +66,7 @@ class Load:
     def _producer(self) -> confluent_kafka.Producer:
         made = confluent_kafka.Producer(
             {
-                "bootstrap.servers": self.cluster.kafka_bootstrap,
+                "bootstrap.servers": self.cluster.bootstrap,
                 "transactional.id": self.name,
                 "transaction.timeout.ms": TIMEOUT_MS,
                 "message.timeout.ms": TIMEOUT_MS,
@@ -135,7 +135,7 @@ def committed_of(loads: list[Load]) -> int:
 
 def is_stable(cluster: Cluster) -> bool:
     """Whether readers of committed records may read everything."""
-    admin = AdminClient({"bootstrap.servers": cluster.kafka_bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     latest_of: Any = OffsetSpec.latest  # which has no types
     latest = {TopicPartition(*partition): latest_of() for partition in PARTITIONS}
     try:
@@ -152,7 +152,7 @@ def read(cluster: Cluster, rack: str = "") -> Found:
     """Where each number lies, to the end of all partitions, from replicas in that rack."""
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": cluster.kafka_bootstrap,
+            "bootstrap.servers": cluster.bootstrap,
             "group.id": uuid.uuid4().hex,
             "client.rack": rack,
             "isolation.level": "read_committed",
@@ -204,7 +204,7 @@ def test_each_transaction_is_read_whole_or_not_at_all_whatever_is_killed(cluster
     assert [n for n in found if written[n].committed is False] == [], "aborted"
     assert [n for n, each in written.items() if each.committed and n not in found] == [], "lost"
     for load in loads:
-        group = {"bootstrap.servers": cluster.kafka_bootstrap, "group.id": f"{load.name}-{load.first}"}
+        group = {"bootstrap.servers": cluster.bootstrap, "group.id": f"{load.name}-{load.first}"}
         consumer = confluent_kafka.Consumer(group)
         [offset] = consumer.committed([OFFSETS], LIMIT_S)
         consumer.close()

@@ -19,6 +19,7 @@ from tests.fuzz.kafka_wire import KafkaWire
 from waiting import LIMIT_S, wait_until
 
 import ottla
+from ottla.client.transport import grpc_transport
 from ottla.testing import Cluster
 from ottla_broker.replication.leading import Leading
 from ottla_core.errors import ErrorCode, OttlaError
@@ -170,7 +171,8 @@ def test_who_keeps_an_open_transaction_decides_on_it(
 ) -> None:
     producer.begin_transaction()
     producer.send(7, partition=0).result(LIMIT_S)
-    call = partial(admin.transactions._coordinators.call, topic, timeout=20)
+    keeper = ottla.Admin(cluster.grpc_bootstrap, _transport=grpc_transport("keeper"))
+    call = partial(keeper.transactions._coordinators.call, topic, timeout=20)
     kept = call(
         Txn.INIT_PRODUCER,
         pb.InitProducerRequest(transactional_id=topic, timeout_ms=60_000, keep_prepared=True),
@@ -181,6 +183,7 @@ def test_who_keeps_an_open_transaction_decides_on_it(
         producer.commit_transaction()
     end = pb.EndTxnRequest(transactional_id=topic, producer=kept.producer, committed=committed, transaction_version=2)
     assert call(Txn.END_TXN, end).producer.epoch == kept.kept.epoch + 2
+    keeper.close()
     wait_until(lambda: admin.transactions.describe(topic).state.startswith("Complete"))
     with ottla.Producer(cluster.bootstrap, topic=topic, transactional_id=topic) as newer, newer.transaction() as tx:
         tx.send(8, partition=0)
@@ -194,7 +197,7 @@ def test_offsets_of_a_transaction_that_was_timed_out_are_refused_for_good(
 ) -> None:
     """While its abort is under way, too: a code by which the client tried again would keep it until that is done."""
     group = f"{topic}-group"
-    with KafkaWire(cluster.kafka_bootstrap.split(",")[0]) as kafka:
+    with KafkaWire(cluster.bootstrap.split(",")[0]) as kafka:
         init = InitProducerIdRequest(
             transactional_id=topic, transaction_timeout_ms=300, producer_id=-1, producer_epoch=-1
         )

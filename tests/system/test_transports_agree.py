@@ -36,13 +36,13 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def of_grpc(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap, _transport=grpc_transport("admin")) as admin:
+    with ottla.Admin(cluster.grpc_bootstrap, _transport=grpc_transport("admin")) as admin:
         yield admin
 
 
 @pytest.fixture(scope="module")
 def of_kafka(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.kafka_bootstrap, _transport=KafkaTransport("admin")) as admin:
+    with ottla.Admin(cluster.bootstrap, _transport=KafkaTransport("admin")) as admin:
         yield admin
 
 

@@ -56,7 +56,7 @@ def up(environment: Environment, line: str) -> Iterator[None]:
         )
     try:
         give_up_at = time.monotonic() + _READY_LIMIT_S
-        while (ready := re.search(r"bootstrap (\S+), ", log.read_text())) is None:
+        while (ready := re.search(r"bootstrap (\S+);", log.read_text())) is None:
             assert running.poll() is None, f"`{line}` has ended:\n{log.read_text()}"
             assert time.monotonic() < give_up_at, f"`{line}` is not ready:\n{log.read_text()}"
             time.sleep(0.1)

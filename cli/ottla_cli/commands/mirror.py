@@ -34,7 +34,7 @@ Address = Annotated[
         "--mirror",
         metavar="HOST:PORT",
         envvar="OTTLA_MIRROR",
-        help="The gRPC address of a mirror. If only -b is set, its brokers forward to the mirrors that they know.",
+        help="The gRPC address of one mirror. By default the brokers at -b forward to the mirrors that they know.",
     ),
 ]
 Flow = Annotated[str, typer.Argument(metavar="FLOW", help="The quoted name of a flow, such as 'east->west'.")]

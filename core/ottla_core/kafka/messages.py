@@ -2102,11 +2102,12 @@ class OffsetCommitResponse(Message):
             self.partitions = partitions
 
     class OffsetCommitResponsePartition(Message):
-        __slots__ = ("partition_index", "error_code",)
+        __slots__ = ("partition_index", "error_code", "error_message",)
 
-        def __init__(self, *, partition_index: int = 0, error_code: int = 0,) -> None:
+        def __init__(self, *, partition_index: int = 0, error_code: int = 0, error_message: str = '',) -> None:
             self.partition_index = partition_index
             self.error_code = error_code
+            self.error_message = error_message
 
 
 class OffsetDeleteRequest(Message):
@@ -2600,11 +2601,12 @@ class TxnOffsetCommitResponse(Message):
             self.partitions = partitions
 
     class TxnOffsetCommitResponsePartition(Message):
-        __slots__ = ("partition_index", "error_code",)
+        __slots__ = ("partition_index", "error_code", "error_message",)
 
-        def __init__(self, *, partition_index: int = 0, error_code: int = 0,) -> None:
+        def __init__(self, *, partition_index: int = 0, error_code: int = 0, error_message: str = '',) -> None:
             self.partition_index = partition_index
             self.error_code = error_code
+            self.error_message = error_message
 
 
 class UpdateFeaturesRequest(Message):

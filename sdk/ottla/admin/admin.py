@@ -40,7 +40,7 @@ class Admin:
     """Manages a cluster through `topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster`. Thread-safe.
 
     Args:
-        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        bootstrap: addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9092.
         request_timeout: seconds that a method may take, unless you pass `timeout` to it.
         connect_timeout: seconds that the client waits at startup for a first response from any broker; increase it if
             brokers may start after the client. After that first response, the other timeouts limit how long the client

@@ -199,14 +199,19 @@ class _Replica:
     def _open(self) -> None:
         responses: SimpleQueue[pb.FetchResponse | OttlaError] = SimpleQueue()
         self._responses = responses
-        self._stream: Stream[pb.FetchRequest] = self._cluster.connection(self._address).open_stream(
-            Broker.FETCH, lambda _, response: responses.put(response), lambda error, _: responses.put(error)
-        )
+        self._stream: Stream[pb.FetchRequest] | None = None
+        try:
+            self._stream = self._cluster.connection(self._address).open_stream(
+                Broker.FETCH, lambda _, response: responses.put(response), lambda error, _: responses.put(error)
+            )
+        except OttlaError as error:  # the address rests, since it failed a moment ago
+            responses.put(error)
 
     def send(self, request: pb.FetchRequest, timeout: float) -> None:
         self._request = request
-        with suppress(OttlaError):  # the stream broke before: `receive` finds that
-            self._stream.send(request, timeout_ms=max(1, round(timeout * 1000)))
+        if self._stream is not None:
+            with suppress(OttlaError):  # the stream broke before: `receive` finds that
+                self._stream.send(request, timeout_ms=max(1, round(timeout * 1000)))
 
     def receive(self, timeout: float) -> pb.PartitionFetched:
         """Return the response. Raises the error of the stream or the whole fetch; a partition's is in the response.
@@ -236,4 +241,5 @@ class _Replica:
             ) from None
 
     def close(self) -> None:
-        self._stream.close()
+        if self._stream is not None:
+            self._stream.close()

@@ -63,7 +63,7 @@ class App:
 
     Args:
         name: the app's name, which is also the default group of its handlers.
-        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        bootstrap: addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9092.
         exactly_once: commit the records that handlers send, the dead letters and the offsets of the handled records in
             one transaction per `commit_interval` (docs/use/transactions.md). Other effects of handlers may be repeated.
         drain_timeout: seconds to wait for running handlers when the app stops or their partitions move to other

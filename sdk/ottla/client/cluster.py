@@ -11,17 +11,17 @@ client waits as long as its timeouts say.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from threading import Condition, RLock
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all, stranger
-from ottla.client.door import GRPC, door_of
+from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all
+from ottla.client.door import door_of
 from ottla.client.guard import Guard
+from ottla.client.settings import DEFAULT_BOOTSTRAP
 from ottla.client.transport import Connection, Transport
 from ottla.errors import (
     ErrorCode,
@@ -52,9 +52,12 @@ _FIRST_TRY_S: Final = 1.0
 _LONGEST_TRY_S: Final = 5.0
 """How long to wait for one broker before trying the next, if any will do: at first, and when all are slow."""
 
-_PROBE_S: Final = 1.0
-"""How long to probe a server that is not a broker for what it is."""
-
+_ELSEWHERE: Final = (
+    f"set bootstrap= (or OTTLA_BOOTSTRAP) to the address of a running broker, such as {DEFAULT_BOOTSTRAP}"
+)
+_START: Final = (
+    f"start a cluster (`ottla up`), or {_ELSEWHERE}; if the cluster is still starting, set a longer connect_timeout="
+)
 _SILENT: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 _SUSPECT_S: Final = 10.0
 """How long a broker that did not answer is tried after the others: it may be hanging."""
@@ -78,11 +81,10 @@ class ClusterClient:
         self._transport: Final = transport
         self._connect_timeout: Final = connect_timeout
         self.door: Final = door_of(transport)
-        self._diagnose: Final = diagnose or functools.partial(diagnose_address, door=self.door)
+        self._diagnose: Final = diagnose or diagnose_address
         self.out_of_reach = False
         """Whether the last try of the first contact got no answer, so that waiting longer is in vain."""
         self._contacted = False
-        self._strangers: dict[str, Diagnosis] = {}
         self._connections: dict[tuple[str, Hashable], Connection] = {}
         self._lock: Final = RLock()
         self._ended: Final = Condition()
@@ -169,23 +171,13 @@ class ClusterClient:
             try:
                 return self._ask(address, ask, min(left, try_s))
             except OttlaError as error:
-                if error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted and self.door is GRPC:
-                    self._strangers[address] = stranger(address, functools.partial(self._serves, address))
-                elif not error.retriable:
+                if not error.retriable:
                     raise
                 logger.debug("%s did not respond: %s", address, error)
                 if error.code in _SILENT:
                     self.suspect(address)
                 last = error
         return last
-
-    def _serves(self, address: str, method: Method[Any, Any]) -> bool:
-        """Return whether the server there serves this call."""
-        try:
-            self.connection(address).ask(method, method.request(), timeout=_PROBE_S)
-        except OttlaError as error:
-            return error.code not in (ErrorCode.UNSUPPORTED_VERSION, *_SILENT)
-        return True
 
     def suspect(self, address: str) -> None:
         """Note that a broker did not answer: for a while, calls that any broker can answer go to others first."""
@@ -255,11 +247,11 @@ class ClusterClient:
     def _give_up(self, last: OttlaError, timeout: float, *, over: bool, late: bool) -> None:
         """Raise if no given address is, or will be, a broker's, if none answers in time, or if the time is over."""
         requested = self._bootstrap[:3]
-        found = diagnose_all(requested, lambda address: self._strangers.get(address) or self._diagnose(address))
+        found = diagnose_all(requested, self._diagnose)
         reasons = "; ".join(diagnosis.message for diagnosis in found)
         if len(found) == len(self._bootstrap) and all(diagnosis.hopeless for diagnosis in found):
             raise NotABrokerError(
-                ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=self.door.hint
+                ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=_ELSEWHERE
             ) from None
         absent = late and not any(diagnosis.listening for diagnosis in found)
         if absent or over:
@@ -267,11 +259,7 @@ class ClusterClient:
             limit_s = min(timeout, self._connect_timeout) if absent else timeout
             code = ErrorCode.NETWORK_EXCEPTION if absent else last.code
             message = f"no broker answered within {round(limit_s, 1 if limit_s >= 1 else 3):g} s: {reasons}"
-            raise error_from_code(code, message, hint=_start(self.door.hint) if absent else self.door.hint) from None
-
-
-def _start(give: str) -> str:
-    return f"start a cluster (`ottla up`), or {give}; if the cluster is still starting, set a longer connect_timeout="
+            raise error_from_code(code, message, hint=_START if absent else _ELSEWHERE) from None
 
 
 def closed_error() -> OttlaError:

@@ -12,21 +12,13 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from threading import Thread
-from typing import Any, Final, Literal, NamedTuple
-
-from ottla.client.door import GRPC, KAFKA, Door
-from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
+from typing import Final, Literal, NamedTuple
 
 Protocol = Literal["kafka", "grpc", "http", "tls", ""]
 
 LIMIT_S: Final = 2.0
 _TIMEOUT_S: Final = 0.5
-_OTHER_SERVICES: Final[dict[str, Method[Any, Any]]] = {
-    "controller": Controller.DESCRIBE_QUORUM,
-    "group-coordinator": Group.SHARDS,
-    "txn-coordinator": Txn.SHARDS,
-    "mirror": Mirror.MIRROR_STATUS,
-}
+_WANTED: Final = "a broker's Kafka port (usually 9092)"
 _SETTINGS: Final = b"\x04"
 _NO_STREAM: Final = bytes(4)
 CORRELATION_ID: Final = 0x6F74
@@ -59,18 +51,8 @@ def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis])
     return [found[address] for address in addresses]
 
 
-def stranger(address: str, serves: Callable[[Method[Any, Any]], bool]) -> Diagnosis:
-    """Return which of the stack's other ports it is, for a gRPC server that lacks a broker's calls."""
-    for service, method in _OTHER_SERVICES.items():
-        if serves(method):
-            return Diagnosis(f"{address} is a {service}'s port, not a broker's gRPC port (usually 9650)", hopeless=True)
-    message = f"{address} is the port of etcd, or of another gRPC server, not a broker's gRPC port (usually 9650)"
-    return Diagnosis(message, hopeless=True)
-
-
-def diagnose_address(address: str, door: Door = GRPC) -> Diagnosis:
-    """Return why `address` ("host:port") gives no sensible response at this door. Takes up to a second; never
-    raises."""
+def diagnose_address(address: str) -> Diagnosis:
+    """Return why `address` ("host:port") gives no sensible response. Takes up to a second; never raises."""
     host, _, port = address.rpartition(":")
     try:
         response = _first_bytes(host, int(port), API_VERSIONS)
@@ -82,19 +64,17 @@ def diagnose_address(address: str, door: Door = GRPC) -> Diagnosis:
         return Diagnosis(f"nothing listens at {address}", hopeless=False)
     except OSError as error:
         return Diagnosis(f"{address} can't be reached ({error.strerror or error})", hopeless=False)
-    return _named(address, response, door)
+    return _named(address, response)
 
 
-def _named(address: str, response: bytes, door: Door) -> Diagnosis:
+def _named(address: str, response: bytes) -> Diagnosis:
     protocol = protocol_of(response)
     if protocol == "tls":
         return Diagnosis(f"{address} expects TLS, which is not supported yet", hopeless=True)
     if protocol == "http":
-        return Diagnosis(f"{address} is an HTTP port, not {door.wanted}", hopeless=True)
-    if protocol == "kafka" and door is GRPC:
-        return Diagnosis(f"{address} speaks the Kafka protocol, but the SDK needs {door.wanted}", hopeless=True)
-    if protocol == "grpc" and door is KAFKA:
-        return Diagnosis(f"{address} is a gRPC port, not {door.wanted}", hopeless=True)
+        return Diagnosis(f"{address} is an HTTP port, not {_WANTED}", hopeless=True)
+    if protocol == "grpc":
+        return Diagnosis(f"{address} is a gRPC port, not {_WANTED}", hopeless=True)
     return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False, listening=True)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, did_you_mean
 from ottla_core.model import check_topic_name
 
-DEFAULT_BOOTSTRAP: Final = "localhost:9650"
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 Convert = Callable[[str, Any], Any]
 """(dotted name, given value) → the argument's value; raises ValueError."""
@@ -36,8 +36,7 @@ def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, 
 
 
 def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
-    """Return addresses of brokers' gRPC ports: as given, else OTTLA_BOOTSTRAP, else localhost:9650. Raises
-    ConfigError."""
+    """Return addresses of brokers: as given, else OTTLA_BOOTSTRAP, else localhost:9092. Raises ConfigError."""
     if isinstance(bootstrap, Mapping):
         raise config_error("bootstrap is a mapping", hint="pass settings with Kafka's names in config={…}")
     like = bootstrap or os.environ.get("OTTLA_BOOTSTRAP") or DEFAULT_BOOTSTRAP

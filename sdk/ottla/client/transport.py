@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from ottla.client.kafka.transport import KafkaTransport
 from ottla_core.errors import OttlaError
 from ottla_proto.contracts import Method
 
@@ -50,7 +51,8 @@ class Connection(Protocol):
         on_response: Callable[[int, Response], None],
         on_broken: Callable[[OttlaError, list[int]], None],
     ) -> Stream[Request]:
-        """Open a stream. Both callbacks run on a thread of its own; `on_broken` runs once, last, with open frames."""
+        """Open a stream. Both callbacks run on a thread of its own; `on_broken` runs once, last, with open frames.
+        Raises OttlaError if the address failed a moment ago."""
         ...
 
     def close(self) -> None:
@@ -70,12 +72,8 @@ def grpc_transport(client_id: str) -> Transport:
 
 
 def chosen_transport(client_id: str) -> Transport:
-    """Return the transport over gRPC, or over Kafka's protocol if the environment variable _OTTLA_TRANSPORT is "kafka".
+    """Return the transport over Kafka's protocol, or over gRPC if the environment variable _OTTLA_TRANSPORT is "grpc".
 
     The variable is for our tests and benchmarks.
     """
-    if os.environ.get("_OTTLA_TRANSPORT") == "kafka":
-        from ottla.client.kafka.transport import KafkaTransport
-
-        return KafkaTransport(client_id)
-    return grpc_transport(client_id)
+    return grpc_transport(client_id) if os.environ.get("_OTTLA_TRANSPORT") == "grpc" else KafkaTransport(client_id)

@@ -91,7 +91,7 @@ class Consumer(Generic[K, V]):
 
     Args:
         topics: names of one or more topics.
-        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        bootstrap: addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9092.
         group: the id of a consumer group, whose members share the partitions. The consumer joins the group at its first
             read, keeps its partitions while it reads, and continues from the committed offsets; see docs/use/sdk.md.
         pattern: a regular expression instead of topics; needs a group. The consumer subscribes to every topic whose

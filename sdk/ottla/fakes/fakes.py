@@ -51,7 +51,7 @@ class FakeCluster(ScriptedCluster):
         self, topics: Mapping[str, int] | None = None, *, bootstrap: str | Sequence[str] | None = None
     ) -> None:
         super().__init__(None)
-        self.addresses = bootstrap_addresses(bootstrap or f"fake-{next(_numbers)}:9650")
+        self.addresses = bootstrap_addresses(bootstrap or f"fake-{next(_numbers)}:9092")
         self.bootstrap: Final = ",".join(self.addresses)
         for name, partitions in (topics or {}).items():
             self.add_topic(name, partitions)

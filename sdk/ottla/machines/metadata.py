@@ -54,7 +54,7 @@ class LookupPace:
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A registered broker: its id, gRPC address, rack ("" for none) and whether it is fenced."""
+    """A registered broker: its id, address, rack ("" for none) and whether it is fenced."""
 
     id: int
     address: str

@@ -325,8 +325,21 @@ class SubscriptionState:
             self._reset(
                 position, position_reset(position.partition, part.offset, response.message, self.reset), outcome
             )
+        elif response.code == ErrorCode.CORRUPT_MESSAGE:
+            self._on_unreadable(part, response, now)
         else:
             self._on_error_code(position, response.code, response.message, now, outcome)
+
+    def _on_unreadable(self, part: FetchPart, response: PartitionData, now: float) -> None:
+        """Let the reader raise the error, as Kafka's consumer does: the leader would fail again."""
+        position = part.position
+        told = f": {response.message}" if response.message else ", which is damaged, or larger than a response can be"
+        self.error = error_from_code(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"{position.partition}: its leader can't send the batch at offset {part.offset}{told}",
+            hint=f"check the broker's log; to skip the batch, seek to an offset after {part.offset}",
+        )
+        position.retry_at = now + self.limits.backoff_most_s
 
     def _on_error_code(self, position: Position, code: int, message: str, now: float, outcome: FetchOutcome) -> None:
         """Retry after a back-off, or let the reader raise the error."""

@@ -31,10 +31,7 @@ class Channel(Protocol):
 
 
 def channel_to(address: str | None, bootstrap: str | Sequence[str] | None, client_id: str) -> Channel:
-    """Return the channel to a mirror's address, or to brokers if they are given.
-
-    If neither is given, it is that of the transport which the other clients use.
-    """
+    """Return the channel to a mirror if its address is given, and to brokers otherwise."""
     if bootstrap is not None:
         return _brokers(bootstrap, client_id)
     transport = chosen_transport(client_id)

@@ -44,10 +44,11 @@ _MOVE_S: Final = 60.0
 
 
 class MirrorClient:
-    """A client of the mirror at the gRPC `address`; the default is OTTLA_MIRROR, then localhost:9680. Thread-safe.
+    """A client of mirrors. Thread-safe.
 
-    With `bootstrap`, Kafka addresses of brokers, the client calls those instead. They forward to the mirrors that their
-    setting `mirrors` names.
+    It calls brokers, which forward to the mirrors that their setting `mirrors` names. `bootstrap` has the addresses of
+    brokers; the default is OTTLA_BOOTSTRAP, then localhost:9092. With `address`, or if OTTLA_MIRROR is set, the client
+    calls the one mirror at that gRPC address instead.
 
     `request_timeout` is the timeout of each call, in seconds. `redis` is a URL such as redis://localhost:6379/0. If it
     is set, `translate` and `positions` query Redis first, for at most one second. It needs `pip install

@@ -88,7 +88,7 @@ class Producer(Generic[K, V]):
     you call it in a signal handler that has interrupted such a method.
 
     Args:
-        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        bootstrap: addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9092.
         topic: the topic of records that you send without topic=.
         key, value: serializers: auto (str as UTF-8; bytes unchanged; dict, list, tuple, int, float, bool as JSON),
             bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or

@@ -2,8 +2,9 @@
 
 redis = "redis://cache:6379/0" redis.url = redis://cache:6379/0
 
-[clusters] clusters = east, west east = "east-1:9650,east-2:9650" east.bootstrap.servers = east-1:9650,east-2:9650 west
-= "west-1:9650" west.bootstrap.servers = west-1:9650
+[clusters]                              clusters = east, west
+east = "east-1:9092,east-2:9092"        east.bootstrap.servers = east-1:9092,east-2:9092
+west = "west-1:9092"                    west.bootstrap.servers = west-1:9092
 
 [[flows]] east->west.enabled = true source = "east" east->west.topics = orders.* target = "west" topics = ["orders.*"]
 
@@ -69,7 +70,7 @@ def _toml(text: str) -> MirrorSettings:
     clusters, flows, kafka = table.get("clusters", {}), table.get("flows", []), table.get("kafka", {})
     redis = table.get("redis", "")
     if not isinstance(clusters, dict) or not all(isinstance(address, str) for address in clusters.values()):
-        raise invalid("clusters are not as they should be", '[clusters], then a line for each: east = "host:9650"')
+        raise invalid("clusters are not as they should be", '[clusters], then a line for each: east = "host:9092"')
     if not isinstance(flows, list):
         raise invalid("flows are not as they should be", "[[flows]] begins one, each with source and target")
     if not isinstance(kafka, dict) or not all(isinstance(settings, dict) for settings in kafka.values()):

@@ -128,7 +128,8 @@ class GroupRun(FaultRun[GroupResult]):
         if members.kafka:
             arguments += ["--bootstrap", self.cluster.kafka_bootstrap, "--group", *members.groups]
         else:
-            arguments += ["--brokers", self.cluster.bootstrap, "--coordinators", self.cluster.coordinator_addresses]
+            arguments += ["--brokers", self.cluster.grpc_bootstrap]
+            arguments += ["--coordinators", self.cluster.coordinator_addresses]
             arguments += ["--groups", ",".join(members.groups), "--partitions", str(self.row.partitions)]
             arguments += ["--also", ",".join(self.row.idle)]
             arguments += ["--tick", str(members.tick_s), "--heartbeat", str(members.heartbeat_s)]

@@ -229,7 +229,7 @@ def test_one_of_two_addresses_to_come_by_is_wrong(network: Network) -> None:
     findings = check_kafka(["localhost:9650", "localhost:9092"], network)
     assert bad(findings) == {
         (None, "grpc"): "localhost:9650 is a gRPC port, not a Kafka port; Kafka's port is 9092 if the gRPC port is "
-        "9650, or 9093 if it is 9651; to check by gRPC, run `ottla -b localhost:9650 doctor`"
+        "9650, or 9093 if it is 9651; pass the address of a broker's Kafka listener"
     }
     assert len(findings) == 3
 

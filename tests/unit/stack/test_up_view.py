@@ -60,7 +60,7 @@ class Running:
         me = ProcessIdentity.of(os.getpid())
         assert me is not None
         processes = [RunningProcess(name, me, 9640, 9740) for name in ("controller-0", "broker-0" + "x" * 30)]
-        return StackState(me, 9600, "127.0.0.1:9650", True, processes)
+        return StackState(me, 9600, "127.0.0.1:9092", True, processes)
 
 
 @pytest.mark.story("header-of-up-doubled-by-ctrl-c")

@@ -21,7 +21,7 @@ def state() -> StackState:
         RunningProcess("controller-0", me, 9640, 9740),
         RunningProcess("broker-0", me, 9650, 9750, kafka_port=9092),
     ]
-    return StackState(me, 9600, "127.0.0.1:9650", True, processes)
+    return StackState(me, 9600, "127.0.0.1:9092", True, processes)
 
 
 def test_a_row_has_every_port() -> None:

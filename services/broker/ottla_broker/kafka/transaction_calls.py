@@ -19,6 +19,7 @@ from ottla_proto.contracts import Method
 RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
 T = TypeVar("T")
+Outcome = TypeVar("Outcome")
 
 
 class OfProducer(Protocol):
@@ -47,13 +48,15 @@ def producer_of(request: OfProducer) -> TxnProducer:
     return TxnProducer(id=request.producer_id, epoch=request.producer_epoch)
 
 
-async def results_by_topic(codes: Mapping[TopicPartition, int], result: Callable[[int, int], T]) -> dict[str, list[T]]:
-    """Return the `result` of each partition's number and code, by topic."""
+async def results_by_topic(
+    outcomes: Mapping[TopicPartition, Outcome], result: Callable[[int, Outcome], T]
+) -> dict[str, list[T]]:
+    """Return the `result` of each partition's number and outcome, by topic."""
     by_topic: dict[str, list[T]] = {}
 
-    def report(outcome: tuple[TopicPartition, int]) -> None:
-        partition, code = outcome
-        by_topic.setdefault(partition.topic, []).append(result(partition.partition, code))
+    def report(each: tuple[TopicPartition, Outcome]) -> None:
+        partition, outcome = each
+        by_topic.setdefault(partition.topic, []).append(result(partition.partition, outcome))
 
-    await sliced(report, codes.items())
+    await sliced(report, outcomes.items())
     return by_topic

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
 import ottla
-from ottla.connect import BatchReader, ClusterClient, bootstrap_addresses, grpc_transport, list_offsets
+from ottla.connect import BatchReader, ClusterClient, bootstrap_addresses, chosen_transport, list_offsets
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.records.builder import SealedBatch
 from ottla_mirror.clusters.cluster import (
@@ -43,7 +43,7 @@ _LEAVE_S: Final = 2.0
 
 
 class OttlaCluster:
-    """An ottla cluster. `bootstrap` has gRPC addresses of its brokers."""
+    """An ottla cluster. `bootstrap` has addresses of its brokers."""
 
     def __init__(self, bootstrap: Sequence[str]) -> None:
         self._bootstrap: Final = list(bootstrap)
@@ -283,7 +283,7 @@ class OttlaAdmin:
 
     @cached_property
     def _cluster(self) -> ClusterClient:
-        return ClusterClient(bootstrap_addresses(list(self._bootstrap)), grpc_transport(self._name))
+        return ClusterClient(bootstrap_addresses(list(self._bootstrap)), chosen_transport(self._name))
 
 
 def open_admin(bootstrap: Sequence[str], name: str) -> ottla.Admin:

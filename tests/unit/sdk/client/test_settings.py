@@ -138,7 +138,7 @@ def test_the_same_setting_given_twice_must_agree() -> None:
 
 def test_bootstrap_is_given_or_from_the_environment_or_local(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
-    assert bootstrap_addresses(None) == ["localhost:9650"]
+    assert bootstrap_addresses(None) == ["localhost:9092"]
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "a:1, b:2")
     assert bootstrap_addresses(None) == ["a:1", "b:2"]
     assert bootstrap_addresses(["c:3", "[::1]:4"]) == ["c:3", "[::1]:4"]

@@ -45,8 +45,8 @@ EXAMPLES = examples()
 
 def _ask(host: str, port: int, question: bytes) -> bytes:
     """What answers at the page's addresses."""
-    if port == 9092 and question.startswith(b"\0"):
-        return b"\0\0\0\x06" + diagnose.CORRELATION_ID.to_bytes(4, "big") + b"\0\0"
+    if port == 9650:
+        return b"\0\0\x12\x04" + bytes(10)  # a gRPC server's first frame
     if port == 8080:
         return b"HTTP/1.1 400 Bad Request"
     if host == "kafka.example":
@@ -58,7 +58,7 @@ def _ask(host: str, port: int, question: bytes) -> bytes:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
     """Whatever the snippets make, its broker is this one."""
     cluster = ScriptedCluster()
-    cluster.addresses = ["localhost:9650"]
+    cluster.addresses = ["localhost:9092"]
     cluster.add_topic("orders", 3)
     cluster.add_topic("refunds", 1)
     made: list[Any] = []

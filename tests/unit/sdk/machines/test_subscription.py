@@ -268,6 +268,15 @@ def test_a_refusal_for_good_is_raised_once() -> None:
     assert sub.error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
+def test_a_batch_that_its_leader_can_not_send_is_an_error_and_not_a_loop() -> None:
+    sub, (position,) = subscription(1)
+    ((fetch,), _) = sub.plan(0.0, ROUTES)
+    sub.on_response(fetch, {IDS[0]: PartitionData(b"", 3, code=ErrorCode.CORRUPT_MESSAGE)}, 0.0)
+    assert sub.error is not None
+    assert "can't send the batch at offset 0, which is damaged" in str(sub.error)
+    assert position.offset == 0
+
+
 def test_bytes_without_a_whole_batch_are_an_error_and_not_a_loop() -> None:
     sub, (position,) = subscription(1)
     ((fetch,), _) = sub.plan(0.0, ROUTES)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.grouping import grouped
 from ottla_core.kafka.messages import OffsetCommitResponse, TxnOffsetCommitResponse
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
 
 Partition = TypeVar("Partition")
 
@@ -41,6 +41,6 @@ def outcomes_of(
     for topic in response.topics:
         name = names.get(topic.topic_id, "") if by_id else topic.name
         for partition in topic.partitions:
-            error = Error(code=partition.error_code)
+            error = error_of(partition.error_code, partition.error_message)
             committed.partitions.add(topic=name, partition=partition.partition_index, error=error)
     return committed

@@ -10,12 +10,12 @@ from typing import Final
 
 from ottla.client.kafka.apis import OFFSET_COMMIT, OFFSET_COMMIT_BY_NAME, Api
 from ottla.client.kafka.translations.committed_offsets import outcomes_of, topics_of
+from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import OffsetCommitRequest, OffsetCommitResponse
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
 
 _IDS_FROM: Final = 10
 """From this version on topics are named by their ids (KIP-848)."""
@@ -63,5 +63,6 @@ class OffsetCommitTranslation:
         for topic in response.topics:
             for partition in topic.partitions:
                 if partition.error_code in _OF_THE_GROUP:
-                    return pb.CommitOffsetsResponse(error=Error(code=partition.error_code))
+                    error = error_of(partition.error_code, partition.error_message)
+                    return pb.CommitOffsetsResponse(error=error)
         return outcomes_of(response, self._names, by_id=terms.version >= _IDS_FROM)

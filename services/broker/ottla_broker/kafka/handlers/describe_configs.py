@@ -118,7 +118,7 @@ def _reported(
     is_ottlas: bool,
 ) -> _Result:
     keys = _keys(resource)
-    entries = [e for e in described.entries if _is_requested(resource, e, keys)]
+    entries = [e for e in described.entries if _is_requested(resource, e, keys, is_ottlas)]
     configs = [_entry(resource, e, cluster, request, is_ottlas) for e in entries]
     return _result(resource, **reported_fields(described.error), configs=configs)
 
@@ -166,10 +166,11 @@ def _stand_ins(resource_type: int, name: str) -> list[str]:
     return [f"group.{name}"] if resource_type == GROUP else [name] if resource_type == BROKER else []
 
 
-def _is_requested(resource: _Resource, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
-    """Return whether to describe the config. For the cluster-wide default, Kafka describes only configs that are
-    set."""
-    if resource.resource_type == BROKER and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
+def _is_requested(resource: _Resource, entry: pb.ConfigEntry, keys: frozenset[str] | None, is_ottlas: bool) -> bool:
+    """Return whether to describe the config. For the cluster-wide default, Kafka describes only configs that are set.
+    ottla's clients get all of them."""
+    is_of_cluster = resource.resource_type == BROKER and not resource.resource_name
+    if is_of_cluster and not is_ottlas and Source(entry.source) is not Source.CLUSTER:
         return False
     return keys is None or entry.name in keys
 

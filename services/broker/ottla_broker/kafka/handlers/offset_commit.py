@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import IDS_FROM, call, existing_partitions, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
@@ -16,7 +17,9 @@ from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, TxnOffsetCommitRequest
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import commit_in_parts
+from ottla_core.rpc.status import error_message
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
 
 _Topic: TypeAlias = OffsetCommitResponse.OffsetCommitResponseTopic
@@ -53,8 +56,8 @@ async def handle(backend: Backend, request: OffsetCommitRequest, context: KafkaC
                 for p in topic.partitions
                 if p.partition_index in existing
             }
-    codes = await _commit(backend, request, await sliced(_named_offset, named.items()))
-    topics = [await _reported(entry, codes, version, slice_) for entry in requested]
+    errors = await _commit(backend, request, await sliced(_named_offset, named.items()))
+    topics = [await _reported(entry, errors, version, slice_) for entry in requested]
     return OffsetCommitResponse(topics=topics)
 
 
@@ -80,8 +83,8 @@ def offset_to_commit(
 
 async def _commit(
     backend: Backend, request: OffsetCommitRequest, offsets: list[pb.OffsetToCommit]
-) -> dict[TopicPartition, int]:
-    """Return the code for each partition that was passed on."""
+) -> dict[TopicPartition, Error]:
+    """Return the error of each partition that was passed on. Its code is 0 if all is well."""
     whole = pb.CommitOffsetsRequest(
         group=request.group_id,
         member=member(request.member_id, request.group_instance_id),
@@ -92,28 +95,31 @@ async def _commit(
 
 async def commit(
     backend: Backend, whole: pb.CommitOffsetsRequest, offsets: list[pb.OffsetToCommit]
-) -> dict[TopicPartition, int]:
-    """Commit with requests like `whole`, which has no offsets. Return the code for each partition."""
-    codes: dict[TopicPartition, int] = {}
+) -> dict[TopicPartition, Error]:
+    """Commit with requests like `whole`, which has no offsets. Return the error of each partition."""
+    errors: dict[TopicPartition, Error] = {}
     for part in commit_in_parts(whole, offsets):
         try:
             response = await call(backend, part.group, Group.COMMIT_OFFSETS, part)
-            code = response.error.code
-        except OttlaError as error:
-            code = error.code
-        if code:
-            codes |= {TopicPartition(offset.topic, offset.partition): code for offset in part.offsets}
+            of_all = response.error
+        except OttlaError as failure:
+            of_all = error_message(failure)
+        if of_all.code:
+            errors |= {TopicPartition(offset.topic, offset.partition): of_all for offset in part.offsets}
         else:
-            codes |= {TopicPartition(each.topic, each.partition): each.error.code for each in response.partitions}
-    return codes
+            errors |= {TopicPartition(each.topic, each.partition): each.error for each in response.partitions}
+    return errors
 
 
-async def _reported(requested: RequestedTopic, codes: dict[TopicPartition, int], version: int, slice_: Slice) -> _Topic:
-    unknown = int(ErrorCode.UNKNOWN_TOPIC_ID if requested.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+async def _reported(
+    requested: RequestedTopic, errors: dict[TopicPartition, Error], version: int, slice_: Slice
+) -> _Topic:
+    code = ErrorCode.UNKNOWN_TOPIC_ID if requested.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = Error(code=code)
 
     def reported(number: int) -> _Partition:
-        code = codes.get(TopicPartition(requested.name or "", number), unknown)
-        return _Partition(partition_index=number, error_code=code)
+        error = errors.get(TopicPartition(requested.name or "", number), unknown)
+        return _Partition(partition_index=number, error_code=error.code, error_message=shortened(error.message))
 
     partitions = await sliced(
         reported, dict.fromkeys(partition.partition_index for partition in requested.topic.partitions), slice_

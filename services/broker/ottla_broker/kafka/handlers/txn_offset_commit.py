@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import existing_partitions, member, name_by_id
 from ottla_broker.kafka.handlers.offset_commit import CommittedPartition, commit, offset_to_commit
@@ -19,14 +20,15 @@ from ottla_core.kafka.messages import TxnOffsetCommitRequest, TxnOffsetCommitRes
 from ottla_core.model import TopicPartition
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
 
 _Topic: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 _Partition: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 _ADDS_FROM: Final = 5
 _IDS_FROM: Final = 6
-_UNKNOWN_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
-_UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_UNKNOWN_ID: Final = Error(code=ErrorCode.UNKNOWN_TOPIC_ID)
+_UNKNOWN: Final = Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: KafkaContext) -> TxnOffsetCommitResponse:
@@ -41,15 +43,15 @@ async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: Kaf
         ids[name] = topic_id = topic.topic_id if version >= _IDS_FROM else b""
         named |= {TopicPartition(name, entry.partition_index): (entry, topic_id) for entry in topic.partitions}
     known = [(p, *entry) for p, entry in named.items() if p.partition in existing_partitions(backend, p.topic)]
-    codes = dict.fromkeys(named, _UNKNOWN)
+    errors = dict.fromkeys(named, _UNKNOWN)
     if known:
         offsets = await sliced(lambda each: offset_to_commit(*each), known)
-        codes |= await commit(backend, _forwarded(request, version), offsets)
+        errors |= await commit(backend, _forwarded(request, version), offsets)
 
-    def result(number: int, code: int) -> _Partition:
-        return _Partition(partition_index=number, error_code=code)
+    def result(number: int, error: Error) -> _Partition:
+        return _Partition(partition_index=number, error_code=error.code, error_message=shortened(error.message))
 
-    by_topic = await results_by_topic(codes, result)
+    by_topic = await results_by_topic(errors, result)
     if version < _IDS_FROM:
         topics = [_Topic(name=name, partitions=results) for name, results in by_topic.items()]
     else:
