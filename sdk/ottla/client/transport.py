@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.kafka.transport import KafkaTransport
-from ottla_core.errors import OttlaError
+from ottla.errors import OttlaError, config_error
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
@@ -65,8 +65,14 @@ Transport = Callable[[str], Connection]
 
 
 def grpc_transport(client_id: str) -> Transport:
-    """Connections over gRPC that name `client_id` with every call."""
-    from ottla_core.rpc.client import Peer
+    """Return a transport over gRPC, which names `client_id` with every call. Raises ConfigError without gRPC."""
+    try:
+        from ottla_core.rpc.client import Peer
+    except ModuleNotFoundError as missing:
+        raise config_error(
+            f"a connection to a service needs {missing.name}, which is not installed",
+            hint="run `pip install 'ottla[server]'`, or give addresses of brokers, which need none",
+        ) from missing
 
     return lambda address: Peer(address, client_id=client_id)
 
