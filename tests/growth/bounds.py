@@ -12,6 +12,8 @@ from ottla_broker.kafka.fetch_sessions import MAX_PARTITIONS, MAX_SESSIONS
 from ottla_core.cluster.memory import HISTORY_REVISIONS
 from ottla_group_coordinator.machines.history import KEPT
 
+_ENCODED: Final = "a broker keeps encoded topics until as many are deleted as there are others"
+
 _SESSIONS: Final = "a client that is gone without a word leaves its fetch session, until others need the room (KIP-227)"
 
 _HISTORY: Final = "the store in memory keeps as many revisions for watches as the embedded etcd does"
@@ -19,8 +21,6 @@ _HISTORY: Final = "the store in memory keeps as many revisions for watches as th
 _EPOCHS: Final = (
     "a log keeps the start of each leader epoch since its own start, as in Kafka: followers truncate by them (KIP-101)"
 )
-
-_STUBS: Final = "a client keeps a stub for each method and each address of a broker or controller"
 
 _LEADERS: Final = "a client keeps the leaders of up to 10,000 partitions that it imports into"
 
@@ -42,8 +42,9 @@ _STRETCHES: Final = "of a compacted topic a mirror maps up to 65,536 stretches, 
 _HEAP: Final = "what a timer that was moved leaves in the heap is taken out once it outgrows what is set"
 
 BOUNDS: Final = (
-    Bound("client: Peer.*", 2000, _STUBS),
-    Bound("mirror, *: Peer.*", 2000, _STUBS),
+    Bound("*: NamedCoordinators._known*", 1000 * 50, "a client remembers up to 1,000 coordinators"),
+    Bound("*broker, Kafka listener: EncodedTopics._kept*", 2_000_000, _ENCODED),
+    Bound("outside: ottla_broker.kafka.encoded_topics._Encoded", 20_000, _ENCODED),
     Bound("mirror, *: Partitions._leaders*", 10_000, _LEADERS),
     Bound("mirror, *: KeyedPartitioner._*", 2 * CACHED_KEYS * 50, _KEYS),
     Bound("*group-coordinator, shard: History._events*", 2 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),
@@ -65,7 +66,7 @@ BOUNDS: Final = (
     Bound("module: cache of ottla_group_coordinator.machines.records._names", 1000, "a cache of that size"),
     Bound("outside: ottla_broker.kafka.fetch_*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
     Bound("outside: ottla_broker.replication.fetch_purgatory.DelayedFetch", BROKERS * MAX_SESSIONS, _SESSIONS),
-    Bound("broker, Kafka listener: FetchSessions._sessions*", BROKERS * MAX_SESSIONS, _SESSIONS),
-    Bound("broker, Kafka listener: DelayedFetch*", BROKERS * MAX_SESSIONS, _SESSIONS),
-    Bound("broker, Kafka listener: Session*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
+    Bound("*broker, Kafka listener: FetchSessions._sessions*", BROKERS * MAX_SESSIONS, _SESSIONS),
+    Bound("*broker, Kafka listener: DelayedFetch*", BROKERS * MAX_SESSIONS, _SESSIONS),
+    Bound("*broker, Kafka listener: Session*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
 )

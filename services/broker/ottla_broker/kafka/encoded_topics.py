@@ -48,7 +48,7 @@ class EncodedTopics:
         if encoded is None or encoded.revision < since:
             parts = await self.encode(image, image.topics.values(), terms)
             encoded = _Encoded(image.topics_revision, len(parts), b"".join(parts))
-            self._keep(terms, None, encoded)
+            self._keep(image, terms, None, encoded)
         return encoded.topics, encoded.data
 
     async def encode(self, image: ClusterImage, topics: Iterable[Topic | bytes], terms: Terms) -> list[bytes]:
@@ -60,7 +60,7 @@ class EncodedTopics:
                 encoded = kept.get(topic.id)
                 if encoded is None or encoded.revision != image.topic_revisions[topic.id]:
                     encoded = await self._encode(image, topic, terms)
-                    self._keep(terms, topic.id, encoded)
+                    self._keep(image, terms, topic.id, encoded)
                 topic = encoded.data
             parts.append(topic)
             if len(parts) % _LOOK_INTERVAL == 0:
@@ -76,15 +76,23 @@ class EncodedTopics:
         parts.append(write_topic_tail(terms.version, operations=terms.operations))
         return _Encoded(image.topic_revisions[topic.id], 1, b"".join(parts))
 
-    def _keep(self, terms: Terms, key: TopicId | None, encoded: _Encoded) -> None:
+    def _keep(self, image: ClusterImage, terms: Terms, key: TopicId | None, encoded: _Encoded) -> None:
         """Keep encoded topics. If there is no room, all others are forgotten: topics that are requested are soon kept
         again."""
+        self._forget_deleted(image, terms)
         before = self._kept.get(terms, {}).get(key)
         self.held_bytes += _size(encoded) - (0 if before is None else _size(before))
         if self.held_bytes > self._max_bytes:
             self._kept.clear()
             self.held_bytes = _size(encoded)
         self._kept.setdefault(terms, {})[key] = encoded
+
+    def _forget_deleted(self, image: ClusterImage, terms: Terms) -> None:
+        """Forget deleted topics once they may be as many as the others, so that looking for them costs little."""
+        kept = self._kept.get(terms, {})
+        if len(kept) > 2 * (len(image.topics) + 1):
+            for key in [each for each in kept if each is not None and each not in image.topic_revisions]:
+                self.held_bytes -= _size(kept.pop(key))
 
 
 def _size(encoded: _Encoded) -> int:

@@ -137,6 +137,17 @@ async def test_what_is_kept_is_what_would_be_encoded_now(max_bytes: int) -> None
         assert kept.held_bytes <= max_bytes or len(entries) == 1
 
 
+async def test_deleted_topics_are_forgotten_once_they_are_as_many_as_the_others() -> None:
+    image, kept = image_with(1, 1, 1), EncodedTopics()
+    for number in range(4, 50):
+        image = image.with_changes(put(number, 1), image.revision + 1)
+        await kept.encode(image, image.topics.values(), TERMS)
+        image = image.with_changes([Change(("topic", f"t{number}"), None)], image.revision + 1)
+        assert len(kept._kept[TERMS]) <= 2 * (len(image.topics) + 3)
+    await kept.encode(image, image.topics.values(), TERMS)
+    assert kept.held_bytes == sum(len(entry.data) + ENTRY_BYTES for entry in kept._kept[TERMS].values())
+
+
 async def test_a_hundred_who_request_all_at_once_have_it_encoded_once(written: list[int]) -> None:
     backend = Backend(image_with(*[5] * 200))
     answers = await asyncio.gather(*(backend.answer() for _ in range(100)))

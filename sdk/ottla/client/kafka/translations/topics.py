@@ -67,6 +67,8 @@ class DeleteTopicsTranslation:
         for topic in response.responses:
             error = error_of(topic.error_code, topic.error_message)
             deleted.topics.add(name=topic.name or "", error=error, topic_id=topic.topic_id)
+            if topic.name and not error.code:
+                terms.names.forget(topic.name)
         deleted.error.CopyFrom(error_of_all(topic.error for topic in deleted.topics))
         return deleted
 

@@ -129,6 +129,14 @@ def test_a_deleted_topic_has_its_id() -> None:
     ]
 
 
+def test_the_name_of_a_deleted_topic_is_forgotten() -> None:
+    result = DeleteTopicsResponse.DeletableTopicResult
+    results = [result(name="a", topic_id=ID_A), result(name="b", topic_id=ID_B, error_code=41)]
+    then = terms(6)
+    translations_of(Controller.DELETE_TOPICS)().response(DeleteTopicsResponse(responses=results), then)
+    assert (then.names.id_of("a"), then.names.id_of("b")) == (bytes(16), ID_B)
+
+
 def test_partitions_are_added_with_assignments_or_without() -> None:
     topics = [
         pb.PartitionIncrease(name="a", total_count=4),
