@@ -72,7 +72,7 @@ MM2 = Program("mm2", "kafka-mirror-maker", mirror_maker.VERSION, mirror_maker.cl
 DIFFERS = Program("differs", "apache-kafka", kafka.VERSION, kafka.classpath)
 PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA, MM2, DIFFERS)
 
-SDK = Listed("SDK over gRPC", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
+SDK = Listed("ottla SDK", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
 
 
 def chosen() -> tuple[Listed, ...]:

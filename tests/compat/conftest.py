@@ -18,7 +18,13 @@ _OF_PROGRAMS = {
     CONNECT: ["test_connect.py"],
     STREAMS: ["test_streams.py"],
     DELTA: ["test_delta.py"],
-    DIFFERS: ["test_differential.py", "test_admin_at_kafka.py", "test_sdk_with_kafka.py"],
+    DIFFERS: [
+        "test_admin_at_kafka.py",
+        "test_differential.py",
+        "test_sdk_kafka_failover.py",
+        "test_sdk_transactions_with_kafka.py",
+        "test_sdk_with_kafka.py",
+    ],
     MM2: ["test_mirror_maker.py", "test_mirror_maker_flows.py", "test_mirror_client.py", "test_mirror_with_kafka.py"],
 }
 collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]

@@ -1,4 +1,4 @@
-"""What one client writes, in every form, all read, and so does the SDK over gRPC."""
+"""What one client writes, in every form, all read, and so does the SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ottla's SDK over gRPC: what the Kafka clients write, it reads, and the other way about. It takes gRPC addresses."""
+"""ottla's SDK: what the Kafka clients write, it reads, and the other way about."""
 
 from __future__ import annotations
 
