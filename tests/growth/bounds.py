@@ -43,6 +43,7 @@ _HEAP: Final = "what a timer that was moved leaves in the heap is taken out once
 
 BOUNDS: Final = (
     Bound("*: NamedCoordinators._known*", 1000 * 50, "a client remembers up to 1,000 coordinators"),
+    Bound("*: TopicNames._*", 100_000 * 60, "a client remembers the names of up to 100,000 topics"),
     Bound("*broker, Kafka listener: EncodedTopics._kept*", 2_000_000, _ENCODED),
     Bound("outside: ottla_broker.kafka.encoded_topics._Encoded", 20_000, _ENCODED),
     Bound("mirror, *: Partitions._leaders*", 10_000, _LEADERS),
@@ -66,6 +67,7 @@ BOUNDS: Final = (
     Bound("module: cache of ottla_group_coordinator.machines.records._names", 1000, "a cache of that size"),
     Bound("outside: ottla_broker.kafka.fetch_*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
     Bound("outside: ottla_broker.replication.fetch_purgatory.DelayedFetch", BROKERS * MAX_SESSIONS, _SESSIONS),
+    Bound("*broker: FetchPurgatory._by_partition*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
     Bound("*broker, Kafka listener: FetchSessions._sessions*", BROKERS * MAX_SESSIONS, _SESSIONS),
     Bound("*broker, Kafka listener: DelayedFetch*", BROKERS * MAX_SESSIONS, _SESSIONS),
     Bound("*broker, Kafka listener: Session*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),

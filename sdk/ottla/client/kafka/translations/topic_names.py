@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from contextlib import suppress
 from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
+
+_MOST: Final = 100_000
+"""With names of 60 characters, so many take 30 MB."""
 
 
 class TopicNames:
     """The names and ids that one client has learned from responses to Metadata.
 
     A deleted topic is forgotten as soon as a response shows that it is gone: a response that was to have this topic, or
-    all of them.
+    all of them. Others may delete topics that this client never asks for again. So if it knows more than _MOST, it
+    forgets the topic that it has known for longest, and learns it again with its next request for metadata.
 
     Threads may share it. Each call is one operation on a dict, or several in such an order that a name is at worst
     unknown for a moment.
@@ -29,6 +34,9 @@ class TopicNames:
             self._names.pop(former, None)
         self._names[topic_id] = name
         self._ids[name] = topic_id
+        if len(self._ids) > _MOST:
+            with suppress(RuntimeError):  # another thread learns at the same time, and then forgets one as well
+                self.forget(next(iter(self._ids)))
 
     def forget(self, name: str) -> None:
         """Forget a name that no topic has any more."""

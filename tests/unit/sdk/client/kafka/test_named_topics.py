@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.kafka.translations import topic_names
 from ottla.client.kafka.translations.named_topics import NamedTopics
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.errors import ErrorCode, OttlaError
@@ -31,3 +32,14 @@ def test_a_topic_without_a_known_name_is_an_error() -> None:
     with pytest.raises(OttlaError) as caught:
         NamedTopics().group([PartitionOfLog(topic_id=b"x" * 16)], lambda part: part.partition, names())
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_of_too_many_names_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_names, "_MOST", 3)
+    names = TopicNames()
+    for number in range(1, 6):
+        names.learn(bytes([number]) * 16, f"t{number}")
+    assert [names.id_of(f"t{number}")[0] for number in range(1, 6)] == [0, 0, 3, 4, 5]
+    assert names.name_of(bytes([3]) * 16) == "t3"
+    with pytest.raises(OttlaError, match="no topic with the id"):
+        names.name_of(bytes([2]) * 16)
