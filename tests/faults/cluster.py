@@ -11,7 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -38,6 +39,17 @@ KAFKA_PORT: Final = 9092
 TRANSPORT: Final = "_OTTLA_TRANSPORT"
 """The environment variable from which the SDK's clients learn their transport."""
 _T = TypeVar("_T")
+
+
+@contextmanager
+def over_grpc() -> Iterator[None]:
+    """Let clients of the SDK use gRPC for a while."""
+    before = os.environ.get(TRANSPORT, "")
+    os.environ[TRANSPORT] = "grpc"
+    try:
+        yield
+    finally:
+        os.environ[TRANSPORT] = before
 
 
 class FaultCluster:

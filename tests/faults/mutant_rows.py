@@ -94,7 +94,18 @@ def _lose_answers_of_all(nemesis: Nemesis, until_at: float) -> None:
 
 
 MUTANT_ROWS: Final = tuple(
-    Row(name, "a rule broken on purpose", run, _SECONDS / 60, 0, 0, load=_SINGLE_RECORDS)
+    Row(
+        name,
+        "a rule broken on purpose",
+        run,
+        _SECONDS / 60,
+        0,
+        0,
+        load=_SINGLE_RECORDS,
+        # Over Kafka's protocol no answer is lost: the kernel of a broker that was killed while the network was cut
+        # delivers what the broker has written, once the network is whole again.
+        over_grpc=run in (_lose_answers, _lose_answers_of_all),
+    )
     for name, run in (
         ("acks-before-the-high-watermark", _kill_an_only_holder),
         ("truncation-by-high-watermark", _elect_one_behind_in_high_watermark),

@@ -46,9 +46,7 @@ def test_nothing_acknowledged_is_lost_repeated_or_reordered_by_kill_9_of_leaders
 
 
 def test_a_broker_that_checks_no_sequences_is_caught(tmp_path: Path) -> None:
-    """The fault needs gRPC. Over Kafka's protocol no answer is lost: the kernel of a broker that was killed while the
-    network was cut delivers what the broker has written, once the network is whole again."""
-    fields = faults(tmp_path, "--rows", "no-sequence-check", "--transport", "grpc")
+    fields = faults(tmp_path, "--rows", "no-sequence-check")
     assert (fields["mutants"], fields["mutants_caught"]) == (1, 1)
 
 
