@@ -1,7 +1,7 @@
 """A consumer group on both sides of the network, whose coordinator is killed while it reads.
 
 librdkafka on the host reads and commits; its group's coordinator is killed; it reads on and commits by the other one.
-Then kafka-python in a container is the group, and begins where the host has committed.
+Then the SDK in a container is the group, and begins where the host has committed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ RECORDS: Final = 600
 _LIMIT_S: Final = 60.0
 
 _CLIENT: Final = """
-import sys, kafka
+import sys, ottla
 bootstrap, topic, group, count = sys.argv[1:4] + [int(sys.argv[4])]
-consumer = kafka.KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False,
-                               auto_offset_reset="earliest", consumer_timeout_ms=30000)
-values = []
-for record in consumer:
-    values.append(int(record.value))
-    if len(values) == count:
-        break
-consumer.commit()
-consumer.close()
+with ottla.Consumer(topic, bootstrap=bootstrap, group=group, auto_offset_reset="earliest", commit="manual",
+                    value="str") as consumer:
+    values = []
+    for record in consumer:
+        values.append(int(record.value))
+        if len(values) == count:
+            break
+    consumer.commit()
 print(min(values), max(values), len(set(values)))
 """
 """Reads `count` records as the group and commits them; tells their least and greatest value, and how many there are."""

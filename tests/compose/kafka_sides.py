@@ -1,4 +1,4 @@
-"""Clients of Kafka's protocol on both sides of the network: kcat on the host, a Python client in a container.
+"""Clients of Kafka's protocol on both sides of the network: kcat on the host, the SDK in a container.
 
 Each knows one broker and is told the others by the listener that it came by: localhost outside, the brokers' own names
 inside. Every partition is written and read, and every broker leads some, so that all of them are dialled. What one side
@@ -30,26 +30,19 @@ _TOLD_INSIDE: Final = {f"broker-{n}:19092" for n in range(3)}
 _LIMIT_S: Final = 60.0
 
 _CLIENT: Final = """
-import json, sys, kafka
+import json, sys, ottla
 bootstrap, topic, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-producer = kafka.KafkaProducer(bootstrap_servers=bootstrap)
-partitions = sorted(producer.partitions_for(topic))
-sent = [producer.send(topic, b"inside", partition=p) for p in partitions for _ in range(count)]
-producer.flush(60)
-assert all(s.get(60).offset >= 0 for s in sent)
-producer.close()
-consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, consumer_timeout_ms=20000)
-there = [kafka.TopicPartition(topic, p) for p in partitions]
-consumer.assign(there)
-consumer.seek_to_beginning()
-wanted = sum(consumer.end_offsets(there).values())
+with ottla.Admin(bootstrap) as admin:
+    partitions = range(len(admin.topics.describe(topic)[0].partitions))
+    brokers = [broker.address for broker in admin.cluster.describe().brokers]
+with ottla.Producer(bootstrap, topic=topic, value="str") as producer:
+    for delivery in [producer.send("inside", partition=p) for p in partitions for _ in range(count)]:
+        assert delivery.result(60).offset >= 0
 seen = {}
-for record in consumer:
-    name = f"{record.partition} {record.value.decode()}"
-    seen[name] = seen.get(name, 0) + 1
-    if sum(seen.values()) == wanted:
-        break
-brokers = sorted(f"{b.host}:{b.port}" for b in consumer._client.cluster.brokers())
+with ottla.Consumer(topic, bootstrap=bootstrap, start="earliest", stop="end", value="str") as consumer:
+    for record in consumer:
+        name = f"{record.partition} {record.value}"
+        seen[name] = seen.get(name, 0) + 1
 print(json.dumps({"seen": seen, "brokers": brokers}))
 """
 """Writes `count` records to each partition, then reads all there is; tells how many of which, and where brokers are."""
