@@ -35,6 +35,8 @@ _VALUES: Final[dict[str, Any]] = {
     "follower": None,
     "transactional_id": "",
 }
+_NEEDS_NEWER: Final = frozenset({"longer_than_ms", "pattern"})
+"""A request with one of these fields has no older version."""
 _INTEGERS: Final = frozenset(
     {
         Kinds.CPPTYPE_INT32,
@@ -63,7 +65,7 @@ def plausible(method: Method[Any, Any], chance: random.Random) -> Any:
 
 def _fill(message: Message, chance: random.Random, depth: int) -> None:
     for field in message.DESCRIPTOR.fields:
-        is_choice = field.containing_oneof is not None
+        is_choice = field.containing_oneof is not None or field.name in _NEEDS_NEWER
         if is_choice and chance.random() > _SAYS_MORE_SHARE:
             continue
         value = _VALUES.get(field.name, _value(field, chance))
