@@ -221,7 +221,7 @@ def _unserved(broker: BrokerInfo) -> Finding:
     return Finding("", "missing", broker.id, None, Problem("it serves no Kafka listener", "start a release that does"))
 
 
-# ---- a cluster of which only addresses are known ---------------------------------------------------------------------
+# ---- a cluster that is known by its addresses alone ------------------------------------------------------------------
 
 
 def check_kafka(addresses: Sequence[str], looks: Looks) -> list[Finding]:

@@ -82,9 +82,7 @@ def measure(stack: RunningStack, name: str, pairs: int) -> Figures:
 
 def once(stack: RunningStack, name: str, transport: str) -> dict[str, Any]:
     services = [service for service in stack.plan.services() if service.name.startswith(_MEASURED)]
-    # Its address is that of the brokers, over either protocol.
-    ports = [each.kafka_port if transport == "kafka" else each.port for each in services if each.kafka_port]
-    bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
+    bootstrap = stack.bootstrap if transport == "kafka" else stack.plan.grpc_bootstrap
     pids = [str(stack.pid(service.name)) for service in services]
     os.sync()  # so that no transport runs while the disk still writes what the other one has left
     arguments = (name, bootstrap, name, "--records", str(ROWS[name].records), "--servers", *pids)

@@ -57,6 +57,14 @@ def member_of(kafka: KafkaServer, name: str) -> ottla.Consumer[Any, Any]:
     )
 
 
+def reader_of(kafka: KafkaServer, name: str = "reader", **arguments: Any) -> ottla.Consumer[Any, Any]:
+    """Return a consumer without a group, which reads the topic once."""
+    transport = KafkaTransport(name)
+    return ottla.Consumer(
+        "t", bootstrap=kafka.bootstrap, start="earliest", stop="end", client_id=name, _transport=transport, **arguments
+    )
+
+
 def kill(kafka: KafkaServer, node: int) -> None:
     os.kill(kafka.pids[node], signal.SIGKILL)
 
@@ -131,15 +139,7 @@ def test_transactions_are_whole_or_absent_when_their_coordinator_is_killed(kafka
             else:
                 committed.append(number)
     assert len(committed) >= 50, aborted
-    with ottla.Consumer(
-        "t",
-        bootstrap=kafka.bootstrap,
-        start="earliest",
-        stop="end",
-        value="int",
-        isolation_level="read_committed",
-        _transport=KafkaTransport("reader"),
-    ) as consumer:
+    with reader_of(kafka, value="int", isolation_level="read_committed") as consumer:
         seen = Counter(record.value for record in consumer)
     assert seen == dict.fromkeys(committed, PARTITIONS)
 
@@ -162,15 +162,6 @@ def test_a_quota_slows_a_producer_and_a_consumer_down_and_neither_fails(kafka: K
             producer.flush()
     assert time.monotonic() - began_at > PAUSES_S, "the quota was enforced"
     began_at = time.monotonic()
-    with ottla.Consumer(
-        "t",
-        bootstrap=kafka.bootstrap,
-        start="earliest",
-        stop="end",
-        value="bytes",
-        client_id="slow",
-        fetch_max_bytes=RECORDS * 1000 // ROUNDS,
-        _transport=KafkaTransport("slow"),
-    ) as consumer:
+    with reader_of(kafka, "slow", value="bytes", fetch_max_bytes=RECORDS * 1000 // ROUNDS) as consumer:
         assert sum(1 for _ in consumer) == RECORDS
     assert time.monotonic() - began_at > PAUSES_S

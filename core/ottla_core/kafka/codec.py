@@ -59,5 +59,8 @@ def _decoder(message_type: type[M], version: int) -> Callable[[bytes, int], tupl
 
 @cache
 def _encoder(message_type: type[M], version: int, private: bool) -> Callable[[M], bytes]:
-    schema = (extended_schema_of if private else schema_of)(message_type.__name__)
-    return EncoderSource(schema, version).function("encode")
+    kafkas, extended = schema_of(message_type.__name__), extended_schema_of(message_type.__name__)
+    if private and extended is kafkas:
+        # Most messages have no private fields, so one encoder serves all clients.
+        return _encoder(message_type, version, False)  # type: ignore[arg-type]  # classes are hashable
+    return EncoderSource(extended if private else kafkas, version).function("encode")

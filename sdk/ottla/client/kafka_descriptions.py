@@ -7,13 +7,14 @@ are described by their Metadata alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from ottla.client.any_broker import ask_any_broker
+from ottla.client.any_broker import Response, ask_any_broker
 from ottla.client.cluster import ClusterClient
-from ottla.client.kafka.apis import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS
+from ottla.client.kafka.apis import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, Api
 from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -39,12 +40,9 @@ def describe_cluster(cluster: ClusterClient, *, timeout: float) -> pb.MetadataRe
     def request(version: int) -> DescribeClusterRequest:
         return DescribeClusterRequest(include_fenced_brokers=True)
 
-    try:
-        response = ask_any_broker(cluster, DESCRIBE_CLUSTER, request, DescribeClusterResponse, timeout=timeout)
-    except OttlaError as error:
-        if error.code == ErrorCode.UNSUPPORTED_VERSION:
-            return None
-        raise
+    response = _ask(cluster, DESCRIBE_CLUSTER, request, DescribeClusterResponse, timeout)
+    if response is None:
+        return None
     if response.error_code:
         raise error_from_code(response.error_code, response.error_message or "")
     described = pb.MetadataResponse(cluster_id=response.cluster_id, brokers=map(_broker, response.brokers))
@@ -67,14 +65,9 @@ def eligible_leaders(
         return DescribeTopicPartitionsRequest(topics=names, cursor=cursor)
 
     while (left_s := until - cluster.clock.monotonic()) > 0:
-        try:
-            response = ask_any_broker(
-                cluster, DESCRIBE_TOPIC_PARTITIONS, request, DescribeTopicPartitionsResponse, timeout=left_s
-            )
-        except OttlaError as error:
-            if error.code == ErrorCode.UNSUPPORTED_VERSION:
-                return {}
-            raise
+        response = _ask(cluster, DESCRIBE_TOPIC_PARTITIONS, request, DescribeTopicPartitionsResponse, left_s)
+        if response is None:
+            return {}
         for topic in response.topics:
             for each in topic.partitions:
                 leaders = EligibleLeaders(tuple(each.eligible_leader_replicas or ()), tuple(each.last_known_elr or ()))
@@ -86,6 +79,18 @@ def eligible_leaders(
             topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
         )
     raise error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"the brokers described no more topics within {timeout:g} s")
+
+
+def _ask(
+    cluster: ClusterClient, api: Api, request: Callable[[int], Message], response: type[Response], timeout: float
+) -> Response | None:
+    """Return the response of some broker, or None if the broker does not serve the request."""
+    try:
+        return ask_any_broker(cluster, api, request, response, timeout=timeout)
+    except OttlaError as error:
+        if error.code == ErrorCode.UNSUPPORTED_VERSION:
+            return None
+        raise
 
 
 def _broker(broker: DescribeClusterResponse.DescribeClusterBroker) -> pb.BrokerNode:

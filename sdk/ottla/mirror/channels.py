@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.door import KAFKA, door_of
+from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.settings import bootstrap_addresses
 from ottla.client.transport import Transport, chosen_transport, grpc_transport
 from ottla.errors import ErrorCode, OttlaError, error_from_code
@@ -33,17 +34,11 @@ class Channel(Protocol):
 def channel_to(address: str | None, bootstrap: str | Sequence[str] | None, client_id: str) -> Channel:
     """Return the channel to a mirror if its address is given, and to brokers otherwise."""
     if bootstrap is not None:
-        return _brokers(bootstrap, client_id)
+        return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id))
     transport = chosen_transport(client_id)
     if address is None and door_of(transport) is KAFKA:
         return ByBrokers(bootstrap_addresses(None), transport)
     return ToMirror(address or DEFAULT_ADDRESS, grpc_transport(client_id))
-
-
-def _brokers(bootstrap: str | Sequence[str], client_id: str) -> Channel:
-    from ottla.client.kafka.transport import KafkaTransport  # gRPC's clients do not need Kafka's messages
-
-    return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id))
 
 
 class ToMirror:
@@ -72,7 +67,7 @@ class ToMirror:
 class ByBrokers:
     """Connections to the brokers of a cluster, over Kafka's protocol."""
 
-    def __init__(self, bootstrap: Sequence[str], transport: Any) -> None:
+    def __init__(self, bootstrap: Sequence[str], transport: Transport) -> None:
         self._cluster: Final = ClusterClient(bootstrap, transport)
 
     def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:

@@ -2,7 +2,7 @@
 
 Each mirror has some of the flows, and a flow's mirrors share its partitions. So the status of a flow is that of all its
 mirrors together, and any of them serves all other calls about the flow. Mirrors do not register anywhere: a mirror
-belongs to two clusters or more, of which some are Kafka's. Their addresses are a setting of the brokers.
+belongs to two clusters or more, and some of them are Kafka's. Their addresses are a setting of the brokers.
 """
 
 from __future__ import annotations
