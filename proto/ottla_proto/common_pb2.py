@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ottla_proto/common.proto\x12\x08ottla.v1\"&\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"(\n\x0bTxnProducer\x12\n\n\x02id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\"\x7f\n\tTxnMarker\x12\'\n\x08producer\x18\x01 \x01(\x0b\x32\x15.ottla.v1.TxnProducer\x12\x11\n\tcommitted\x18\x02 \x01(\x08\x12\x19\n\x11\x63oordinator_epoch\x18\x03 \x01(\x05\x12\x1b\n\x13transaction_version\x18\x04 \x01(\x05\"\x1f\n\x0cShardNumbers\x12\x0f\n\x07numbers\x18\x01 \x03(\x05\"\x0f\n\rShardsRequest\"Y\n\x0eShardsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\'\n\x06shards\x18\x02 \x03(\x0b\x32\x17.ottla.v1.ShardStanding\"\x8c\x01\n\rShardStanding\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0e\n\x06\x66or_ms\x18\x03 \x01(\x04\x12\x13\n\x0bnext_offset\x18\x04 \x01(\x03\x12\x0f\n\x07trouble\x18\x05 \x01(\t\x12\x12\n\nunreadable\x18\x06 \x01(\x04\x12\x13\n\x0b\x63oordinator\x18\x07 \x01(\x05\"+\n\x06\x46rames\x12\x0e\n\x06\x66rames\x18\x01 \x03(\x0c\x12\x11\n\tcancelled\x18\x02 \x03(\x04\"L\n\x0eResponseFrames\x12\x0e\n\x06\x66rames\x18\x01 \x03(\x0c\x12\x19\n\x0clast_started\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x0f\n\r_last_startedb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ottla_proto/common.proto\x12\x08ottla.v1\"&\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"(\n\x0bTxnProducer\x12\n\n\x02id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\"\x7f\n\tTxnMarker\x12\'\n\x08producer\x18\x01 \x01(\x0b\x32\x15.ottla.v1.TxnProducer\x12\x11\n\tcommitted\x18\x02 \x01(\x08\x12\x19\n\x11\x63oordinator_epoch\x18\x03 \x01(\x05\x12\x1b\n\x13transaction_version\x18\x04 \x01(\x05\".\n\x0cShardNumbers\x12\x0f\n\x07numbers\x18\x01 \x03(\x05\x12\r\n\x05total\x18\x02 \x01(\x05\"\x0f\n\rShardsRequest\"Y\n\x0eShardsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\'\n\x06shards\x18\x02 \x03(\x0b\x32\x17.ottla.v1.ShardStanding\"\x8c\x01\n\rShardStanding\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\r\n\x05phase\x18\x02 \x01(\t\x12\x0e\n\x06\x66or_ms\x18\x03 \x01(\x04\x12\x13\n\x0bnext_offset\x18\x04 \x01(\x03\x12\x0f\n\x07trouble\x18\x05 \x01(\t\x12\x12\n\nunreadable\x18\x06 \x01(\x04\x12\x13\n\x0b\x63oordinator\x18\x07 \x01(\x05\"+\n\x06\x46rames\x12\x0e\n\x06\x66rames\x18\x01 \x03(\x0c\x12\x11\n\tcancelled\x18\x02 \x03(\x04\"L\n\x0eResponseFrames\x12\x0e\n\x06\x66rames\x18\x01 \x03(\x0c\x12\x19\n\x0clast_started\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x0f\n\r_last_startedb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,15 +38,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TXNMARKER']._serialized_start=120
   _globals['_TXNMARKER']._serialized_end=247
   _globals['_SHARDNUMBERS']._serialized_start=249
-  _globals['_SHARDNUMBERS']._serialized_end=280
-  _globals['_SHARDSREQUEST']._serialized_start=282
-  _globals['_SHARDSREQUEST']._serialized_end=297
-  _globals['_SHARDSRESPONSE']._serialized_start=299
-  _globals['_SHARDSRESPONSE']._serialized_end=388
-  _globals['_SHARDSTANDING']._serialized_start=391
-  _globals['_SHARDSTANDING']._serialized_end=531
-  _globals['_FRAMES']._serialized_start=533
-  _globals['_FRAMES']._serialized_end=576
-  _globals['_RESPONSEFRAMES']._serialized_start=578
-  _globals['_RESPONSEFRAMES']._serialized_end=654
+  _globals['_SHARDNUMBERS']._serialized_end=295
+  _globals['_SHARDSREQUEST']._serialized_start=297
+  _globals['_SHARDSREQUEST']._serialized_end=312
+  _globals['_SHARDSRESPONSE']._serialized_start=314
+  _globals['_SHARDSRESPONSE']._serialized_end=403
+  _globals['_SHARDSTANDING']._serialized_start=406
+  _globals['_SHARDSTANDING']._serialized_end=546
+  _globals['_FRAMES']._serialized_start=548
+  _globals['_FRAMES']._serialized_end=591
+  _globals['_RESPONSEFRAMES']._serialized_start=593
+  _globals['_RESPONSEFRAMES']._serialized_end=669
 # @@protoc_insertion_point(module_scope)

@@ -35,10 +35,12 @@ class TxnMarker(_message.Message):
     def __init__(self, producer: _Optional[_Union[TxnProducer, _Mapping]] = ..., committed: _Optional[bool] = ..., coordinator_epoch: _Optional[int] = ..., transaction_version: _Optional[int] = ...) -> None: ...
 
 class ShardNumbers(_message.Message):
-    __slots__ = ("numbers",)
+    __slots__ = ("numbers", "total")
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
     numbers: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, numbers: _Optional[_Iterable[int]] = ...) -> None: ...
+    total: int
+    def __init__(self, numbers: _Optional[_Iterable[int]] = ..., total: _Optional[int] = ...) -> None: ...
 
 class ShardsRequest(_message.Message):
     __slots__ = ()

@@ -1803,15 +1803,18 @@ class ListGroupsRequest(Message):
 
 class ListGroupsResponse(Message):
     API_KEY: ClassVar = 16
-    __slots__ = ("throttle_time_ms", "error_code", "groups",)
+    __slots__ = ("throttle_time_ms", "error_code", "groups", "shards", "shard_count",)
 
     def __init__(
         self, *, throttle_time_ms: int = 0, error_code: int = 0,
-        groups: Sequence[ListGroupsResponse.ListedGroup] = (),
+        groups: Sequence[ListGroupsResponse.ListedGroup] = (), shards: Sequence[int] = (),
+        shard_count: int = 0,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.groups = groups
+        self.shards = shards
+        self.shard_count = shard_count
 
     class ListedGroup(Message):
         __slots__ = ("group_id", "protocol_type", "group_state", "group_type", "members", "shard", "coordinator",)
@@ -1913,16 +1916,22 @@ class ListTransactionsRequest(Message):
 
 class ListTransactionsResponse(Message):
     API_KEY: ClassVar = 66
-    __slots__ = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states",)
+    __slots__ = (
+        "throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states", "shards",
+        "shard_count",
+    )
 
     def __init__(
         self, *, throttle_time_ms: int = 0, error_code: int = 0, unknown_state_filters: Sequence[str] = (),
         transaction_states: Sequence[ListTransactionsResponse.TransactionState] = (),
+        shards: Sequence[int] = (), shard_count: int = 0,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.unknown_state_filters = unknown_state_filters
         self.transaction_states = transaction_states
+        self.shards = shards
+        self.shard_count = shard_count
 
     class TransactionState(Message):
         __slots__ = ("transactional_id", "producer_id", "transaction_state", "shard", "coordinator",)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ottla.client.any_broker import ask_any_broker
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import FIND_COORDINATOR
+from ottla.client.listed_shards import check_all_listed
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.routing import GROUP, TXN
@@ -29,6 +30,7 @@ class NamedCoordinators:
 
     def __init__(self, cluster: ClusterClient, kind: str) -> None:
         self._cluster: Final = cluster
+        self._kind: Final = kind
         self._key_type: Final = _KEY_TYPES[kind]
         self._known: dict[str, str] = {}
 
@@ -62,7 +64,13 @@ class NamedCoordinators:
         return sorted(broker.address for broker in view.brokers.values())
 
     def check_listed(self, responses: Sequence[Any]) -> None:
-        """Check nothing: a broker that can't list everything that it coordinates answers with an error."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS if no broker of ottla has listed some shard.
+
+        The brokers are asked one after another. A shard whose partition gets another leader in between may be listed by
+        neither of the two. Kafka's brokers do not say what they have listed, so nothing is checked there.
+        """
+        total = max((response.shards.total for response in responses), default=0)
+        check_all_listed(self._kind, total, responses)
 
     def _find(self, names: Collection[str], timeout: float) -> dict[str, str]:
         def spelled(version: int) -> FindCoordinatorRequest:

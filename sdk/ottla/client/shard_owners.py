@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.listed_shards import check_all_listed
 from ottla.errors import ErrorCode, error_from_code
 from ottla_core.plural import counted
 from ottla_core.routing import GROUP, shard_of
@@ -54,13 +55,7 @@ class ShardOwners:
         Each coordinator lists the shards that it serves at that moment, and names them. A shard that no response names
         is on its way from one coordinator to another, or its new owner is still reading its log.
         """
-        missing = set(range(self._shards)).difference(*(response.shards.numbers for response in responses))
-        if missing:
-            raise error_from_code(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                f"no {self._kind}-coordinator can list {counted(len(missing), 'shard')} yet",
-                hint="try again when a coordinator has loaded the shards; `ottla doctor` shows the progress",
-            )
+        check_all_listed(self._kind, self._shards, responses)
 
 
 def shard_owners(cluster: ClusterClient, kind: str = GROUP, *, timeout: float) -> tuple[str, ...]:

@@ -35,6 +35,12 @@ async def _listed_once(original, backend, kind, method, request):
     return await _list_once(backend, kind, method, request)
 
 
+def _all_shards(original, backend, kind):
+    found = original(backend, kind)
+    found.numbers[:] = range(found.total)
+    return found
+
+
 def _described_one_by_one(original, self, producer_ids, deadline):
     found = self.list(producer_ids=sorted(producer_ids), timeout=deadline.left()) if producer_ids else []
     return {each.producer_id: self.describe(each.name, timeout=deadline.left()) for each in found}
@@ -122,8 +128,14 @@ STORIES = (
     Story(
         "each-broker-asked-for-everything",
         "A list of groups or transactions had each broker ask for all of them, and drop those of other brokers",
-        skipped("ottla_broker.kafka.handlers.list_groups:spoken_for"),
-        skipped("ottla_broker.kafka.handlers.list_transactions:spoken_for"),
+        instead_of("ottla_broker.kafka.handlers.list_groups:spoken_for", _all_shards),
+        instead_of("ottla_broker.kafka.handlers.list_transactions:spoken_for", _all_shards),
+    ),
+    Story(
+        "a-shard-that-no-broker-listed",
+        "A shard whose partition got another leader while a client asked the brokers one after another was missing in "
+        "the client's listing, without an error: 1 of 1,818 listings beside restarts",
+        skipped("ottla.client.named_coordinators:check_all_listed"),
     ),
     Story(
         "a-stuck-end-delays-what-shares-its-call",

@@ -124,7 +124,7 @@ async def test_a_broker_lists_the_groups_whose_shards_it_leads(version: int) -> 
     wanted = pb.ListGroupsRequest(
         states=["Stable"] if version >= 4 else [],
         types=["classic"] if version >= 5 else [],
-        shards=ShardNumbers(numbers=[0, 1]),
+        shards=ShardNumbers(numbers=[0, 1], total=SHARDS),
     )
     assert backend.asked == [wanted, wanted], "of the shards of others nothing is asked"
 

@@ -1,6 +1,7 @@
 """Group.ListGroups is Kafka's ListGroups, which lists the groups that one broker coordinates.
 
-Brokers of ottla add the number of members, the shard and the coordinator of a group, in private fields.
+Brokers of ottla add the number of members, the shard and the coordinator of a group, and the shards that the listing
+covers, in private fields.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ottla.client.kafka.apis import LIST_GROUPS, Api
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ListGroupsRequest, ListGroupsResponse
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
+from ottla_proto.common_pb2 import Error, ShardNumbers
 
 
 class ListGroupsTranslation:
@@ -35,4 +36,5 @@ class ListGroupsTranslation:
             )
             for group in response.groups
         ]
-        return pb.ListGroupsResponse(error=Error(code=response.error_code), groups=groups)
+        shards = ShardNumbers(numbers=response.shards, total=response.shard_count)
+        return pb.ListGroupsResponse(error=Error(code=response.error_code), groups=groups, shards=shards)

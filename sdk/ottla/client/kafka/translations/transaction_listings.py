@@ -1,7 +1,7 @@
 """Txn.ListTransactions is Kafka's ListTransactions, and Txn.DescribeTransactions its DescribeTransactions (KIP-664).
 
-Brokers of ottla add coordinators and shards, whether a transaction is prepared, and what has happened to an id,
-in private fields.
+Brokers of ottla add coordinators and shards, the shards that a listing covers, whether a transaction is prepared, and
+what has happened to an id, in private fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla_core.kafka.messages import (
     ListTransactionsResponse,
 )
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import Error, TxnProducer
+from ottla_proto.common_pb2 import Error, ShardNumbers, TxnProducer
 
 _DURATION_FROM: Final = 1
 _PATTERN_FROM: Final = 2
@@ -62,6 +62,7 @@ class ListTransactionsTranslation:
                 for listed in response.transaction_states
                 if listed.transactional_id.startswith(self._prefix)
             ],
+            shards=ShardNumbers(numbers=response.shards, total=response.shard_count),
         )
 
 

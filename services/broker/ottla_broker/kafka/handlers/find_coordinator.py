@@ -73,10 +73,11 @@ def spokesman(backend: Backend, kind: str, shard: int) -> int | None:
 
 
 def spoken_for(backend: Backend, kind: str) -> ShardNumbers:
-    """Return the shards that Kafka clients reach through this broker."""
+    """Return the shards that Kafka clients reach through this broker, and how many shards there are."""
     topic = backend.image.topics.get(SHARD_TOPICS[kind])
-    numbers = range(0 if topic is None else topic.partition_count)
-    return ShardNumbers(numbers=[shard for shard in numbers if spokesman(backend, kind, shard) == backend.node_id])
+    total = 0 if topic is None else topic.partition_count
+    numbers = [shard for shard in range(total) if spokesman(backend, kind, shard) == backend.node_id]
+    return ShardNumbers(numbers=numbers, total=total)
 
 
 def _leader(image: ClusterImage, kind: str, shard: int) -> int | None:

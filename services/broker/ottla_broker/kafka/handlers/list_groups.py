@@ -22,11 +22,8 @@ _Group: TypeAlias = ListGroupsResponse.ListedGroup
 
 
 async def handle(backend: Backend, request: ListGroupsRequest, context: KafkaContext) -> ListGroupsResponse:
-    forwarded = pb.ListGroupsRequest(
-        states=request.states_filter,
-        types=request.types_filter,
-        shards=spoken_for(backend, GROUP),
-    )
+    shards = spoken_for(backend, GROUP)
+    forwarded = pb.ListGroupsRequest(states=request.states_filter, types=request.types_filter, shards=shards)
     code, responses = await list_all(backend, GROUP, Group.LIST_GROUPS, forwarded)
     return ListGroupsResponse(
         error_code=code,
@@ -43,4 +40,6 @@ async def handle(backend: Backend, request: ListGroupsRequest, context: KafkaCon
             for response in responses
             for group in response.groups
         ],
+        shards=shards.numbers,
+        shard_count=shards.total,
     )

@@ -21,12 +21,13 @@ _State: TypeAlias = ListTransactionsResponse.TransactionState
 
 
 async def handle(backend: Backend, request: ListTransactionsRequest, context: KafkaContext) -> ListTransactionsResponse:
+    shards = spoken_for(backend, TXN)
     forwarded = pb.ListTransactionsRequest(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,
         longer_than_ms=max(0, request.duration_filter),
         pattern=request.transactional_id_pattern or "",
-        shards=spoken_for(backend, TXN),
+        shards=shards,
     )
     code, responses = await list_all(backend, TXN, Txn.LIST_TRANSACTIONS, forwarded)
     unknown = {state for response in responses for state in response.unknown_states}
@@ -45,4 +46,6 @@ async def handle(backend: Backend, request: ListTransactionsRequest, context: Ka
         error_code=code,
         unknown_state_filters=sorted(unknown),
         transaction_states=await sliced(state, listed),
+        shards=shards.numbers,
+        shard_count=shards.total,
     )
