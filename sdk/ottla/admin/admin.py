@@ -23,9 +23,10 @@ from ottla.admin.partitions import Partitions
 from ottla.admin.topics import Topics, raise_in_band
 from ottla.admin.transactions import Transactions
 from ottla.client.cluster import ClusterClient
-from ottla.client.door import KAFKA
+from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.kafka_descriptions import describe_cluster
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config, reject_unknown
-from ottla.client.transport import Transport, chosen_transport
+from ottla.client.transport import Transport
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, error_from_code
 from ottla_core.model import TopicPartition
@@ -75,7 +76,7 @@ class Admin:
         self.client_id: Final[str] = settings["client_id"] or f"ottla-admin-{next(_client_numbers)}"
         addresses = bootstrap_addresses(settings["bootstrap"])
         connect_s = seconds(settings["connect_timeout"], "connect_timeout")
-        cluster = ClusterClient(addresses, _transport or chosen_transport(self.client_id), connect_timeout=connect_s)
+        cluster = ClusterClient(addresses, _transport or KafkaTransport(self.client_id), connect_timeout=connect_s)
         channel = ControllerChannel(cluster, seconds(settings["request_timeout"], "request_timeout"))
         self._cluster: Final = cluster
         self.topics: Final = Topics(channel)
@@ -174,11 +175,8 @@ class ClusterOverview:
 
     def _described(self, deadline: Deadline) -> pb.MetadataResponse:
         cluster = self._channel.cluster
-        if cluster.door is KAFKA:
-            from ottla.client.kafka_descriptions import describe_cluster  # it imports Kafka's messages
-
-            if (described := describe_cluster(cluster, timeout=deadline.left())) is not None:
-                return described
+        if (described := describe_cluster(cluster, timeout=deadline.left())) is not None:
+            return described
         return cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
 
     def declare_restored(self, *, timeout: Duration | None = None) -> int:

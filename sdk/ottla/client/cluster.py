@@ -19,7 +19,6 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all
-from ottla.client.door import door_of
 from ottla.client.guard import Guard
 from ottla.client.settings import DEFAULT_BOOTSTRAP
 from ottla.client.transport import Connection, Transport
@@ -80,7 +79,6 @@ class ClusterClient:
         self._bootstrap: Final = tuple(bootstrap)
         self._transport: Final = transport
         self._connect_timeout: Final = connect_timeout
-        self.door: Final = door_of(transport)
         self._diagnose: Final = diagnose or diagnose_address
         self.out_of_reach = False
         """Whether the last try of the first contact got no answer, so that waiting longer is in vain."""

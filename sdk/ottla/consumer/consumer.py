@@ -19,7 +19,6 @@ import itertools
 import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -28,11 +27,11 @@ from typing import Any, Final, Generic, Literal, Never, Self
 
 from ottla.client.by_partition import ByPartition, OffsetsByPartition
 from ottla.client.cluster import ClusterClient
-from ottla.client.door import door_of
+from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import OffsetSpec, list_offsets, list_offsets_or_end, spec_timestamp
 from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike
 from ottla.client.settings import CONSUMER_NAMES, merge_config, positive, read_properties, reject_unknown
-from ottla.client.transport import Transport, chosen_transport
+from ottla.client.transport import Transport
 from ottla.client.units import Duration, Size, seconds
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.batch import Batch
@@ -212,10 +211,9 @@ class Consumer(Generic[K, V]):
         self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"
         self.max_poll_records = options.max_poll_records
         self._timeout = options.request_timeout_s
-        transport = _transport or chosen_transport(self.client_id)
+        transport = _transport or KafkaTransport(self.client_id)
         self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
-        limits = replace(options.limits, one_fetch_at_a_time=door_of(transport).one_fetch_at_a_time)
-        self._subscription = SubscriptionState(limits, options.plan.reset)
+        self._subscription = SubscriptionState(options.limits, options.plan.reset)
         self._fetcher = Fetcher(self._subscription, self._cluster, options.fetch, self._timeout)
         self._lock = self._fetcher.lock
         self._assignment, self.reader = self._open(options)

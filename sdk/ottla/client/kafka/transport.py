@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.door import KAFKA, Door
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.network import Network
@@ -18,8 +17,6 @@ packages."""
 
 class KafkaTransport:
     """Makes a connection to an address (host:port). Never blocks."""
-
-    door: Final[Door] = KAFKA
 
     def __init__(self, client_id: str) -> None:
         self._network: Final = Network(client_id, VERSION, SystemClock())

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
 import ottla
-from ottla.connect import BatchReader, ClusterClient, bootstrap_addresses, chosen_transport, list_offsets
+from ottla.connect import BatchReader, ClusterClient, KafkaTransport, bootstrap_addresses, list_offsets
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.records.builder import SealedBatch
 from ottla_mirror.clusters.cluster import (
@@ -283,7 +283,7 @@ class OttlaAdmin:
 
     @cached_property
     def _cluster(self) -> ClusterClient:
-        return ClusterClient(bootstrap_addresses(list(self._bootstrap)), chosen_transport(self._name))
+        return ClusterClient(bootstrap_addresses(list(self._bootstrap)), KafkaTransport(self._name))
 
 
 def open_admin(bootstrap: Sequence[str], name: str) -> ottla.Admin:

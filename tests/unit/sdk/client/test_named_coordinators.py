@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from ottla.client import named_coordinators
 from ottla.client.cluster import ClusterClient
 from ottla.client.coordinators import Coordinators
-from ottla.client.door import KAFKA, Door
 from ottla.client.kafka.apis import FIND_COORDINATOR, Api
 from ottla.errors import ErrorCode, OttlaError
 from ottla.fakes.scripted import ScriptedCluster
@@ -27,8 +26,6 @@ B0, B1 = "b0:1", "b1:1"
 
 class Brokers:
     """A transport to two brokers, which know the coordinator of each name. An int is an error."""
-
-    door: Final[Door] = KAFKA
 
     def __init__(self, version: int = 6) -> None:
         self.version = version

@@ -1,19 +1,14 @@
-"""How errors describe what is at an address, and which door a transport has."""
+"""How errors describe what is at an address that is no broker's."""
 
 from __future__ import annotations
-
-import sys
 
 import pytest
 
 from ottla.client import diagnose
 from ottla.client.cluster import ClusterClient
 from ottla.client.diagnose import CORRELATION_ID, diagnose_address
-from ottla.client.door import GRPC, KAFKA, door_of
 from ottla.client.kafka.transport import KafkaTransport
-from ottla.client.transport import grpc_transport
-from ottla.errors import ConfigError, NotABrokerError
-from ottla.fakes.scripted import ScriptedCluster
+from ottla.errors import NotABrokerError
 
 OF_KAFKA = b"\0\0\0\x06" + CORRELATION_ID.to_bytes(4, "big") + b"\0\0"
 OF_HTTP = b"HTTP/1.1 400 Bad Request"
@@ -37,11 +32,6 @@ def test_another_port_is_named(response: bytes, words: str, hopeless: bool, monk
     assert (found.message, found.hopeless) == (f"b:1 {words}", hopeless)
 
 
-def test_a_transport_has_a_door() -> None:
-    assert door_of(KafkaTransport("me")) is KAFKA
-    assert door_of(ScriptedCluster().connect) is GRPC
-
-
 def test_the_first_contact_names_the_port_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnose, "_first_bytes", lambda *_: OF_HTTP)
     cluster = ClusterClient(["127.0.0.1:1"], KafkaTransport("me"), connect_timeout=0.5)
@@ -50,13 +40,3 @@ def test_the_first_contact_names_the_port_to_use(monkeypatch: pytest.MonkeyPatch
     assert caught.value.message.endswith("127.0.0.1:1 is an HTTP port, not a broker's Kafka port (usually 9092)")
     assert "to the address of a running broker, such as localhost:9092" in caught.value.hint
     cluster.close()
-
-
-def test_a_connection_to_a_service_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK's clients need no gRPC, so it is not installed with them."""
-    monkeypatch.delitem(sys.modules, "ottla_core.rpc.client", raising=False)
-    monkeypatch.setitem(sys.modules, "grpc", None)
-    with pytest.raises(
-        ConfigError, match=r"needs grpc, which is not installed .*; run `pip install 'ottla\[server\]'`"
-    ):
-        grpc_transport("client")
