@@ -11,7 +11,9 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from ottla.client.kafka.apis import Api
 from ottla.errors import OttlaError
+from ottla_core.kafka.message import Message as KafkaMessage
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
@@ -41,6 +43,14 @@ class Connection(Protocol):
 
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """Make a unary call, and return the response as it is, possibly with an error in it."""
+        ...
+
+    def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
+        """Send a message of Kafka's for which no contract of ours has a method, and return the response.
+
+        `request` builds the message for the version that is used. Raises UNSUPPORTED_VERSION if the broker does not
+        serve the API, and OttlaError of the transport.
+        """
         ...
 
     def open_stream(

@@ -126,13 +126,6 @@ def test_where_a_request_has_one_batch_of_a_partition_the_batch_grows_while_it_w
     assert [delivery.result(0).offset for delivery in sent] == list(range(101))
 
 
-@pytest.mark.feature(19)
-def test_where_a_request_has_many_batches_they_keep_to_batch_size() -> None:
-    cluster = cluster_of(1 << 30)
-    sent_behind_a_held_request(cluster)
-    assert max(batches_of(cluster)) < 10
-
-
 def test_a_batch_grows_at_most_to_the_largest_request_and_to_what_topics_take_by_default() -> None:
     cluster = cluster_of(1 << 30)
     for max_request_size, grown_bytes in (("100KiB", 100 * 1024), ("1MiB", 1024 * 1024), ("16MiB", 1024 * 1024)):
