@@ -15,7 +15,10 @@ from ottla_core.records.batch import HEADER_SIZE, NO_PRODUCER_ID, TRANSACTIONAL,
 from ottla_core.records.control import EndTransactionMarker, marker_of, seal_marker
 from ottla_core.records.fence import ShardFence, fence_of
 from ottla_core.records.reader import read_records
-from ottla_core.records.twins import new_builder
+from ottla_core.records.twins import twin
+
+_TWIN: Final = twin()
+"""It is loaded with this module. At the first shard, loading it would hold up the event loop for 0.2 s."""
 
 _FRAMING_BYTES: Final = 24
 """The framing of a record without headers and with its batch's first timestamp: attributes, five int32 varints, the
@@ -74,7 +77,7 @@ def _sealed(records: Sequence[Record], timestamp_ms: int) -> bytes:
     if isinstance(first, Marker):
         marker = EndTransactionMarker(first.committed, first.coordinator_epoch)
         return seal_marker(*first.producer, marker, timestamp_ms)
-    builder = new_builder(_batch_limit(records))
+    builder = _TWIN.builder(_batch_limit(records))
     for entry in records:
         assert isinstance(entry, Entry)
         fits = builder.append(timestamp_ms, entry.key, entry.value)

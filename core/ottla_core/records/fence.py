@@ -13,8 +13,8 @@ import struct
 from typing import Final, NamedTuple
 
 from ottla_core.records.batch import CONTROL, Buffer, corrupt, read_header
+from ottla_core.records.pure import PureBuilder
 from ottla_core.records.reader import read_records
-from ottla_core.records.twins import new_builder
 
 FENCE_TYPE: Final = 0x6F74
 
@@ -34,7 +34,7 @@ class ShardFence(NamedTuple):
 
 def seal_fence(fence: ShardFence, timestamp_ms: int) -> bytes:
     """Return the batch that the owner appends first."""
-    builder = new_builder(_SIZE_LIMIT)
+    builder = PureBuilder(_SIZE_LIMIT)  # as for a marker: control.py says why
     builder.append(timestamp_ms, _KEY.pack(_VERSION, FENCE_TYPE), _VALUE.pack(_VERSION, *fence))
     return builder.seal(attributes=CONTROL)
 
@@ -47,7 +47,7 @@ def fence_of(batch: Buffer) -> ShardFence | None:
     header = read_header(batch)
     if not header.is_control or header.record_count != 1:
         return None
-    ((_, _, key, value, _),) = read_records(batch)
+    ((_, _, key, value, _),) = read_records(batch, pure=True)
     if key is None or len(key) < _KEY.size or _KEY.unpack_from(key)[1] != FENCE_TYPE:
         return None
     try:
