@@ -135,6 +135,9 @@ class Stream:
         self.scope.begin(None)
         return list(self.tasks)
 
+    async def close(self) -> None:
+        self.break_off()
+
 
 class Broker:
     def __init__(self, number: int, logs: list[Log], room: int, wait_s: float) -> None:
@@ -200,6 +203,15 @@ class KafkaStream(Stream):
     def delivered(self, *, last: bool) -> tuple[Fetch, asyncio.Task[Any]] | None:
         return super().delivered(last=False)
 
+    def break_off(self) -> list[Fetch]:
+        known = self.broker.kafka_sessions._sessions
+        self.broker.left.update(known if self.session.is_beginning else [self.session.id])
+        return super().break_off()
+
+    async def close(self) -> None:
+        super().break_off()
+        await self.broker.answer(codec.encode(self.session.goodbye(TERMS.version), TERMS.version))
+
 
 class KafkaBroker(Broker):
     """The sessions of KIP-227, with the messages as they are on the wire."""
@@ -207,6 +219,8 @@ class KafkaBroker(Broker):
     def __init__(self, number: int, logs: list[Log], room: int, wait_s: float) -> None:
         super().__init__(number, logs, room, wait_s)
         numbers = itertools.count(1)
+        self.left: set[int] = set()
+        """The connection of each of these sessions broke, so the client could not end it."""
         self.kafka_sessions = FetchSessions(lambda: next(numbers), self.purgatory, max_partitions=room)
         options = FetchOptions(min_bytes=1, max_bytes=2 * len(BATCH), max_wait_s=wait_s, rack="r")
         self.consumer = SimpleNamespace(_options=options, read_committed=False)
@@ -433,11 +447,12 @@ class World:
 
     async def end(self) -> None:
         for stream in self.streams.values():
-            stream.break_off()
+            await stream.close()
         await self.settle()
         for broker in self.brokers.values():
             if isinstance(broker, KafkaBroker):
-                assert broker.sessions.room.used == 0, "a session over Kafka's protocol is kept until it is evicted"
+                left = broker.kafka_sessions._sessions.keys() - broker.left
+                assert self.interrupted or not left, "a session is kept until it is evicted"
                 continue
             assert (broker.sessions.room.used, len(broker.purgatory)) == (0, 0), "something is kept for ever"
 

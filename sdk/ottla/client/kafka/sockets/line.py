@@ -97,6 +97,7 @@ class Line:
         """Why the line is over. It is set before the last outcomes are reported."""
         self.was_closed = False
         """Whether this side has ended it, so that its end says nothing about the broker."""
+        self._leaves_by = -NEVER
         self._network: Final[Keeper] = network
         self._on_ending: Final = on_ending
         self._on_ended: Final = on_ended
@@ -144,6 +145,12 @@ class Line:
             self._request(lambda connection: connection.pause(pause_ms / 1000, self._network.clock.monotonic()))
         return message
 
+    def leave(self, timeout: float) -> None:
+        """End the line in `timeout` seconds, unless it ends before. This does not wait, but a later `close` does."""
+        self.was_closed = True
+        self._leaves_by = until = self._network.clock.monotonic() + timeout
+        self._request(lambda connection: connection.end_by(until))
+
     def close(self, reason: str, *, timeout: float = 0.0) -> None:
         """End the line; open calls fail. Before that the broker has `timeout` seconds to take and answer what was
         sent."""
@@ -151,6 +158,7 @@ class Line:
         if timeout > 0:
             self._request(KafkaConnection.finish)
             self._wait_over(timeout)
+        self._wait_over(self._leaves_by - self._network.clock.monotonic())
         self.end(reason)
         self._wait_over(_END_LIMIT_S)
 
