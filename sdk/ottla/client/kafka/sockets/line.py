@@ -27,6 +27,7 @@ from ottla.client.kafka.sockets.pending import Pending
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import Clock
 from ottla_core.kafka.message import Message
+from ottla_core.keepalive import keep_alive
 from ottla_core.rpc.deadlines import NEVER
 
 _log = logging.getLogger("ottla.network")
@@ -273,6 +274,7 @@ class Line:
             arrived = socket.create_connection((host.strip("[]"), _port(port)), timeout=CONNECT_S)
             arrived.setblocking(False)
             arrived.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(arrived)
         except (OSError, ValueError) as error:
             arrived = error if isinstance(error, OSError) else OSError(str(error))
         with self._lock:

@@ -167,6 +167,22 @@ def test_a_call_from_the_main_thread_and_one_from_another_share_a_connection() -
         assert {request.client_id for request in server.requests} == {"me"}
 
 
+def test_the_system_probes_a_silent_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+    connect = socket.create_connection
+
+    def noted(*arguments: Any, **named: Any) -> socket.socket:
+        made.append(connect(*arguments, **named))
+        return made[-1]
+
+    monkeypatch.setattr(socket, "create_connection", noted)
+    with serving() as (_, peer):
+        metadata(peer)
+        assert made[0].getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert [made[0].getsockopt(socket.IPPROTO_TCP, option) for option in options] == [60, 10, 3]
+
+
 def group_calls(request: Request) -> Message | None:
     """Answer every call of a group, but a JoinGroup only if the member has an id."""
     match request.message:
