@@ -141,6 +141,16 @@ class Stream:
         return (done[0], self.tasks.pop(done[0])) if done else None
 
     def break_off(self) -> list[Fetch]:
+        """Break the connection."""
+        known = self.broker.sessions._sessions
+        self.broker.left.update(known if self.session.is_beginning else [self.session.id])
+        return self._cancel()
+
+    async def close(self) -> None:
+        self._cancel()
+        await self.broker.answer(codec.encode(self.session.goodbye(TERMS.version), TERMS.version))
+
+    def _cancel(self) -> list[Fetch]:
         for task in self.tasks.values():
             task.cancel()
         return list(self.tasks)
@@ -156,6 +166,8 @@ class Broker:
         self._number, self._logs = number, logs
         self.has_room = room > COUNT
         numbers = itertools.count(1)
+        self.left: set[int] = set()
+        """The connection of each of these sessions broke, so the client could not end it."""
         self.sessions = FetchSessions(lambda: next(numbers), self.purgatory, max_partitions=room)
         options = FetchOptions(min_bytes=1, max_bytes=2 * len(BATCH), max_wait_s=wait_s, rack="r")
         self.consumer = SimpleNamespace(_options=options, read_committed=False)
@@ -373,8 +385,11 @@ class World:
 
     async def end(self) -> None:
         for stream in self.streams.values():
-            stream.break_off()
+            await stream.close()
         await self.settle()
+        for broker in self.brokers.values():
+            left = broker.sessions._sessions.keys() - broker.left
+            assert self.interrupted or not left, "a session is kept until it is evicted"
 
 
 ACTS = {

@@ -85,6 +85,7 @@ class KafkaConnection(Generic[Waiter]):
         self._client_id: Final = client_id
         self._software_version: Final = software_version
         self._ready_by = now + CONNECT_S
+        self._ends_by = NEVER
         self._pauses_until = NEVER  # there is no pause
         self._calls: Final[Calls[Any]] = Calls()
         self._reader: Final = FrameReader(self._check)
@@ -99,7 +100,7 @@ class KafkaConnection(Generic[Waiter]):
     @property
     def next_deadline(self) -> float:
         """When `on_time` has something to do, at the earliest."""
-        return min(self._calls.deadlines.next_at, self._ready_by, self._pauses_until)
+        return min(self._calls.deadlines.next_at, self._ready_by, self._ends_by, self._pauses_until)
 
     @property
     def half_closes(self) -> bool:
@@ -158,6 +159,11 @@ class KafkaConnection(Generic[Waiter]):
         if self.phase is not Phase.READY and self._calls.is_idle:
             self.close("the connection was closed")
 
+    def end_by(self, at: float) -> None:
+        """End at this time, unless the end comes before."""
+        if self.ended is None:
+            self._ends_by = at
+
     def close(self, reason: str) -> None:
         """End now."""
         self._end(ErrorCode.NETWORK_EXCEPTION, reason)
@@ -208,6 +214,8 @@ class KafkaConnection(Generic[Waiter]):
         """End overdue calls, an overdue connection, and a pause that is over."""
         if self._ready_by <= now:
             self._end(ErrorCode.NETWORK_EXCEPTION, self._told(_NOT_READY[self.phase]), now)
+        elif self._ends_by <= now:
+            self.close("the connection was closed")
         elif self._calls.deadlines.next_at <= now and self._calls.is_stuck(now):
             self._end(ErrorCode.NETWORK_EXCEPTION, self._told("the broker did not answer an earlier call in time"), now)
         while (number := self._calls.deadlines.pop_passed(now)) is not None:
@@ -298,7 +306,8 @@ class KafkaConnection(Generic[Waiter]):
         """End the connection and all its calls; those whose deadline has passed by `now` were overdue."""
         if self.ended is not None:
             return
-        self.phase, self._ready_by, self._pauses_until = Phase.ENDED, NEVER, NEVER
+        self.phase = Phase.ENDED
+        self._ready_by = self._ends_by = self._pauses_until = NEVER
         self.ended = OttlaError(code, reason)
         for call, was_sent in self._calls.drop_all():
             is_overdue = call.deadline <= now

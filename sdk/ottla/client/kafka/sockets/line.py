@@ -27,6 +27,7 @@ from ottla.client.kafka.sockets.pending import Pending
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import Clock
 from ottla_core.kafka.message import Message
+from ottla_core.keepalive import keep_alive
 from ottla_core.rpc.deadlines import NEVER
 
 _log = logging.getLogger("ottla.network")
@@ -97,6 +98,7 @@ class Line:
         """Why the line is over. It is set before the last outcomes are reported."""
         self.was_closed = False
         """Whether this side has ended it, so that its end says nothing about the broker."""
+        self._leaves_by = -NEVER
         self._network: Final[Keeper] = network
         self._on_ending: Final = on_ending
         self._on_ended: Final = on_ended
@@ -144,6 +146,12 @@ class Line:
             self._request(lambda connection: connection.pause(pause_ms / 1000, self._network.clock.monotonic()))
         return message
 
+    def leave(self, timeout: float) -> None:
+        """End the line in `timeout` seconds, unless it ends before. This does not wait, but a later `close` does."""
+        self.was_closed = True
+        self._leaves_by = until = self._network.clock.monotonic() + timeout
+        self._request(lambda connection: connection.end_by(until))
+
     def close(self, reason: str, *, timeout: float = 0.0) -> None:
         """End the line; open calls fail. Before that the broker has `timeout` seconds to take and answer what was
         sent."""
@@ -151,6 +159,7 @@ class Line:
         if timeout > 0:
             self._request(KafkaConnection.finish)
             self._wait_over(timeout)
+        self._wait_over(self._leaves_by - self._network.clock.monotonic())
         self.end(reason)
         self._wait_over(_END_LIMIT_S)
 
@@ -265,6 +274,7 @@ class Line:
             arrived = socket.create_connection((host.strip("[]"), _port(port)), timeout=CONNECT_S)
             arrived.setblocking(False)
             arrived.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(arrived)
         except (OSError, ValueError) as error:
             arrived = error if isinstance(error, OSError) else OSError(str(error))
         with self._lock:
