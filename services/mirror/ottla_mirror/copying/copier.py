@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import ottla
+from ottla.connect import BatchReader, FetchedBatches
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Sent, Writer
+from ottla_mirror.clusters.member import Member
+from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.loop_marks import LoopMarks
 from ottla_mirror.machines.mirror_records import offset_sync
@@ -56,7 +58,7 @@ class Copier:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: BatchReader,
         writer: Writer,
         member: Member,
         syncs: str,
@@ -81,7 +83,7 @@ class Copier:
         self._aside: Final[dict[CopiedPartition, None]] = {}
         self._moved: Final[dict[CopiedPartition, None]] = {}  # those that moved since the last commit
         # Syncs that are not known to be written. A commit waits for them.
-        self._synced: Final[list[Sent]] = []
+        self._synced: Final[list[ottla.Delivery]] = []
         self._sync_at = self._commit_at = clock.monotonic()
         self._copy_ids: Mapping[str, TopicId] = {}
 
@@ -145,8 +147,6 @@ class Copier:
 
         Raises if no partition can be copied.
         """
-        # A writer that can't write any more fails the whole step, so that the flow makes a new one.
-        self._writer.check()
         self._try_again()
         fetched = self._fetch(timeout)
         partition = None if fetched is None else self.partitions.get(fetched.partition)
@@ -211,7 +211,7 @@ class Copier:
 
     # ---- copying -----------------------------------------------------------------------------------------------------
 
-    def _fetch(self, timeout: float) -> FetchedBlock | None:
+    def _fetch(self, timeout: float) -> FetchedBatches | None:
         return self._reader.poll(timeout)
 
     def _read(self, partition: CopiedPartition) -> None:
@@ -221,7 +221,7 @@ class Copier:
         else:
             self._reader.assign(partition.source, at.offset, leader_epoch=at.leader_epoch, topic_id=at.topic_id)
 
-    def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
+    def _send(self, partition: CopiedPartition, fetched: FetchedBatches) -> None:
         self._under_way[partition] = None
         for batch in outgoing(fetched, self._marks, joins=partition.joins):
             outcome = self._writer.send_batch(batch.batch, *partition.copy, topic_id=partition.copy_id)
@@ -274,7 +274,7 @@ class Copier:
             for partition, position in changed.items():
                 partition.committed = position
 
-    def _send_syncs(self, partitions: Iterable[CopiedPartition]) -> list[Sent]:
+    def _send_syncs(self, partitions: Iterable[CopiedPartition]) -> list[ottla.Delivery]:
         """Send the offset syncs, which say where in the target the copied records are."""
         sent = []
         for partition in partitions:
