@@ -136,7 +136,9 @@ class Flow:
     @property
     def trouble(self) -> str:
         """This says why the flow as a whole is not healthy, or is ""."""
-        return next(filter(None, (self.error, *(chore.trouble for chore in self._chores))), "")
+        copier = self.copier
+        copying = "" if copier is None else copier.trouble
+        return next(filter(None, (self.error, copying, *(chore.trouble for chore in self._chores))), "")
 
     @property
     def partitions(self) -> Mapping[TopicPartition, CopiedPartition]:

@@ -18,7 +18,8 @@ from typing import Final
 
 import ottla
 from ottla.connect import FetchedBatches
-from ottla_mirror.copying.copier import Copier, note_failure, to_commit
+from ottla_mirror.copying.copier import Copier, note_failure
+from ottla_mirror.copying.position_commits import to_commit
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Event
 
@@ -88,7 +89,7 @@ class ExactlyOnceCopier(Copier):
         # The positions are computed from acknowledged batches only, so everything is flushed before.
         self._writer.flush(_FLUSH_S)
         _prepare(copied)
-        self._send_syncs(copied)
+        self._commits.send_syncs(copied)
         offsets = {p.copy: to_commit(p.prepared.position) for p in copied if p.prepared.position}
         self._writer.send_offsets(offsets, self._member)
 
@@ -109,9 +110,6 @@ class ExactlyOnceCopier(Copier):
                 self._on(Event.FAILED, partition)
             else:
                 self._read(partition)
-
-    def _commit(self) -> None:
-        """Do nothing, because each round's transaction has committed the positions."""
 
 
 def _prepare(copied: Iterable[CopiedPartition]) -> None:
