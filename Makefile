@@ -131,7 +131,7 @@ test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in 
 OLDEST := $(VENV)-oldest
 test-oldest: $(VENV)/.dev $(BIN)/uv  ## unit tests and the first ones with real services, on the oldest versions that pyproject.toml allows
 	@rm -rf $(OLDEST) && $(PYTHON) -m venv --without-pip $(OLDEST)
-	$(BIN)/uv pip install -q --python $(OLDEST) --resolution lowest-direct -e '.[server,kafka,arrow,spark]'
+	$(BIN)/uv pip install -q --python $(OLDEST) --resolution lowest-direct -e '.[server,arrow,spark]'
 	$(BIN)/uv pip freeze -q --python $(OLDEST) --exclude-editable > $(OLDEST)/oldest.txt
 	$(BIN)/uv pip install -q --python $(OLDEST) --no-deps --no-verify-hashes --override $(OLDEST)/oldest.txt \
 	  -r requirements/dev.txt -r requirements/demo-data.txt

@@ -13,8 +13,8 @@ from ottla.errors import ErrorCode
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.clock import ManualClock
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.clusters import cluster
-from ottla_mirror.clusters.ottla_cluster import OttlaWriter
+from ottla_mirror.clusters import member as members
+from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.copying.copier import Copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Stage
@@ -47,9 +47,9 @@ class Sides:
         )
         self.member = Member()
         self.clock = ManualClock()
-        member = cast("cluster.Member", self.member)
+        member = cast("members.Member", self.member)
         self.obstacles: list[ottla.OttlaError] = []  # to be raised where a partition is started again
-        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock, self.start)
+        self.copier = Copier(self.reader, Writer(self.producer), member, SYNCS, self.clock, self.start)
         self.copier.hold(paused=False)
 
     def start(self, partitions: Sequence[CopiedPartition]) -> dict[CopiedPartition, ottla.OttlaError]:

@@ -1,4 +1,4 @@
-"""A mirror's writer to an ottla cluster that takes nothing at the moment."""
+"""A mirror's writer to a cluster that takes nothing at the moment."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import HEADER_SIZE, read_header
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.twins import new_builder
-from ottla_mirror.clusters import ottla_cluster
-from ottla_mirror.clusters.ottla_cluster import OttlaWriter
+from ottla_mirror.clusters import writer as module
+from ottla_mirror.clusters.writer import Writer
 from ottla_proto.contracts import Broker
 
 DAY_S = 24 * 3600.0
 
 
 @pytest.fixture
-def writer(monkeypatch: pytest.MonkeyPatch) -> OttlaWriter:
-    monkeypatch.setattr(ottla_cluster, "_CLOSE_S", 0.2)
+def writer(monkeypatch: pytest.MonkeyPatch) -> Writer:
+    monkeypatch.setattr(module, "_CLOSE_S", 0.2)
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, *[Reject(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")] * 10_000)
     producer = ottla.Producer[Any, Any](
         "b0:1", key="bytes", value="bytes", delivery_timeout=DAY_S, retry_backoff=0.01, _transport=cluster.connect
     )
-    return OttlaWriter(producer)
+    return Writer(producer)
 
 
-def test_a_batch_that_is_refused_says_why(writer: OttlaWriter) -> None:
+def test_a_batch_that_is_refused_says_why(writer: Writer) -> None:
     builder = new_builder(1 << 20)
     builder.append(1, b"key", b"value")
     data = builder.seal()
@@ -42,7 +42,7 @@ def test_a_batch_that_is_refused_says_why(writer: OttlaWriter) -> None:
 
 
 @pytest.mark.story("writer-that-closed-for-a-day")
-def test_closing_waits_for_seconds_and_not_for_the_delivery(writer: OttlaWriter) -> None:
+def test_closing_waits_for_seconds_and_not_for_the_delivery(writer: Writer) -> None:
     writer.send(b"value", key=b"key", topic="t")
     closing = Thread(target=writer.close, daemon=True)
     closing.start()
