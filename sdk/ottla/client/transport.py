@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.security.security import PLAINTEXT, Security
 from ottla.errors import OttlaError, config_error
 from ottla_proto.contracts import Method
 
@@ -77,9 +78,11 @@ def grpc_transport(client_id: str) -> Transport:
     return lambda address: Peer(address, client_id=client_id)
 
 
-def chosen_transport(client_id: str) -> Transport:
+def chosen_transport(client_id: str, security: Security = PLAINTEXT) -> Transport:
     """Return the transport over Kafka's protocol, or over gRPC if the environment variable _OTTLA_TRANSPORT is "grpc".
 
-    The variable is for our tests and benchmarks.
+    The variable is for our tests and benchmarks, in which no cluster expects a login or TLS. Raises ConfigError if a
+    file of TLS can't be used.
     """
-    return grpc_transport(client_id) if os.environ.get("_OTTLA_TRANSPORT") == "grpc" else KafkaTransport(client_id)
+    is_grpc = os.environ.get("_OTTLA_TRANSPORT") == "grpc"
+    return grpc_transport(client_id) if is_grpc else KafkaTransport(client_id, security)

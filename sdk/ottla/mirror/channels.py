@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from ottla.client.cluster import ClusterClient
 from ottla.client.door import KAFKA, door_of
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.security.security import Security
 from ottla.client.settings import bootstrap_addresses
 from ottla.client.transport import Transport, chosen_transport, grpc_transport
 from ottla.errors import ErrorCode, OttlaError, error_from_code
@@ -31,11 +32,13 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-def channel_to(address: str | None, bootstrap: str | Sequence[str] | None, client_id: str) -> Channel:
+def channel_to(
+    address: str | None, bootstrap: str | Sequence[str] | None, client_id: str, security: Security
+) -> Channel:
     """Return the channel to a mirror if its address is given, and to brokers otherwise."""
     if bootstrap is not None:
-        return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id))
-    transport = chosen_transport(client_id)
+        return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id, security))
+    transport = chosen_transport(client_id, security)
     if address is None and door_of(transport) is KAFKA:
         return ByBrokers(bootstrap_addresses(None), transport)
     return ToMirror(address or DEFAULT_ADDRESS, grpc_transport(client_id))
