@@ -110,7 +110,10 @@ class ConnectError(RetriableError, ConnectionError):
 
 
 class NotABrokerError(FatalError, ConnectionError):
-    """The address is not the Kafka port of a broker; it may be a gRPC, HTTP or TLS port."""
+    """The address is not a port that this client can use.
+
+    It may be a gRPC or HTTP port, or a broker's port that expects TLS or a login which the client does not use.
+    """
 
 
 class UnknownTopicError(RetriableError):

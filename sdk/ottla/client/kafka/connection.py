@@ -196,9 +196,10 @@ class KafkaConnection(Generic[Waiter]):
 
     def begin_login(self, now: float) -> None:
         """Note that the credentials for a login are sought from now on."""
-        self._login_sought_at = now
-        # The broker answers the calls that were sent before the login first.
-        self._ready_by = max(now, self._calls.latest_deadline) + LOGIN_S
+        if self.seeks_login:
+            self._login_sought_at = now
+            # The broker answers the calls that were sent before the login first.
+            self._ready_by = max(now, self._calls.latest_deadline) + LOGIN_S
 
     def log_in(self, conversation: Conversation) -> None:
         """Log in by this conversation."""

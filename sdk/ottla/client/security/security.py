@@ -37,3 +37,9 @@ def security_of(login: Any, tls: Any) -> Security:
     if not isinstance(tls, Tls):
         raise config_error(f"tls is a {type(tls).__name__}", hint="pass True, or an ottla.Tls")
     return Security(login, tls)
+
+
+def security_with(transport: object) -> Security:
+    """Return the security of a transport's connections."""
+    security: Security = getattr(transport, "security", PLAINTEXT)
+    return security

@@ -110,7 +110,7 @@ class TlsWire:
             return self._untrusted(error)
         if self._first[:1] not in (_HANDSHAKE, _ALERT):
             what = stranger(self._first) or "it does not speak TLS"
-            return _refused(f"{what}, which this client expects of it", "leave tls= out, or use the port with TLS")
+            return _refused(f"{what}, but tls= is set", "leave tls= out, or use the address of a port with TLS")
         said = (error.reason or "unknown").replace("_", " ").lower()
         if "alert" in said:
             return _refused(f"the broker ended TLS with {said!r}", _OF_CLIENT)
