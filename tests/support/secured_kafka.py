@@ -9,13 +9,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from certificates import Authority
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from peers.kafka.server import KafkaServer
 
 import ottla
 
-USERS: Final = {"alice": "alice-wonder-17", "eve": "eve-dropper-42"}
-"""Passwords by user. The authorizer allows alice what the tests do, and eve nothing."""
+USERS: Final = {"alice": "alice-wonder-17", "bob": "bob-builder-23", "eve": "eve-dropper-42"}
+"""Passwords by user. The authorizer allows alice and bob what the tests do, and eve nothing."""
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+NOT_ENABLED: Final = ("SASL_PLAINTEXT", "SCRAM-SHA-512")
+"""This listener does not have this mechanism."""
 LISTENERS: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 HOST: Final = "127.0.0.1"
 _TOKEN_S: Final = 60
@@ -51,6 +61,9 @@ class SecuredKafka:
                 # The brokers' own listeners have no logins.
                 "super.users": "User:ANONYMOUS",
                 "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+                "listener.name.sasl_plaintext.sasl.enabled.mechanisms": ",".join(
+                    mechanism for mechanism in MECHANISMS if mechanism not in NOT_ENABLED
+                ),
                 "connections.max.reauth.ms": reauthenticates_ms,
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": of_broker.both,
@@ -70,6 +83,19 @@ class SecuredKafka:
     @property
     def tls(self) -> ottla.Tls:
         return ottla.Tls(ca=self.authority.certificate)
+
+    def allow(self, *principals: str) -> None:
+        """Let them use all topics, groups and transactional ids."""
+        bindings = [
+            AclBinding(
+                kind, "*", ResourcePatternType.LITERAL, principal, "*", AclOperation.ALL, AclPermissionType.ALLOW
+            )
+            for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+            for principal in principals
+        ]
+        admin = AdminClient({"bootstrap.servers": self.server.bootstrap})
+        for made in admin.create_acls(bindings).values():
+            made.result()
 
     def arguments(self, listener: str, mechanism: str, user: str = "alice") -> dict[str, Any]:
         """Return the arguments of a client that logs in."""
