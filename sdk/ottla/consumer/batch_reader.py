@@ -13,6 +13,7 @@ from typing import Final
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.security.security import PLAINTEXT, Security
 from ottla.client.settings import bootstrap_addresses
 from ottla.client.transport import Transport
 from ottla.client.units import Duration, Size, seconds, size_bytes
@@ -80,11 +81,12 @@ class BatchReader:
         client_rack: str = "",
         request_timeout: Duration = 30.0,
         connect_timeout: Duration = 5.0,
+        security: Security = PLAINTEXT,
         _transport: Transport | None = None,
     ) -> None:
         name = client_id or f"ottla-batch-reader-{next(_numbers)}"
         timeout_s, wait_s = seconds(request_timeout, "request_timeout"), seconds(fetch_max_wait, "fetch_max_wait")
-        transport = _transport or KafkaTransport(name)
+        transport = _transport or KafkaTransport(name, security)
         self.cluster: Final = ClusterClient(
             bootstrap_addresses(bootstrap),
             transport,

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.security.security import Security
 from ottla.client.settings import bootstrap_addresses
 from ottla.client.transport import Transport
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code, from_core
@@ -28,10 +29,12 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-def channel_to(address: str | None, bootstrap: str | Sequence[str] | None, client_id: str) -> Channel:
+def channel_to(
+    address: str | None, bootstrap: str | Sequence[str] | None, client_id: str, security: Security
+) -> Channel:
     """Return the channel to a mirror if its address is given, and to brokers otherwise."""
     if address is None:
-        return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id))
+        return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id, security))
     return ToMirror(address, client_id)
 
 

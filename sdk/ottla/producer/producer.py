@@ -27,6 +27,9 @@ from ottla.client.guard import Guard, whether_owned
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.limits import check_timeouts, producer_limits
 from ottla.client.offsets import GroupMetadata, OffsetsLike, checked_offsets
+from ottla.client.security.logins import Login
+from ottla.client.security.security import security_of
+from ottla.client.security.tls import Tls
 from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties, reject_unknown
 from ottla.client.transport import Transport
 from ottla.client.units import Duration, Size, seconds
@@ -130,6 +133,8 @@ class Producer(Generic[K, V]):
             waits in an outage.
         metadata_max_idle: seconds after which the producer forgets a topic that it sends no records to.
         metadata_max_age: seconds after which the producer refreshes metadata even if nothing seems to have changed.
+        login: how the client logs in (SASL): an ottla.Scram, ottla.Plain or ottla.OAuthBearer.
+        tls: True, or an ottla.Tls, if brokers expect TLS.
         client_id: the name of this client in logs and quotas.
         config: settings under Kafka's names, such as {"linger.ms": 5}.
 
@@ -164,6 +169,8 @@ class Producer(Generic[K, V]):
         connect_timeout: Duration = 5.0,
         metadata_max_idle: Duration = 300.0,
         metadata_max_age: Duration = 300.0,
+        login: Login | None = None,
+        tls: Tls | bool | None = None,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
@@ -183,7 +190,7 @@ class Producer(Generic[K, V]):
             # The hooks go around `send`, so that a producer without hooks pays nothing for each record.
             self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this instance only
 
-        transport = _transport or KafkaTransport(self.client_id)
+        transport = _transport or KafkaTransport(self.client_id, security_of(settings["login"], settings["tls"]))
         self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
         self._clock, self._wall_ms = self._cluster.clock, self._cluster.clock.wall_ms
         self._guard = Guard(self.client_id)

@@ -178,7 +178,7 @@ class KafkaStream(Generic[Request, Response]):
         left = list(self._open)
         self._open.clear()
         message = f"{self._method.name} at {self._address.address}: {error.message}"
-        self._on_broken(OttlaError(error.code, message), left)
+        self._on_broken(OttlaError(error.code, message, hint=error.hint), left)
 
 
 class _Translated(Generic[Request, Response]):

@@ -21,13 +21,14 @@ OF_GRPC = b"\0\0\x12\x04" + bytes(10)
     [
         (OF_KAFKA, "accepts connections but did not answer in time", False),
         (OF_HTTP, "is an HTTP port, not a broker's Kafka port (usually 9092)", True),
-        (OF_TLS, "expects TLS, which is not supported yet", True),
+        (OF_TLS, "expects TLS: pass tls=True, or set security.protocol", True),
         (OF_GRPC, "is a gRPC port, not a broker's Kafka port (usually 9092)", True),
         (b"", "accepts connections but did not answer in time", False),
     ],
 )
 def test_another_port_is_named(response: bytes, words: str, hopeless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnose, "_first_bytes", lambda *_: response)
+    monkeypatch.setattr(diagnose, "_hangs_up", lambda *_: False)
     found = diagnose_address("b:1")
     assert (found.message, found.hopeless) == (f"b:1 {words}", hopeless)
 
