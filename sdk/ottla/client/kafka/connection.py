@@ -295,7 +295,7 @@ class KafkaConnection(Generic[Waiter]):
         elif code:
             self.on_lost(f"it refused ApiVersions with Kafka's error {code}")
         else:
-            self._versions, self.phase, self._ready_by = versions, Phase.READY, NEVER
+            self._versions, self.phase, self._ready_by, self._handshake = versions, Phase.READY, NEVER, None
 
     def _told(self, reason: str) -> str:
         """Return what the other side is, if its first bytes show it. Otherwise return the reason, and how much of a
