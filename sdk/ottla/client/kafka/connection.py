@@ -364,7 +364,7 @@ class KafkaConnection(Generic[Waiter]):
             self._seek_login() if self._logs_in else self._become_ready()
 
     def _become_ready(self) -> None:
-        self.phase, self._ready_by = Phase.READY, NEVER
+        self.phase, self._ready_by, self._own = Phase.READY, NEVER, None
 
     def _seek_login(self) -> None:
         self.phase = Phase.LOGGING_IN

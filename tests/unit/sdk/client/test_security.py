@@ -253,7 +253,7 @@ def test_a_properties_file(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=b=c\n")
     with ottla.Producer.from_properties(file, bootstrap="b:1") as producer:
-        assert producer._cluster._transport.security == Security(ottla.Plain("a", "b=c"))  # type: ignore[attr-defined]
+        assert producer._cluster._transport.security == Security(ottla.Plain("a", "b=c"))  # type: ignore[attr-defined]  # it is a KafkaTransport
 
 
 def test_an_app_hands_its_login_to_its_clients() -> None:

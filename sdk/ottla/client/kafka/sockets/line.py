@@ -29,8 +29,8 @@ from ottla.client.kafka.sockets.wire import Wire
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import Clock
 from ottla_core.kafka.message import Message
-from ottla_core.keepalive import keep_alive
 from ottla_core.rpc.deadlines import NEVER
+from ottla_core.sockets.keepalive import keep_alive
 
 _log = logging.getLogger("ottla.network")
 

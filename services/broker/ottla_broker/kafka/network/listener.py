@@ -22,8 +22,8 @@ from ottla_broker.kafka.network.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import FETCH_KEY, ConnectionLimits
 from ottla_broker.listener_settings import KafkaListener
 from ottla_core.event_loop.tasks import end_task
-from ottla_core.keepalive import keep_alive
 from ottla_core.rpc.server import PortInUseError
+from ottla_core.sockets.keepalive import keep_alive
 from ottla_core.telemetry import Metrics
 
 _log = logging.getLogger(__name__)

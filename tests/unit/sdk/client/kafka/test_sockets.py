@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from kafka_answers import AnsweringBroker, Request, framed
 from waiting import LIMIT_S, wait_until
 
 from ottla.client.kafka.apis import WRITE_TXN_MARKERS
+from ottla.client.kafka.call import Call
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.client.kafka.translations.metadata import MetadataTranslation
@@ -165,6 +167,28 @@ def test_a_call_from_the_main_thread_and_one_from_another_share_a_connection() -
         assert peer.call(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
         assert len(server.accepted) == 1
         assert {request.client_id for request in server.requests} == {"me"}
+
+
+def test_no_call_is_kept_after_its_outcome() -> None:
+    """A call has its request, and its outcome has the response. Neither may wait for the garbage collector."""
+
+    def kept() -> list[str]:
+        return [each.api.name for each in gc.get_objects() if type(each) is Call and each not in before]
+
+    gc.collect()
+    before = [each for each in gc.get_objects() if type(each) is Call]
+    told = Told()
+    gc.disable()
+    try:
+        with serving() as (_, peer):
+            metadata(peer)
+            elsewhere(partial(metadata, peer))
+            stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+            stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+            wait_until(lambda: len(told.responses) == 1)
+            wait_until(lambda: kept() == [])
+    finally:
+        gc.enable()
 
 
 def test_the_system_probes_a_silent_connection(monkeypatch: pytest.MonkeyPatch) -> None:

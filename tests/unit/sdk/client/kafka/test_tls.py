@@ -111,9 +111,9 @@ class TlsBroker:
                         case _ if request.api.name == "InitProducerId":
                             connection.sendall(framed(request, InitProducerIdResponse(producer_id=7)))
                         case message:
-                            records = message.topic_data[0].partition_data[0].records  # type: ignore[attr-defined]
+                            records = message.topic_data[0].partition_data[0].records  # type: ignore[attr-defined]  # of a ProduceRequest
                             self.records.append(bytes(records))
-                            if message.acks:  # type: ignore[attr-defined]
+                            if message.acks:  # type: ignore[attr-defined]  # as above
                                 connection.sendall(framed(request, ProduceResponse()))
 
 
