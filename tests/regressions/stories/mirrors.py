@@ -57,6 +57,12 @@ def _wherever_the_group_is(original, copy, known, *, compares):
     return start if known.committed is None else start._replace(position=known.committed)
 
 
+def _waiting_for_its_syncs(original, self):
+    original(self)
+    for sync in self._commit.syncs:
+        sync.result(30.0)
+
+
 def _whatever_it_takes(original, self):
     self._producer.close()
 
@@ -142,6 +148,11 @@ STORIES = (
         "writer-that-closed-for-a-day",
         "A flow that failed into a full disk waited in its writer's close for its delivery, a day, and said nothing",
         instead_of("ottla_mirror.clusters.writer:Writer.close", _whatever_it_takes),
+    ),
+    Story(
+        "trouble-behind-a-commit",
+        "A mirror's commit waited for its offset syncs, so that of a full target nothing was shown for 30 seconds",
+        instead_of("ottla_mirror.copying.position_commits:PositionCommits.begin", _waiting_for_its_syncs),
     ),
     Story(
         "resting-group-led-by-thinned-syncs",
