@@ -13,6 +13,7 @@ A mirror opens no record: `BatchReader` returns batches as they are in the log, 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
+from ottla.client.security.names import SECURITY_NAMES
 from ottla.client.settings import (
     CONSUMER_NAMES,
     PRODUCER_NAMES,
@@ -36,6 +37,7 @@ from ottla.producer.send_columns import ByteColumns
 __all__ = [
     "CONSUMER_NAMES",
     "PRODUCER_NAMES",
+    "SECURITY_NAMES",
     "UNKNOWN_TOPIC_GRACE_S",
     "Assignments",
     "Assignor",

@@ -119,6 +119,7 @@ def test_clients_for_asyncio_apps_and_tables_log_in(kafka: SecuredKafka, topic: 
 
     asyncio.run(send())
     with ottla.Table(topic, **arguments) as table:
+        table.wait_until_caught_up()
         assert table.get("seven") == {"n": 7}
     assert [record.value for record in ottla.read(topic, start="earliest", **arguments)] == [{"n": 7}]
     app = ottla.App(f"app-{topic}", bootstrap, consumer={"auto_offset_reset": "earliest"}, **credentials)

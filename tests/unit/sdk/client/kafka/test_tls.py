@@ -35,6 +35,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 HOST = "127.0.0.1"
+_NARROW_BYTES = 32 * 1024
 Serve = Callable[[socket.socket], None]
 
 
@@ -49,9 +50,11 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @contextmanager
-def listening(serve: Serve) -> Iterator[str]:
+def listening(serve: Serve, *, narrow: bool = False) -> Iterator[str]:
     """The port of a server that serves each connection on a thread."""
     listener = socket.create_server((HOST, 0))
+    if narrow:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _NARROW_BYTES)
     accepted: list[socket.socket] = []
 
     def run(connection: socket.socket) -> None:
@@ -87,6 +90,8 @@ class TlsBroker:
         self.versions: list[str | None] = []
         self.records: list[bytes] = []
         self.cluster_id = "c"
+        self.reads = threading.Event()
+        self.reads.set()
         if client_ca is not None:
             self.context.verify_mode = ssl.CERT_REQUIRED
             self.context.load_verify_locations(client_ca)
@@ -106,6 +111,7 @@ class TlsBroker:
                             connection.sendall(framed(request, SaslAuthenticateResponse()))
                         case _ if request.api.name == "ApiVersions":
                             connection.sendall(broker.versions(request))
+                            self.reads.wait(LIMIT_S)
                         case _ if request.api.name == "Metadata":
                             connection.sendall(framed(request, MetadataResponse(cluster_id=self.cluster_id)))
                         case _ if request.api.name == "InitProducerId":
@@ -177,15 +183,36 @@ def test_records_and_responses_of_any_size(authority: Authority, size: int) -> N
     assert broker.records == [records]
 
 
-def test_what_was_sent_without_acknowledgement_arrives_before_the_end(authority: Authority) -> None:
+def test_what_was_sent_without_acknowledgement_arrives_before_the_end(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TLS has bytes for a socket that takes no more, when the connection has none any more and is to end."""
+    connect = socket.create_connection
+
+    def narrow(*given: Any, **named: Any) -> socket.socket:
+        made = connect(*given, **named)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _NARROW_BYTES)
+        return made
+
+    monkeypatch.setattr(socket, "create_connection", narrow)
     of_broker = authority.issue("broker", f"IP:{HOST}")
     broker = TlsBroker(of_broker.certificate, of_broker.key)
-    records = bytes(8 * 1024 * 1024)
-    with listening(broker) as port, connected(port, ottla.Tls(ca=authority.certificate)) as peer:
+    records = bytes(250_000)
+    with (
+        listening(broker, narrow=True) as port,
+        connected(port, ottla.Tls(ca=authority.certificate)) as peer,
+    ):
+        broker.reads.clear()
         stream = peer.open_stream(Broker.PRODUCE, lambda *_: None, lambda *_: None)
         batch = pb.PartitionRecords(topic_id=b"i" * 16, partition=0, records=records)
         stream.send(pb.ProduceRequest(acks=0, partitions=[batch]), timeout_ms=30_000, answered=False)
-        stream.close(timeout=LIMIT_S)
+        line = stream._line
+        wait_until(lambda: line._is_blocked and line._connection._calls.is_idle)
+        closing = threading.Thread(target=lambda: stream.close(timeout=LIMIT_S))
+        closing.start()
+        wait_until(lambda: line._connection.half_closes)
+        broker.reads.set()
+        closing.join(LIMIT_S)
         wait_until(lambda: broker.records == [records])
 
 
