@@ -12,16 +12,14 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from ottla_core.records.batch import CONTROL, TRANSACTIONAL, Buffer, corrupt, read_header
-from ottla_core.records.pure import PureBuilder
-from ottla_core.records.reader import read_records
+from ottla_core.records.batch import TRANSACTIONAL, Buffer, corrupt
+from ottla_core.records.control_batch import control_record, seal_control
 
 _VERSION: Final = 0
 _ABORT: Final = 0
 _COMMIT: Final = 1
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
-_SIZE_LIMIT: Final = 1 << 10
 
 
 class EndTransactionMarker(NamedTuple):
@@ -50,20 +48,20 @@ def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarke
 
 def seal_marker(producer_id: int, producer_epoch: int, marker: EndTransactionMarker, timestamp_ms: int) -> bytes:
     """Return the batch that ends the producer's transaction in one partition."""
-    # The compiled twin is no faster for one record, and its first import would hold up a broker's event loop for 0.2 s.
-    builder = PureBuilder(_SIZE_LIMIT)
-    builder.append(timestamp_ms, *encode_marker(marker))
-    return builder.seal(producer_id=producer_id, producer_epoch=producer_epoch, attributes=CONTROL | TRANSACTIONAL)
+    return seal_control(
+        *encode_marker(marker),
+        timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        attributes=TRANSACTIONAL,
+    )
 
 
 def marker_of(batch: Buffer) -> EndTransactionMarker | None:
     """Return the marker that one whole batch carries, or None for every other batch. Raises what `decode_marker`
     raises."""
-    header = read_header(batch)
-    if not header.is_control or header.record_count != 1:
-        return None
-    ((_, _, key, value, _),) = read_records(batch, pure=True)
-    return decode_marker(key, value)
+    record = control_record(batch)
+    return None if record is None else decode_marker(*record)
 
 
 def _unpack(layout: struct.Struct, data: bytes | None, name: str) -> tuple[int, int]:

@@ -12,16 +12,14 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from ottla_core.records.batch import CONTROL, Buffer, corrupt, read_header
-from ottla_core.records.pure import PureBuilder
-from ottla_core.records.reader import read_records
+from ottla_core.records.batch import Buffer, corrupt
+from ottla_core.records.control_batch import control_record, seal_control
 
 FENCE_TYPE: Final = 0x6F74
 
 _VERSION: Final = 0
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hiq")
-_SIZE_LIMIT: Final = 1 << 10
 
 
 class ShardFence(NamedTuple):
@@ -34,9 +32,7 @@ class ShardFence(NamedTuple):
 
 def seal_fence(fence: ShardFence, timestamp_ms: int) -> bytes:
     """Return the batch that the owner appends first."""
-    builder = PureBuilder(_SIZE_LIMIT)  # as for a marker: control.py says why
-    builder.append(timestamp_ms, _KEY.pack(_VERSION, FENCE_TYPE), _VALUE.pack(_VERSION, *fence))
-    return builder.seal(attributes=CONTROL)
+    return seal_control(_KEY.pack(_VERSION, FENCE_TYPE), _VALUE.pack(_VERSION, *fence), timestamp_ms)
 
 
 def fence_of(batch: Buffer) -> ShardFence | None:
@@ -44,10 +40,10 @@ def fence_of(batch: Buffer) -> ShardFence | None:
 
     Newer versions are read as this one, to which they may only add. Raises CORRUPT_MESSAGE if bytes are missing.
     """
-    header = read_header(batch)
-    if not header.is_control or header.record_count != 1:
+    record = control_record(batch)
+    if record is None:
         return None
-    ((_, _, key, value, _),) = read_records(batch, pure=True)
+    key, value = record
     if key is None or len(key) < _KEY.size or _KEY.unpack_from(key)[1] != FENCE_TYPE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What is imported on first use would hold up an event loop: aiokafka, with all its clients, takes 0.2 s."""
+"""A service does not import aiokafka while its event loop runs, because that would hold up the loop for 0.2 s."""
 
 from __future__ import annotations
 

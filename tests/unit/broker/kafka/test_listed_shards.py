@@ -73,6 +73,10 @@ class TwoBrokers:
         ]
         self.backend.image = image.with_changes(changes, image.revision + 1)
         self.backend.node_id = broker
+        return await self.listed(private=private)
+
+    async def listed(self, *, private: bool = True) -> Any:
+        """Return what the client reads in the response of the broker that the backend is now."""
         version, translation = self._listing.version, self._listing.translation()
         terms = Terms(version, 1000, TopicNames())
         context = cast(KafkaContext, SimpleNamespace(version=version, client_id="me", caller=CALLER))
@@ -123,9 +127,6 @@ async def test_nothing_is_checked_where_brokers_do_not_say_what_they_list(listin
 @EACH
 async def test_before_the_coordinators_topic_exists_there_is_nothing_to_miss(listing: Any) -> None:
     brokers = TwoBrokers(listing)
-    image = brokers.backend.image
-    brokers.backend.image = replace(image, topics={})
-    context = cast(KafkaContext, SimpleNamespace(version=listing.version, client_id="me", caller=CALLER))
-    request = listing.translation().request(listing.request, Terms(listing.version, 1000, TopicNames()))
-    response = await listing.handle(cast(Backend, brokers.backend), request, context)
-    assert (list(response.shards), response.shard_count) == ([], 0)
+    brokers.backend.image = replace(brokers.backend.image, topics={})
+    response = await brokers.listed()
+    assert (list(response.shards.numbers), response.shards.total) == ([], 0)
