@@ -45,15 +45,11 @@ if TYPE_CHECKING:
     from ottla.app.app import App
     from ottla.app.context import Context, ThreadContext
     from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
-    from ottla.client.security.logins import OAuthBearer, Plain, Scram
-    from ottla.client.security.secret import Secret
-    from ottla.client.security.tls import Tls
     from ottla.consumer.batch import Batch
     from ottla.consumer.consumer import Consumer
     from ottla.consumer.group.listener import RebalanceListener
     from ottla.consumer.read import Rows, read
     from ottla.errors import (
-        AuthenticationError,
         AuthorizationError,
         BufferFullError,
         CommitFailedError,
@@ -102,11 +98,7 @@ _HOMES = {
     "ottla.admin.configs": ("ConfigEntry",),
     "ottla.consumer.consumer": ("Consumer",),
     "ottla.producer.delivery": ("Delivery", "RecordMetadata"),
-    "ottla.client.security.logins": ("OAuthBearer", "Plain", "Scram"),
-    "ottla.client.security.secret": ("Secret",),
-    "ottla.client.security.tls": ("Tls",),
     "ottla.errors": (
-        "AuthenticationError",
         "AuthorizationError",
         "BufferFullError",
         "CommitFailedError",
@@ -178,7 +170,6 @@ __all__ = [
     "ActiveProducer",
     "Admin",
     "App",
-    "AuthenticationError",
     "AuthorizationError",
     "Batch",
     "BatchResult",
@@ -217,7 +208,6 @@ __all__ = [
     "MovedGroups",
     "MovedPosition",
     "NotABrokerError",
-    "OAuthBearer",
     "OffsetAndMetadata",
     "OffsetOutOfRangeError",
     "OffsetReset",
@@ -226,7 +216,6 @@ __all__ = [
     "PartitionInfo",
     "PartitionLag",
     "PartitionTransactions",
-    "Plain",
     "Producer",
     "ProducerInterceptor",
     "ProducerRecord",
@@ -239,13 +228,10 @@ __all__ = [
     "ReplicaCheck",
     "RetriableError",
     "Rows",
-    "Scram",
-    "Secret",
     "SerializationError",
     "Table",
     "ThreadContext",
     "TimeoutError",
-    "Tls",
     "TopicExistsError",
     "TopicInfo",
     "TopicPartition",

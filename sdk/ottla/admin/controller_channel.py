@@ -8,6 +8,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.door import KAFKA
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
@@ -77,8 +78,8 @@ class ControllerChannel:
     ) -> ControllerResponse[Response]:
         """Call the elected controller, and the next one if it moves, until the deadline (NOT_CONTROLLER, KIP-590).
 
-        A broker takes the call and forwards it. A call about a `broker` goes to that broker, because Kafka's brokers
-        reject a call about another one.
+        Over Kafka's protocol a broker takes the call and forwards it. A call about a `broker` goes to that broker,
+        because Kafka's brokers reject a call about another one.
         """
         backoff = Backoff()
         repeated = False
@@ -101,6 +102,6 @@ class ControllerChannel:
 
     def _address(self, view: ClusterView, broker: int | None) -> str:
         """Return the address to call, or "" if there is none."""
-        if broker is not None and broker in view.brokers:
+        if broker is not None and broker in view.brokers and self.cluster.door is KAFKA:
             return view.brokers[broker].address
         return view.controller

@@ -1,1 +1,0 @@
-"""What is set on sockets, by clients and by brokers."""

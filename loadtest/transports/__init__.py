@@ -1,0 +1,1 @@
+"""The SDK's two transports, gRPC and Kafka's protocol, beside each other."""

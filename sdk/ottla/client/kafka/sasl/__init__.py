@@ -1,1 +1,0 @@
-"""The mechanisms of SASL, each as a conversation without a socket (docs/adr/0029)."""
