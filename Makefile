@@ -131,7 +131,7 @@ test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in 
 OLDEST := $(VENV)-oldest
 test-oldest: $(VENV)/.dev $(BIN)/uv  ## unit tests and the first ones with real services, on the oldest versions that pyproject.toml allows
 	@rm -rf $(OLDEST) && $(PYTHON) -m venv --without-pip $(OLDEST)
-	$(BIN)/uv pip install -q --python $(OLDEST) --resolution lowest-direct -e '.[server,kafka,arrow,spark]'
+	$(BIN)/uv pip install -q --python $(OLDEST) --resolution lowest-direct -e '.[server,arrow,spark]'
 	$(BIN)/uv pip freeze -q --python $(OLDEST) --exclude-editable > $(OLDEST)/oldest.txt
 	$(BIN)/uv pip install -q --python $(OLDEST) --no-deps --no-verify-hashes --override $(OLDEST)/oldest.txt \
 	  -r requirements/dev.txt -r requirements/demo-data.txt
@@ -180,9 +180,6 @@ bench-log: $(VENV)/.dev  ## cleaning beside Apache Kafka's cleaner, takeovers, t
 bench-mirror: $(VENV)/.dev  ## the mirror beside a loop that consumes and produces and beside MirrorMaker 2, its lag, new topics; ROWS=lag PAIRS=5
 	$(BIN)/python -m loadtest.mirror --rows "$(ROWS)" --pairs $(or $(PAIRS),5)
 
-bench-transports: $(VENV)/.dev  ## the SDK over Kafka's protocol beside the SDK over gRPC, in turn; ROWS=single,wide PAIRS=5
-	$(BIN)/python -m loadtest.transports --rows "$(ROWS)" --pairs $(or $(PAIRS),5)
-
 compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability, Connect, Streams, MirrorMaker 2, files; CLIENTS=java,logs
 	$(BIN)/python -m tests.compat --clients "$(or $(CLIENTS),all)"
 
@@ -198,8 +195,8 @@ scaling: $(VENV)/.dev  ## a job on a standalone Spark cluster of one worker, the
 compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none); PROFILE=spark
 	$(BIN)/python -m tests.compose.prove $(if $(PROFILE),--profile $(PROFILE),)
 
-faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7 PARTITIONS=2000 TRANSPORT=grpc
-	$(BIN)/python -m tests.faults --transport $(or $(TRANSPORT),kafka) --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0) --partitions $(or $(PARTITIONS),0)
+faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7 PARTITIONS=2000
+	$(BIN)/python -m tests.faults --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0) --partitions $(or $(PARTITIONS),0)
 
 faults-spark: $(VENV)/.dev  ## streaming queries, kills at every step, 30 of Spark alone and 60 exactly once: each row is there; SEED=7
 	$(BIN)/python -m tests.faults.spark --seed $(or $(SEED),0)
@@ -227,4 +224,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark bench-transports scaling compose compat faults faults-spark fuzz fuzz-client growth sim load soak clean
+.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz fuzz-client growth sim load soak clean

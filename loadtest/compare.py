@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +68,6 @@ def produce_and_consume(figures: Figures, stack: RunningStack, pairs: int, recor
         "SDK produce, 100 B, acks=1", repeat(pairs, "rows.produce", real, *count), "records/s", "≥ 0.5 M", least=500_000
     )
     with answering_server() as answering:
-        by_grpc = partial(run, "rows.produce", transport="grpc")
-        grpc = stack.plan.grpc_bootstrap
-        runs = [(by_grpc(grpc, *count), by_grpc(answering, *count)) for _ in range(pairs)]
-        ratios = [a["records_s"] / b["records_s"] for a, b in runs]
-        figures.add("produce over gRPC, against a server that only answers", ratios, "×", "≥ 0.6", least=0.6)
         figures.add("… acks=all", repeat(pairs, "rows.produce", real, *count, "--acks", "all"), "records/s", "")
         keyed = repeat(pairs, "rows.produce", real, *count, "--keys", "100000")
         figures.add("… 100,000 distinct keys", keyed, "records/s", "≥ 0.25 M", least=250_000)
@@ -87,7 +81,8 @@ def produce_and_consume(figures: Figures, stack: RunningStack, pairs: int, recor
         ]
         ratios = [a["records_s"] / b["records_s"] for a, b in runs]
         figures.add("… asyncio, send_many against send", ratios, "×", "≥ 0.8", least=0.8)
-        fetches = [(run("rows.fetch", grpc), run("rows.fetch", answering)) for _ in range(pairs)]
+        of_services = stack.plan.grpc_bootstrap
+        fetches = [(run("rows.fetch", of_services), run("rows.fetch", answering)) for _ in range(pairs)]
         figures.add("fetch, 1 MB responses", [float(a["mb_s"]) for a, _ in fetches], "MB/s", "")
         ratios = [a["mb_s"] / b["mb_s"] for a, b in fetches]
         figures.add("fetch against a server that only answers", ratios, "×", "≥ 0.6", least=0.6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from typing import Any, Final, Literal
@@ -32,18 +31,15 @@ Program = Literal[
     "rows.memory",
     "rows.produce",
     "rows.txn_takeover",
-    "transports.client",
 ]
 """Modules of this package."""
 
 _LIMIT_S: Final = 600
 
 
-def run(program: Program, *arguments: str, transport: str | None = None) -> dict[str, Any]:
-    """What it found. `transport` is the one of the SDK's clients, if not their own. Raises CalledProcessError and
-    TimeoutExpired."""
+def run(program: Program, *arguments: str) -> dict[str, Any]:
+    """Return what the program found. Raises CalledProcessError and TimeoutExpired."""
     command = [sys.executable, "-m", f"loadtest.{program}", *arguments]
-    environment = os.environ | ({"_OTTLA_TRANSPORT": transport} if transport else {})
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True, env=environment)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -2,8 +2,8 @@
 
 A code is what a client may branch on, so it travels in band (docs/design/boundaries.md). Codes, names and the retriable
 flag are Kafka's (org.apache.kafka.common.protocol.Errors). A code that no service of ottla sends yet is not listed,
-except for Kafka 4.4's newest, 128 to 136, which all are. From 1,000 on the codes are ottla's own. They go between its
-services and never to a Kafka client.
+except for Kafka 4.4's newest, 128 to 136, which all are, and those by which another broker rejects a client. From 1,000
+on the codes are ottla's own. They go between its services and never to a Kafka client, or they are a client's own.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ class ErrorCode(IntEnum):
     REBALANCE_IN_PROGRESS = 27
     INVALID_COMMIT_OFFSET_SIZE = 28
     TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
     INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
     UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
@@ -69,6 +72,7 @@ class ErrorCode(IntEnum):
     OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
     LOG_DIR_NOT_FOUND = 57
+    SASL_AUTHENTICATION_FAILED = 58
     UNKNOWN_PRODUCER_ID = 59
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
@@ -117,6 +121,8 @@ class ErrorCode(IntEnum):
     """Nothing was appended: the shard's log does not end where its owner thinks."""
     SHARD_FENCED = 1001
     """The shard has another owner: its fence is in the log."""
+    TLS_HANDSHAKE_FAILED = 1002
+    """A client and a broker did not agree on TLS. Kafka has no code for it, because it never leaves the client."""
 
 
 COORDINATOR_MOVES: Final = frozenset(

@@ -21,7 +21,7 @@ import ottla
 from loadtest.goals import Figures, say
 from loadtest.mirror.sites import PARTITIONS, Sites, records_in
 from loadtest.rows.flow_file import write_flow
-from ottla.connect import ClusterClient, chosen_transport, list_offsets
+from ottla.connect import ClusterClient, KafkaTransport, list_offsets
 from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
 from ottla_mirror.machines.flows import DELIVERIES
 from ottla_stack.ports import free_port_base
@@ -75,7 +75,7 @@ def kills_of(sites: Sites, folder: Path, way: str, seconds: float) -> float:
     topic, file, chance = f"kills-{alias}", folder / "mirror.toml", random.Random(_SEED)
     write_flow(file, alias, sites.east.bootstrap, sites.west.bootstrap, topic, way)
     sites.source.topics.create(topic, partitions=PARTITIONS)
-    cluster = ClusterClient(sites.west.bootstrap.split(","), chosen_transport("kills"))
+    cluster = ClusterClient(sites.west.bootstrap.split(","), KafkaTransport("kills"))
     with ExitStack() as ended, closing(cluster), _written(sites.east.bootstrap, topic) as written:
         mirrors = [KilledMirror(number, file) for number in range(_MIRRORS)]
         for mirror in mirrors:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
@@ -30,7 +30,6 @@ _DEFAULTS: Final = {
     "process.roles": "broker,controller",
     "inter.broker.listener.name": "PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "num.network.threads": 3,
     "num.io.threads": 8,
     "socket.send.buffer.bytes": 102400,
@@ -55,7 +54,8 @@ class KafkaServer:
     A folder that is new is formatted on the way in; `format()` does that beforehand. What the nodes say is in
     `node-<n>.log` there, their logs are in `node-<n>/`. The folder is the caller's. `settings` come after the defaults.
     `heap` is what a node's JVM gets; the default is that of Kafka's own start script. `features` are levels to finalize
-    when the folder is formatted; the others are Kafka's defaults.
+    when the folder is formatted; the others are Kafka's defaults. `scram` are credentials to store then, as its tool
+    takes them. `listeners` are further security protocols, for each of which a node has a listener of that name.
     """
 
     def __init__(
@@ -66,19 +66,29 @@ class KafkaServer:
         settings: Mapping[str, object] = MappingProxyType({}),
         features: Mapping[str, int] = MappingProxyType({}),
         heap: str = "1G",
+        scram: Sequence[str] = (),
+        listeners: Sequence[str] = (),
     ) -> None:
         self._directory: Final = directory
         self._jvm: Final = [f"-Xms{heap}", f"-Xmx{heap}", *_JVM]
         self._own_settings: Final = settings
-        self._features: Final = [word for name, n in features.items() for word in ("--feature", f"{name}={n}")]
-        ports = free_ports(2 * nodes)
+        self._formats: Final = [
+            *(word for name, level in features.items() for word in ("--feature", f"{name}={level}")),
+            *(word for credentials in scram for word in ("--add-scram", credentials)),
+        ]
+        ports = free_ports((2 + len(listeners)) * nodes)
         self._broker_ports: Final = ports[:nodes]
-        self._controller_ports: Final = ports[nodes:]
+        self._controller_ports: Final = ports[nodes : 2 * nodes]
+        self._further: Final = {name: ports[nodes * (2 + n) :][:nodes] for n, name in enumerate(listeners)}
         self._running: list[subprocess.Popen[bytes]] = []
 
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self._broker_ports)
+
+    def bootstrap_of(self, listener: str, host: str = "127.0.0.1") -> str:
+        """The addresses of a further listener."""
+        return ",".join(f"{host}:{port}" for port in self._further[listener])
 
     @property
     def pids(self) -> list[int]:
@@ -92,7 +102,7 @@ class KafkaServer:
             settings = "".join(f"{name}={value}\n" for name, value in self._settings(node).items())
             self._properties(node).write_text(settings)
             command = [java(), "-cp", classpath(), "kafka.tools.StorageTool", "format"]
-            command += ["-t", _CLUSTER_ID, "-c", str(self._properties(node)), *self._features]
+            command += ["-t", _CLUSTER_ID, "-c", str(self._properties(node)), *self._formats]
             done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_LIMIT_S, check=False)
             if done.returncode != 0:
                 raise PeerError(f"Kafka's folder can't be formatted: {(done.stdout + done.stderr)[-_TAIL_CHARS:]}")
@@ -125,15 +135,18 @@ class KafkaServer:
         return self._directory / f"node-{node}.log"
 
     def _settings(self, node: int) -> dict[str, object]:
-        broker = f"PLAINTEXT://127.0.0.1:{self._broker_ports[node]}"
+        of_node = {"PLAINTEXT": self._broker_ports[node]} | {name: at[node] for name, at in self._further.items()}
+        brokers = ",".join(f"{name}://127.0.0.1:{port}" for name, port in of_node.items())
+        protocols = ",".join(["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in of_node)])
         nodes = len(self._broker_ports)
         voters = [f"{n}@127.0.0.1:{port}" for n, port in enumerate(self._controller_ports)]
         return {
             **_DEFAULTS,
             **self._own_settings,
             "node.id": node,
-            "listeners": f"{broker},CONTROLLER://127.0.0.1:{self._controller_ports[node]}",
-            "advertised.listeners": broker,
+            "listener.security.protocol.map": protocols,
+            "listeners": f"{brokers},CONTROLLER://127.0.0.1:{self._controller_ports[node]}",
+            "advertised.listeners": brokers,
             "controller.quorum.voters": ",".join(voters),
             "log.dirs": self._folder(node),
             "offsets.topic.replication.factor": nodes,

@@ -45,11 +45,15 @@ if TYPE_CHECKING:
     from ottla.app.app import App
     from ottla.app.context import Context, ThreadContext
     from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
+    from ottla.client.security.logins import OAuthBearer, Plain, Scram
+    from ottla.client.security.secret import Secret
+    from ottla.client.security.tls import Tls
     from ottla.consumer.batch import Batch
     from ottla.consumer.consumer import Consumer
     from ottla.consumer.group.listener import RebalanceListener
     from ottla.consumer.read import Rows, read
     from ottla.errors import (
+        AuthenticationError,
         AuthorizationError,
         BufferFullError,
         CommitFailedError,
@@ -98,7 +102,11 @@ _HOMES = {
     "ottla.admin.configs": ("ConfigEntry",),
     "ottla.consumer.consumer": ("Consumer",),
     "ottla.producer.delivery": ("Delivery", "RecordMetadata"),
+    "ottla.client.security.logins": ("OAuthBearer", "Plain", "Scram"),
+    "ottla.client.security.secret": ("Secret",),
+    "ottla.client.security.tls": ("Tls",),
     "ottla.errors": (
+        "AuthenticationError",
         "AuthorizationError",
         "BufferFullError",
         "CommitFailedError",
@@ -170,6 +178,7 @@ __all__ = [
     "ActiveProducer",
     "Admin",
     "App",
+    "AuthenticationError",
     "AuthorizationError",
     "Batch",
     "BatchResult",
@@ -208,6 +217,7 @@ __all__ = [
     "MovedGroups",
     "MovedPosition",
     "NotABrokerError",
+    "OAuthBearer",
     "OffsetAndMetadata",
     "OffsetOutOfRangeError",
     "OffsetReset",
@@ -216,6 +226,7 @@ __all__ = [
     "PartitionInfo",
     "PartitionLag",
     "PartitionTransactions",
+    "Plain",
     "Producer",
     "ProducerInterceptor",
     "ProducerRecord",
@@ -228,10 +239,13 @@ __all__ = [
     "ReplicaCheck",
     "RetriableError",
     "Rows",
+    "Scram",
+    "Secret",
     "SerializationError",
     "Table",
     "ThreadContext",
     "TimeoutError",
+    "Tls",
     "TopicExistsError",
     "TopicInfo",
     "TopicPartition",

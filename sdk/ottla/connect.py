@@ -2,7 +2,7 @@
 
 A connector plans before it reads, and moves columns instead of records:
 
-    cluster = ClusterClient(bootstrap_addresses(None), chosen_transport("my-connector"))  # at OTTLA_BOOTSTRAP
+    cluster = ClusterClient(bootstrap_addresses(None), KafkaTransport("my-connector"))  # at OTTLA_BOOTSTRAP
     view = cluster.fetch_metadata(["orders"], timeout=30.0)
     ends = list_offsets_or_end(cluster, {ottla.TopicPartition("orders", 0): -1}, timeout=30.0)
 
@@ -11,7 +11,9 @@ A mirror opens no record: `BatchReader` returns batches as they are in the log, 
 """
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
+from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
+from ottla.client.security.names import SECURITY_NAMES
 from ottla.client.settings import (
     CONSUMER_NAMES,
     PRODUCER_NAMES,
@@ -21,7 +23,6 @@ from ottla.client.settings import (
     merge_config,
     read_properties,
 )
-from ottla.client.transport import chosen_transport, grpc_transport
 from ottla.client.units import parse_duration, size_bytes
 from ottla.consumer.batch import Segment
 from ottla.consumer.batch_reader import BatchReader, FetchedBatches, ReadPosition
@@ -36,6 +37,7 @@ from ottla.producer.send_columns import ByteColumns
 __all__ = [
     "CONSUMER_NAMES",
     "PRODUCER_NAMES",
+    "SECURITY_NAMES",
     "UNKNOWN_TOPIC_GRACE_S",
     "Assignments",
     "Assignor",
@@ -44,6 +46,7 @@ __all__ = [
     "ClusterClient",
     "Convert",
     "FetchedBatches",
+    "KafkaTransport",
     "Owned",
     "PreparedTransaction",
     "ReadPosition",
@@ -55,8 +58,6 @@ __all__ = [
     "bootstrap_addresses",
     "check_config",
     "check_topic",
-    "chosen_transport",
-    "grpc_transport",
     "list_offsets",
     "list_offsets_or_end",
     "merge_config",

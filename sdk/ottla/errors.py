@@ -14,6 +14,7 @@ from typing import Final
 from ottla_core.errors import ErrorCode, OttlaError, is_retriable
 
 __all__ = [
+    "AuthenticationError",
     "AuthorizationError",
     "BufferFullError",
     "CommitFailedError",
@@ -85,6 +86,13 @@ class SerializationError(FatalError, ValueError):
         self.offset: Final = offset
 
 
+class AuthenticationError(FatalError, ConnectionError):
+    """The broker has rejected the client's login or certificate, or the client has rejected the broker's.
+
+    The client does not try again, because the same credentials would be rejected again.
+    """
+
+
 class AuthorizationError(FatalError):
     """The principal is not allowed to perform the operation."""
 
@@ -102,7 +110,10 @@ class ConnectError(RetriableError, ConnectionError):
 
 
 class NotABrokerError(FatalError, ConnectionError):
-    """The address is not the Kafka port of a broker; it may be a gRPC, HTTP or TLS port."""
+    """The address is not a port that this client can use.
+
+    It may be a gRPC or HTTP port, or a broker's port that expects TLS or a login which the client does not use.
+    """
 
 
 class UnknownTopicError(RetriableError):
@@ -221,6 +232,11 @@ _CLASSES: Final[dict[int, type[OttlaError]]] = {
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: ConfigError,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: AuthenticationError,
+    ErrorCode.ILLEGAL_SASL_STATE: AuthenticationError,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: AuthenticationError,
+    ErrorCode.TLS_HANDSHAKE_FAILED: AuthenticationError,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.INVALID_CONFIG: ConfigError,
     ErrorCode.INVALID_SESSION_TIMEOUT: ConfigError,
@@ -249,6 +265,10 @@ _HINTS: Final[dict[int, str]] = {
     ErrorCode.PRODUCER_FENCED: "close this producer; use a different transactional_id for each producer",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower transaction_timeout, or raise the txn-coordinator's "
     "transaction.max.timeout.ms",
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: "log in by a mechanism that the broker has enabled",
+    ErrorCode.ILLEGAL_SASL_STATE: "leave login= out, or use the address of a listener that expects a login",
+    ErrorCode.SASL_AUTHENTICATION_FAILED: "check the credentials in login=",
+    ErrorCode.TLS_HANDSHAKE_FAILED: "check the certificates in tls=, and the address of the broker",
     ErrorCode.OFFSET_OUT_OF_RANGE: "seek to an offset that exists, or set auto_offset_reset",
 }
 

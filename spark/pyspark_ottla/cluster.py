@@ -15,9 +15,9 @@ from uuid import UUID
 from ottla.connect import (
     UNKNOWN_TOPIC_GRACE_S,
     ClusterClient,
+    KafkaTransport,
     TopicView,
     bootstrap_addresses,
-    chosen_transport,
     list_offsets,
     list_offsets_or_end,
 )
@@ -45,9 +45,7 @@ class SourcePartitions:
         self._options: Final = options
         self.ids: TopicIds = {}
         """The ids of the topics that `existing` found last."""
-        self._cluster: Final = ClusterClient(
-            bootstrap_addresses(options.bootstrap), chosen_transport(options.client_id)
-        )
+        self._cluster: Final = ClusterClient(bootstrap_addresses(options.bootstrap), KafkaTransport(options.client_id))
 
     def existing(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
         """Return all existing partitions, in order. Raises UnknownTopicError, and ConfigError for an assigned partition

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from ottla.connect import Convert, bootstrap_addresses, merge_config, parse_duration
+from ottla.connect import SECURITY_NAMES, Convert, bootstrap_addresses, merge_config, parse_duration
 from ottla.errors import ConfigError, config_error
 
 T = TypeVar("T")
@@ -127,6 +127,10 @@ def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]
     """Raise ConfigError for an invalid setting of a client, here and not in a task."""
     if name in _NOT_FOR_USERS:
         raise config_error(f"kafka.{name} can't be set for Spark", hint=_NOT_FOR_USERS[name])
+    if name in SECURITY_NAMES and (name, value.upper()) != ("security.protocol", "PLAINTEXT"):
+        # A password would be in the plan of the query and in its checkpoint.
+        hint = "use a listener with security.protocol=PLAINTEXT"
+        raise config_error(f"kafka.{name}: logins and TLS are not supported in Spark yet", hint=hint)
     allowed = {known: entry for known, entry in names.items() if known not in _NOT_FOR_USERS}
     unset = dict.fromkeys((argument for argument, _ in allowed.values()), None)
     try:

@@ -22,6 +22,7 @@ _OF_PROGRAMS = {
         "test_admin_at_kafka.py",
         "test_differential.py",
         "test_sdk_kafka_failover.py",
+        "test_sdk_logins_with_kafka.py",
         "test_sdk_transactions_with_kafka.py",
         "test_sdk_with_kafka.py",
     ],

@@ -121,9 +121,10 @@ class Side:
     def read(self, topic: str) -> Records:
         return {n: [content(found) for found in rows_in(self.bootstrap, topic, n)] for n in self.partitions(topic)}
 
-    def read_in_group(self, group: str, topic: str, count: int) -> Records:
+    def read_in_group(self, group: str, topic: str, count: int, protocol: str = "classic") -> Records:
         """The next records of the group, which has committed them then and has no member any more."""
         settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        settings["group.protocol"] = protocol
         consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap, **settings})
         found: Records = {}
         try:

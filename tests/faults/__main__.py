@@ -14,7 +14,6 @@ and every mutant was caught.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import time
@@ -25,7 +24,6 @@ from typing import Any, Final
 
 from peers.place import PeerError
 from tests.faults import network
-from tests.faults.cluster import TRANSPORT
 from tests.faults.compacted.report import run_compacted
 from tests.faults.compacted.rows import MUTANT_ROWS as COMPACTED_MUTANTS
 from tests.faults.compacted.rows import ROW as COMPACTED_ROW
@@ -83,9 +81,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which faults come when; by chance by default")
     parser.add_argument("--directory", type=Path, default=Path("build/faults"), help="for histories and logs")
     parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
-    parser.add_argument("--transport", choices=("kafka", "grpc"), default="kafka", help="of the SDK's clients")
     given = parser.parse_args(arguments)
-    os.environ[TRANSPORT] = given.transport
     known = {row.name: row for row in ROWS}
     others: list[Any] = [*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, *DISK_ROWS, *DISK_MUTANTS]
     others += [STARVED_ROW, HOSTILE_ROW, *(row for rows, _ in WITH_MUTANTS for row in rows)]

@@ -6,13 +6,11 @@ nothing was done to.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -36,20 +34,7 @@ _PORTS: Final = {
 }
 _ETCD_PORT, _ETCD_PEER_PORT = 9600, 9601
 KAFKA_PORT: Final = 9092
-TRANSPORT: Final = "_OTTLA_TRANSPORT"
-"""The environment variable from which the SDK's clients learn their transport."""
 _T = TypeVar("_T")
-
-
-@contextmanager
-def over_grpc() -> Iterator[None]:
-    """Let clients of the SDK use gRPC for a while."""
-    before = os.environ.get(TRANSPORT, "")
-    os.environ[TRANSPORT] = "grpc"
-    try:
-        yield
-    finally:
-        os.environ[TRANSPORT] = before
 
 
 class FaultCluster:
@@ -76,21 +61,13 @@ class FaultCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers for clients of the SDK."""
-        return ",".join(self.client_address(name) for name in self.brokers)
-
-    @property
-    def grpc_bootstrap(self) -> str:
-        return ",".join(self.address(name) for name in self.brokers)
-
-    @property
-    def kafka_bootstrap(self) -> str:
+        """The addresses of all brokers for clients."""
         return ",".join(self.kafka_address(name) for name in self.brokers)
 
-    def client_address(self, name: str) -> str:
-        """Where clients of the SDK find a broker, by the transport that they use (`--transport`)."""
-        over_grpc = os.environ.get(TRANSPORT) == "grpc"
-        return self.address(name) if over_grpc else self.kafka_address(name)
+    @property
+    def service_addresses(self) -> str:
+        """The addresses of all brokers for services."""
+        return ",".join(self.address(name) for name in self.brokers)
 
     def kafka_address(self, name: str) -> str:
         return f"{self.network.address(name)}:{KAFKA_PORT}"
@@ -149,7 +126,7 @@ class FaultCluster:
         """Return an Admin of the first running broker that is not in `besides`."""
         name = next(n for n in self.brokers if n not in besides and self.nodes[n].pid is not None)
         if name not in self._admins:
-            self._admins[name] = ottla.Admin(self.client_address(name), request_timeout=_ASK_S)
+            self._admins[name] = ottla.Admin(self.kafka_address(name), request_timeout=_ASK_S)
         return self._admins[name]
 
     def describe(self, topic: str, besides: Collection[str] = ()) -> Sequence[ottla.PartitionInfo]:

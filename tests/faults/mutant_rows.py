@@ -75,7 +75,7 @@ def _lose_answers(nemesis: Nemesis, until_at: float) -> None:
         with nemesis.hit("killed while its answers were lost", leader):
             nemesis.cut(from_=[leader], to=nemesis.clients)
             time.sleep(0.3)
-            nemesis.kill(leader)
+            nemesis.lose(leader)
             nemesis.heal()
             time.sleep(0.5)
             nemesis.start(leader)
@@ -88,7 +88,7 @@ def _lose_answers_of_all(nemesis: Nemesis, until_at: float) -> None:
         with nemesis.hit("all killed while answers were lost", *brokers):
             nemesis.cut(from_=brokers, to=nemesis.clients)
             time.sleep(0.3)
-            nemesis.kill(*brokers)
+            nemesis.lose(*brokers)
             nemesis.heal()
             nemesis.start(*brokers)
 
@@ -102,10 +102,6 @@ MUTANT_ROWS: Final = tuple(
         0,
         0,
         load=_SINGLE_RECORDS,
-        # Over Kafka's protocol no answer is lost: the kernel of a broker that was killed while the network was cut
-        # delivers what the broker has written, once the network is whole again. And batches grow, so logs that have
-        # parted rarely go on at the same offsets: the follower is stuck.
-        over_grpc=run in (_depose_a_leader_with_a_tail_of_its_own, _lose_answers, _lose_answers_of_all),
     )
     for name, run in (
         ("acks-before-the-high-watermark", _kill_an_only_holder),

@@ -92,6 +92,13 @@ class Nemesis:
         for name in names:
             self.cluster.nodes[name].kill()
 
+    def lose(self, *names: str) -> None:
+        """Kill them, and lose all that their kernels have not sent yet."""
+        self.kill(*names)
+        self.note(f"replace {' '.join(names)}")
+        for name in names:
+            self.cluster.network.replace(name)
+
     def start(self, *names: str) -> None:
         self.note(f"start {' '.join(names)}")
         for name in names:

@@ -64,6 +64,7 @@ class Nodes(Protocol):
     def cut(self, *, from_: str, to: str) -> None: ...
     def unplug(self, name: str) -> None: ...
     def heal(self) -> None: ...
+    def replace(self, name: str) -> None: ...
 
 
 class Network:
@@ -79,17 +80,34 @@ class Network:
         _run("mount", "-t", "tmpfs", "tmpfs", "/run")
         _batch("link set lo up", f"link add {_BRIDGE} type bridge", f"link set {_BRIDGE} up")
         _batch(f"addr add {_PREFIX}1/24 dev {_BRIDGE}")
-        for name, address in self._addresses.items():
-            _batch(f"netns add {name}", f"link add {_port(address)} type veth peer name eth0 netns {name}")
-            _batch(f"link set {_port(address)} master {_BRIDGE} up")
-            _batch(f"addr add {address}/24 dev eth0", "link set eth0 up", "link set lo up", inside=name)
+        for name in self._addresses:
+            self._add(name)
 
     def stop(self) -> None:
         """Take it all down again, so that another one can start."""
-        for name, address in self._addresses.items():
-            _batch(f"link del {_port(address)}", f"netns del {name}")
+        for name in self._addresses:
+            self._remove(name)
         _batch(f"link del {_BRIDGE}")
         _run("umount", "--recursive", "/run")
+
+    def _add(self, name: str) -> None:
+        address = self._addresses[name]
+        _batch(f"netns add {name}", f"link add {_port(address)} type veth peer name eth0 netns {name}")
+        _batch(f"link set {_port(address)} master {_BRIDGE} up")
+        _batch(f"addr add {address}/24 dev eth0", "link set eth0 up", "link set lo up", inside=name)
+
+    def _remove(self, name: str) -> None:
+        _batch(f"link del {_port(self._addresses[name])}", f"netns del {name}")
+
+    def replace(self, name: str) -> None:
+        """Put another node in the place of this one, whose processes are dead.
+
+        What the kernel of the former node would still have sent is lost: it goes on with the connections of a process
+        that was killed.
+        """
+        self._remove(name)
+        self._add(name)
+        self._cuts = {(from_, to) for from_, to in self._cuts if from_ != name}
 
     def address(self, name: str) -> str:
         return self._addresses[name]
@@ -146,6 +164,9 @@ class Part:
     def heal(self) -> None:
         """Undo every cut of the whole network."""
         self._network.heal()
+
+    def replace(self, name: str) -> None:
+        self._network.replace(self._prefix + name)
 
 
 def _port(address: str) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.faults.checker import Checker, Findings, check
-from tests.faults.cluster import FaultCluster, over_grpc, until
+from tests.faults.cluster import FaultCluster, until
 from tests.faults.fault_run import CLIENTS, FaultRun, Result
 from tests.faults.gaps import Acknowledgements, gaps_by_kind, percentile
 from tests.faults.history import FINAL, Operation, read_history
@@ -53,11 +52,6 @@ def run_row(
     With a `mutant` the cluster's services run with that rule broken. That ends once a value was read at two offsets:
     all else is certain only after the final reads.
     """
-    with over_grpc() if row.over_grpc else nullcontext():
-        return _run(row, directory, seconds, seed, mutant, partitions)
-
-
-def _run(row: Row, directory: Path, seconds: float, seed: int, mutant: str, partitions: int) -> RowResult:
     run = RowRun(row, directory, seed, mutant, partitions)
     if partitions > PARTITIONS:  # to be whole again takes longer then: so does the row, until it had its share of hits
         share = min(1.0, seconds / (row.minutes * 60))
@@ -83,7 +77,7 @@ class RowRun(FaultRun[RowResult]):
         self._writers = [self._client("writer", "w0", *load), self._client("writer", "w1", *load, *impatient)]
         self._readers = [self._client("reader", "r0"), self._client("reader", "r1")]
         if row.librdkafka:
-            other = ["--bootstrap", self.cluster.kafka_bootstrap, "--librdkafka"]
+            other = ["--bootstrap", self.cluster.bootstrap, "--librdkafka"]
             self._writers.append(self._client("writer", f"{LIBRDKAFKA}-w0", *load, *other))
             self._readers.append(self._client("reader", f"{LIBRDKAFKA}-r1", *other, str(PARTITIONS)))
         self._final = self._client("reader", f"{FINAL}0", "--to-end")

@@ -71,8 +71,6 @@ class Row:
     load: Load = Load()
     librdkafka: bool = False
     """Whether a producer and a consumer of librdkafka run beside those of the SDK."""
-    over_grpc: bool = False
-    """Whether the SDK's clients use gRPC, whatever `--transport` says."""
 
 
 def _kill_leaders(nemesis: Nemesis, until_at: float) -> None:

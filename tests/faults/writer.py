@@ -27,6 +27,8 @@ OUTSTANDING: Final = 400
 _RUN_NS: Final = 10_000_000
 """Acknowledgements further apart than this are noted apart, so that gaps show."""
 
+_ONE_RECORD_BYTES: Final = 200
+
 _DEFINITE: Final = (ottla.SerializationError, ottla.RecordTooLargeError)
 
 
@@ -175,6 +177,8 @@ def _producer(given: argparse.Namespace) -> Any:
         batch_size=given.batch_bytes,
         delivery_timeout=given.delivery_timeout,
         request_timeout=min(30.0, given.delivery_timeout / 2),
+        # Batches that wait would grow to this size.
+        max_request_size=_ONE_RECORD_BYTES if given.batch_bytes == 1 else "1 MB",
         client_id=given.process,
     )
 

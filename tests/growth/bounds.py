@@ -43,8 +43,8 @@ _HEAP: Final = "what a timer that was moved leaves in the heap is taken out once
 
 BOUNDS: Final = (
     Bound("*: NamedCoordinators._known*", 1000 * 50, "a client remembers up to 1,000 coordinators"),
-    # Calls that a client keeps would be counted by the attributes that hold them.
-    Bound("outside: ottla.client.kafka.call.Call", 500, "how many calls are under way is chance"),
+    # No call outlives its outcome: test_no_call_is_kept_after_its_outcome.
+    Bound("outside: ottla.client.kafka.call.Call", 500, "each is a request without an outcome, as held fetches are"),
     Bound("*: TopicNames._*", 100_000 * 60, "a client remembers the names of up to 100,000 topics"),
     Bound("*broker, Kafka listener: EncodedTopics._kept*", 2_000_000, _ENCODED),
     Bound("outside: ottla_broker.kafka.encoded_topics._Encoded", 20_000, _ENCODED),

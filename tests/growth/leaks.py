@@ -18,7 +18,7 @@ from ottla_broker.replication.following import Following
 from ottla_broker.storage.log_dir import LogDir
 from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_group_coordinator.machines.shard import GroupShard
-from ottla_mirror.clusters.cluster import LogRecord
+from ottla_mirror.clusters.log import LogRecord
 from ottla_mirror.syncing.flow_state import FlowState
 from ottla_txn_coordinator.machines.shard import TransactionShard
 

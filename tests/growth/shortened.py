@@ -9,7 +9,7 @@ from typing import Final
 from unittest.mock import patch
 
 import ottla
-from ottla_mirror.clusters import ottla_cluster
+from ottla_mirror.clusters import cluster
 from ottla_mirror.copying import copier
 from ottla_mirror.groups import group_sync
 from ottla_mirror.machines import mirror_records
@@ -17,7 +17,7 @@ from ottla_mirror.machines import sync_retention as retention_machine
 from ottla_mirror.syncing import sync_retention, topic_sync
 
 _SHORT: Final[tuple[tuple[ModuleType, str, float], ...]] = (
-    (ottla_cluster, "_LOOK_S", 1.0),
+    (cluster, "_LOOK_S", 1.0),
     (topic_sync, "_LOOK_S", 1.0),
     (topic_sync, "_RARELY_S", 1.0),
     (copier, "_COMMIT_S", 0.2),

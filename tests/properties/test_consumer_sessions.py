@@ -1,5 +1,4 @@
-"""A consumer's machine and the sessions of two brokers, over gRPC and over Kafka's protocol, with whatever may come
-between a request and its response.
+"""A consumer's machine and its fetch sessions at two brokers, whatever comes between a request and its response.
 
 Every record is read once, in its order, from where a position was put last; and once nothing disturbs any longer,
 all of them are, though no fetch ends by its time: what is requested of nobody, or forgotten by a broker, is found.
@@ -27,14 +26,13 @@ from ottla.machines.position import Fetch, FetchedData, PartitionData, Target
 from ottla.machines.position import FetchSession as Session
 from ottla.machines.subscription import FetchLimits as ReaderLimits
 from ottla.machines.subscription import SubscriptionState
-from ottla_broker.consumer_sessions import ConsumerSessions
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.fetch_request import RequestedPartition
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.handlers import fetch as fetch_handler
 from ottla_broker.kafka.leaders import NewLeaders
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
-from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch, fetch_due
+from ottla_broker.replication.fetch import Consumers, PartitionFetch, fetch_due
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.replication.replica_offsets import Positions
 from ottla_broker.replication.response_memory import UNBOUNDED
@@ -44,7 +42,6 @@ from ottla_core.kafka.messages import FetchResponse
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers, placed_prefix, read_header
-from ottla_core.rpc.context import StreamScope
 
 COUNT = 3
 IDS = [PartitionId(TopicId(b"t" * 16), n) for n in range(COUNT)]
@@ -114,71 +111,12 @@ class ReplicaOf:
 
 
 class Stream:
-    """Frames to a broker, in their order, and the responses that the client has not got yet."""
+    """A connection, and the responses that the client has not got yet. A broker reads the next request once the one
+    before it is answered."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.scope = StreamScope()
         self.tasks: dict[Fetch, asyncio.Task[Any]] = {}
-
-    def send(self, request: Fetch) -> None:
-        self.tasks[request] = asyncio.create_task(self.broker.fetch(self.scope, request))
-
-    def delivered(self, *, last: bool) -> tuple[Fetch, asyncio.Task[Any]] | None:
-        """Take a response that has come."""
-        done = [request for request, task in self.tasks.items() if task.done()]
-        return (done[-last], self.tasks.pop(done[-last])) if done else None
-
-    def break_off(self) -> list[Fetch]:
-        for task in self.tasks.values():
-            task.cancel()
-        self.scope.begin(None)
-        return list(self.tasks)
-
-
-class Broker:
-    def __init__(self, number: int, logs: list[Log], room: int, wait_s: float) -> None:
-        self.purgatory = FetchPurgatory()
-        self.sessions = ConsumerSessions(self.purgatory, max_partitions=room)
-        self._table: Any = SimpleNamespace(consumers=self.purgatory, find=self._find, get=self._find)
-        self._replicas = {IDS[log.number]: ReplicaOf(log, number) for log in logs}
-        self._number, self._logs = number, logs
-        self.has_room = room > COUNT
-        self._wait_s = wait_s
-
-    def stream(self) -> Stream:
-        return Stream(self)
-
-    def _find(self, partition_id: PartitionId) -> ReplicaOf:
-        return self._replicas[partition_id]
-
-    def _closest(self, replica: Any, at: int) -> int | None:
-        log = replica._log
-        return 1 - self._number if log.number == 0 and log.followed_to >= at else None
-
-    async def fetch(self, scope: StreamScope, request: Fetch) -> Response:
-        target, session_id = request.target, request.session.id
-        consumers = Consumers(
-            self._table, cast(Any, self._closest if target.may_name else None), any_replica=target.from_follower
-        )
-        limits = FetchLimits(self._wait_s, 1, 2 * len(BATCH))
-        named = [PartitionFetch(p.route.partition_id, p.route.leader_epoch, p.offset, 1 << 20) for p in request.parts]
-        if request.number == 1:
-            session = self.sessions.begin(session_id, scope, len(named))
-        else:
-            session = self.sessions.find(session_id, scope)
-        if session is None:
-            return _data_of(await fetch(named, consumers, limits)), False
-        return _data_of(await session.fetch(named, request.forgotten, consumers, limits)), True
-
-
-class KafkaStream(Stream):
-    """A connection over Kafka's protocol: the next request is read once the one before it is answered."""
-
-    broker: KafkaBroker
-
-    def __init__(self, broker: KafkaBroker) -> None:
-        super().__init__(broker)
         self.session = FetchSession()
         self._last: asyncio.Task[Any] | None = None
 
@@ -197,30 +135,57 @@ class KafkaStream(Stream):
             raise OttlaError(response.error.code, "refused")
         return fetched_data(cast(Any, response), read_committed=False), response.HasField("session")
 
-    def delivered(self, *, last: bool) -> tuple[Fetch, asyncio.Task[Any]] | None:
-        return super().delivered(last=False)
+    def delivered(self) -> tuple[Fetch, asyncio.Task[Any]] | None:
+        """Take a response that has come."""
+        done = [request for request, task in self.tasks.items() if task.done()]
+        return (done[0], self.tasks.pop(done[0])) if done else None
+
+    def break_off(self) -> list[Fetch]:
+        """Break the connection."""
+        known = self.broker.sessions._sessions
+        self.broker.left.update(known if self.session.is_beginning else [self.session.id])
+        return self._cancel()
+
+    async def close(self) -> None:
+        self._cancel()
+        await self.broker.answer(codec.encode(self.session.goodbye(TERMS.version), TERMS.version))
+
+    def _cancel(self) -> list[Fetch]:
+        for task in self.tasks.values():
+            task.cancel()
+        return list(self.tasks)
 
 
-class KafkaBroker(Broker):
+class Broker:
     """The sessions of KIP-227, with the messages as they are on the wire."""
 
     def __init__(self, number: int, logs: list[Log], room: int, wait_s: float) -> None:
-        super().__init__(number, logs, room, wait_s)
+        self.purgatory = FetchPurgatory()
+        self._table: Any = SimpleNamespace(consumers=self.purgatory, find=self._find, get=self._find)
+        self._replicas = {IDS[log.number]: ReplicaOf(log, number) for log in logs}
+        self._number, self._logs = number, logs
+        self.has_room = room > COUNT
         numbers = itertools.count(1)
-        self.kafka_sessions = FetchSessions(lambda: next(numbers), self.purgatory, max_partitions=room)
+        self.left: set[int] = set()
+        """The connection of each of these sessions broke, so the client could not end it."""
+        self.sessions = FetchSessions(lambda: next(numbers), self.purgatory, max_partitions=room)
         options = FetchOptions(min_bytes=1, max_bytes=2 * len(BATCH), max_wait_s=wait_s, rack="r")
         self.consumer = SimpleNamespace(_options=options, read_committed=False)
         nobody: Any = SimpleNamespace(image=SimpleNamespace(partitions={}))
         self._leaders = NewLeaders(nobody, nobody)
 
-    def stream(self) -> KafkaStream:
-        return KafkaStream(self)
+    def _find(self, partition_id: PartitionId) -> ReplicaOf:
+        return self._replicas[partition_id]
+
+    def _closest(self, replica: Any, at: int) -> int | None:
+        log = replica._log
+        return 1 - self._number if log.number == 0 and log.followed_to >= at else None
 
     async def answer(self, asked: bytes) -> bytes:
         request = fetch_wire.read(Reader(memoryview(asked), flexible=True), TERMS.version)
         consumers = Consumers(self._table, cast(Any, self._closest if request.rack else None), any_replica=True)
         try:
-            with self.kafka_sessions.fetching(request, by_id=True, now=0.0) as session:
+            with self.sessions.fetching(request, by_id=True, now=0.0) as session:
                 limits = fetch_handler._limits(request, session, UNBOUNDED)
                 looked = await fetch_due(session, _read_of, consumers, limits, whole=session.is_whole)
                 parts, session_id, code = session.response(looked), session.id, 0
@@ -238,19 +203,15 @@ def _read_of(request: RequestedPartition) -> PartitionFetch:
 
 
 class World:
-    def __init__(self, room: int, new_broker: type[Broker], *, is_patient: bool) -> None:
+    def __init__(self, room: int, *, is_patient: bool) -> None:
         self.logs = [Log(number) for number in range(COUNT)]
-        self.brokers = {
-            BROKERS[n].address: new_broker(n, self.logs, room, 60.0 if is_patient else 0.01) for n in BROKERS
-        }
+        self.brokers = {BROKERS[n].address: Broker(n, self.logs, room, 60.0 if is_patient else 0.01) for n in BROKERS}
         self.streams: dict[tuple[Target, bool], Stream] = {}
         self.former: list[Stream] = []
         self.now, self.interrupted = 0.0, False
-        one_at_a_time = new_broker is KafkaBroker
-        limits = ReaderLimits(prefetch_bytes=1 << 16, one_fetch_at_a_time=one_at_a_time)
-        self.sub = SubscriptionState(limits, "none")
-        # On a connection over Kafka's protocol, a new session waits for the last fetch of the one before it.
-        self.may_interrupt = not (one_at_a_time and is_patient)
+        self.sub = SubscriptionState(ReaderLimits(prefetch_bytes=1 << 16), "none")
+        # On one connection, a new session waits for the last fetch of the one before it.
+        self.may_interrupt = not is_patient
         self.routes = self.actual_routes()
         for name in NAMES:
             self.sub.seek(self.sub.assign(name), 0)
@@ -305,7 +266,7 @@ class World:
             lane = (request.target, request.session.id == 0)
             stream = self.streams.get(lane)
             if stream is None:
-                stream = self.streams[lane] = self.brokers[request.target.address].stream()
+                stream = self.streams[lane] = Stream(self.brokers[request.target.address])
             stream.send(request)
         for check in self.sub.checks(self.now, self.routes):
             self.sub.on_checked(check, check.epoch, len(self.logs[check.route.partition_id.partition].epochs), self.now)
@@ -318,16 +279,13 @@ class World:
         for _turn in range(12):
             await asyncio.sleep(0)
 
-    def deliver(self, log: Log, *, last: bool = False) -> None:
+    def deliver(self, log: Log) -> None:
         """A response that is there, of some stream: they may come in any order."""
         streams = list(self.streams.values()) + self.former
         for stream in streams[log.number :] + streams[: log.number]:
-            if (delivered := stream.delivered(last=last)) is not None:
+            if (delivered := stream.delivered()) is not None:
                 self._respond(*delivered)
                 return
-
-    def deliver_last(self, log: Log) -> None:
-        self.deliver(log, last=True)
 
     def replace_stream(self, log: Log) -> None:
         """It is overdue, and closed in a moment: what comes on it until then is taken."""
@@ -415,17 +373,11 @@ class World:
         sessions = [fetch.session for fetch in self.sub._sessions.open]
         for address, broker in self.brokers.items():
             here = {session.id: session for session in sessions if session.target.address == address}.values()
-            if isinstance(broker, KafkaBroker):
-                self._check_known(broker, here)
-                continue
-            least = sum(len(session.parts) for session in here)
-            most = least + sum(len(session.forgotten) for session in here)
-            if broker.has_room and not self.interrupted:  # a session may be of a target that is not used since
-                assert least <= broker.sessions.room.used <= most, address
+            self._check_known(broker, here)
 
-    def _check_known(self, broker: KafkaBroker, sessions: Iterable[Session]) -> None:
+    def _check_known(self, broker: Broker, sessions: Iterable[Session]) -> None:
         """A broker has a session of each set of partitions that are requested together."""
-        known = [set(session.requested) for session in broker.kafka_sessions._sessions.values()]
+        known = [set(session.requested) for session in broker.sessions._sessions.values()]
         for session in sessions:
             wanted = {(each.topic_id, each.partition) for each in [*session.parts, *session.forgotten]}
             if wanted and session.id and broker.has_room and not self.interrupted:
@@ -433,22 +385,11 @@ class World:
 
     async def end(self) -> None:
         for stream in self.streams.values():
-            stream.break_off()
+            await stream.close()
         await self.settle()
         for broker in self.brokers.values():
-            if isinstance(broker, KafkaBroker):
-                assert broker.sessions.room.used == 0, "a session over Kafka's protocol is kept until it is evicted"
-                continue
-            assert (broker.sessions.room.used, len(broker.purgatory)) == (0, 0), "something is kept for ever"
-
-
-def _data_of(parts: Iterable[FetchResult]) -> dict[PartitionId, PartitionData]:
-    return {part.id: _of_part(part) for part in parts}
-
-
-def _of_part(part: FetchResult) -> PartitionData:
-    code = 0 if part.error is None else part.error.code
-    return PartitionData(part.records, part.high_watermark, 0, code, preferred_replica=part.preferred_replica)
+            left = broker.sessions._sessions.keys() - broker.left
+            assert self.interrupted or not left, "a session is kept until it is evicted"
 
 
 ACTS = {
@@ -457,7 +398,6 @@ ACTS = {
     "pump": 8,
     "settle": 8,
     "deliver": 8,
-    "deliver_last": 3,
     "read": 12,
     "seek": 2,
     "pause": 1,
@@ -473,10 +413,10 @@ ACTS = {
 """What happens, and how often."""
 
 
-async def _live(random: Random, new_broker: type[Broker]) -> None:
+async def _live(random: Random) -> None:
     # A long wait ends with an event when anything comes. Without room for a session, it goes on to its end.
     room = random.choice([100, 100, 2])
-    world = World(room, new_broker, is_patient=room > COUNT and random.random() < 0.7)
+    world = World(room, is_patient=room > COUNT and random.random() < 0.7)
     for act in random.choices(list(ACTS), list(ACTS.values()), k=150):
         done = getattr(world, act)(random.choice(world.logs), *([random.randrange(10)] if act == "seek" else []))
         if asyncio.iscoroutine(done):
@@ -485,11 +425,10 @@ async def _live(random: Random, new_broker: type[Broker]) -> None:
     await world.end()
 
 
-@pytest.mark.parametrize("new_broker", [Broker, KafkaBroker])
 @pytest.mark.parametrize("hundred", range(5))
-def test_every_record_is_read_once_and_nothing_waits_for_ever(hundred: int, new_broker: type[Broker]) -> None:
+def test_every_record_is_read_once_and_nothing_waits_for_ever(hundred: int) -> None:
     for seed in range(hundred * 100, hundred * 100 + 100):
         try:
-            asyncio.run(_live(Random(seed), new_broker))
+            asyncio.run(_live(Random(seed)))
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error

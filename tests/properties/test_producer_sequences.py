@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ottla.fakes.scripted_log import ScriptedLog
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import NO_LIMIT, BatchResponse, ProducerBatch, ProducerLimits
+from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.metadata import Route
 from ottla.machines.requests import OutgoingRequest
 from ottla_core.errors import ErrorCode, OttlaError
@@ -38,7 +38,7 @@ STEPS = [
 LARGEST_BYTES = [120, 200, 500]
 """A record takes 75 bytes in a batch of its own."""
 
-Frame = tuple[OutgoingRequest, list[bytes]]
+Frame = tuple[OutgoingRequest, bytes]
 
 
 class World:
@@ -47,7 +47,7 @@ class World:
         grows = self.chance.random() < 0.5
         limits = ProducerLimits(
             linger_s=0, batch_bytes=self.chance.choice([90, 150]), delivery_timeout_s=TIMEOUT_S, backoff_s=0.1,
-            idempotent=True, retries=10**6, batches_per_partition=1 if grows else NO_LIMIT, grown_bytes=400 * grows,
+            idempotent=True, retries=10**6, grown_bytes=400 * grows,
         )  # fmt: skip
         self.producer = Accumulator(limits, lambda size: new_builder(size, pure=True))
         self.producer.producer_id = 7
@@ -56,7 +56,7 @@ class World:
         self.route = Route(PARTITION_ID, "b0:1", 0)
         self.sent: list[tuple[bytes, ProducerBatch, int]] = []
         self.wire: deque[Frame] = deque()
-        self.answers: list[tuple[OutgoingRequest, list[BatchResponse]]] = []
+        self.answers: list[tuple[OutgoingRequest, BatchResponse]] = []
 
     def append(self) -> None:
         value = b"%06d" % len(self.sent)
@@ -69,24 +69,22 @@ class World:
     def drain(self) -> None:
         drained = self.producer.drain(self.now, {PARTITION: self.route})
         for request in drained.requests:
-            self.wire.append((request, [part.batches[0].encode(Codec.NONE) for part in request.parts]))
+            self.wire.append((request, request.parts[0].batch.encode(Codec.NONE)))
         if drained.wants_producer_id:
             self.producer.producer_id += 1
         queue = self.producer.queue(PARTITION)
         assert queue.sequences is not None
         if not queue.sequences.halted:  # what is in flight left in order, oldest first, and never more than five
-            in_flight = [batch for part in queue.in_flight for batch in part.batches]
+            in_flight = [part.batch for part in queue.in_flight]
             assert in_flight == queue.sequences.outstanding[: len(in_flight)]
             assert len(in_flight) <= 5
 
     def serve(self, after: int = 0) -> None:
         """The broker takes the next frame; `after`: it answers with that code what it has appended."""
         if self.wire:
-            request, batches = self.wire.popleft()
-            answers = [self._appended(records) for records in batches]
-            if after:
-                answers = [BatchResponse(code=after) if not answer.code else answer for answer in answers]
-            self.answers.append((request, answers))
+            request, records = self.wire.popleft()
+            answer = self._appended(records)
+            self.answers.append((request, BatchResponse(code=after) if after and not answer.code else answer))
 
     def limit(self) -> None:
         """The topic gets another max.message.bytes."""
@@ -99,21 +97,16 @@ class World:
             return BatchResponse(code=error.code, message=error.message)
 
     def refuse(self) -> None:
-        """The broker refuses some batches of the next frame and looks at the others."""
+        """The broker refuses the next frame, or looks at it after all."""
         if self.wire:
-            request, batches = self.wire.popleft()
-            code = self.chance.choice(REFUSALS)
-            refused = [self.chance.random() < 0.6 for _ in batches]
-            answers = [
-                BatchResponse(code=code) if no else self._appended(batch)
-                for no, batch in zip(refused, batches, strict=True)
-            ]
-            self.answers.append((request, answers))
+            request, records = self.wire.popleft()
+            code, refused = self.chance.choice(REFUSALS), self.chance.random() < 0.6
+            self.answers.append((request, BatchResponse(code=code) if refused else self._appended(records)))
 
     def answer(self) -> None:
         if self.answers:
-            request, answers = self.answers.pop(self.chance.randrange(len(self.answers)))
-            reported = self.producer.on_response(request, {PARTITION_ID: answers}, self.now)
+            request, answer = self.answers.pop(self.chance.randrange(len(self.answers)))
+            reported = self.producer.on_response(request, {PARTITION_ID: answer}, self.now)
             assert reported.warnings == [], "the broker forgets nothing here"
 
     def break_(self) -> None:

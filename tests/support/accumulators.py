@@ -29,11 +29,11 @@ def add(acc: Accumulator, value: bytes, *, partition: int = 0, now: float = 0.0)
 def values(request: OutgoingRequest) -> list[bytes | None]:
     found = []
     for part in request.parts:
-        data = b"".join(batch.encode(Codec.NONE) for batch in part.batches)
+        data = part.batch.encode(Codec.NONE)
         for at, header in iter_headers(data):
             found += [value for *_, value, _ in read_records(data[at : at + header.size_bytes])]
     return found
 
 
-def answered(request: OutgoingRequest, base_offset: int = 0) -> dict[PartitionId, list[BatchResponse]]:
-    return {part.route.partition_id: [BatchResponse(base_offset)] for part in request.parts}
+def answered(request: OutgoingRequest, base_offset: int = 0) -> dict[PartitionId, BatchResponse]:
+    return {part.route.partition_id: BatchResponse(base_offset) for part in request.parts}

@@ -16,8 +16,8 @@ from typing import Any, Self
 from waiting import wait_until
 
 import ottla
-from ottla.connect import ClusterClient, grpc_transport
 from ottla_core.errors import OttlaError
+from ottla_core.rpc.client import Peer
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.contracts import Mirror
 from ottla_stack.ports import free_port_base
@@ -73,7 +73,7 @@ class MirrorProcess:
     def _choose_port(self) -> None:
         self._port = free_port_base()
         self.client = ottla.MirrorClient(self.address, request_timeout=10)
-        self._raw = ClusterClient([self.address], grpc_transport("tests"))
+        self._raw = Peer(self.address)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -122,7 +122,7 @@ class MirrorProcess:
     def translate(self, topic: str, partition: int, *offsets: int) -> Sequence[pb.OffsetTranslated]:
         at = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in offsets]
         request = pb.TranslateOffsetsRequest(flow="east->west", offsets=at)
-        return self._raw.call(self.address, Mirror.TRANSLATE_OFFSETS, request, timeout=10).offsets
+        return self._raw.call(Mirror.TRANSLATE_OFFSETS, request, timeout=10).offsets
 
     def metrics(self) -> dict[str, float]:
         """Its series and their values, as a scrape sees them."""

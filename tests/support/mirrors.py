@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,17 +23,12 @@ def mirrored(
     *,
     mirrors: int = 1,
     balance_s: float = 300.0,
-    kafka: Collection[str] = (),
     redis: str = "",
     **more: Any,
 ) -> Iterator[list[Flow]]:
-    """Mirrors of one flow while the block runs, which copies `topic` alone; `more` are settings of it. Those of the
-    clusters that are in `kafka` are met as any Kafka is."""
+    """Mirrors of one flow while the block runs, which copies `topic` alone; `more` are settings of it."""
     clusters = tuple(
-        ClusterSettings(alias, tuple(at.bootstrap.split(",")), {})
-        if alias in kafka
-        else ClusterSettings(alias, tuple(at.bootstrap.split(",")))
-        for alias, at in (("east", east), ("west", west))
+        ClusterSettings(alias, tuple(at.bootstrap.split(","))) for alias, at in (("east", east), ("west", west))
     )
     kind = {"delivery": delivery, "heartbeats": False, **more}
     flow = FlowSettings("east", "west", topics=(topic,), **kind)

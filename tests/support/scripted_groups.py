@@ -35,7 +35,12 @@ def filled(counts: dict[int, int], *, batch_size: int = 1000) -> ScriptedCluster
 
 def fill(cluster: ScriptedCluster, counts: dict[int, int], *, topic: str = "t", batch_size: int = 1000) -> None:
     with Producer[Any, Any](
-        "b0:1", topic=topic, value="bytes", batch_size=batch_size, _transport=cluster.connect
+        "b0:1",
+        topic=topic,
+        value="bytes",
+        batch_size=batch_size,
+        max_request_size=max(100, batch_size),  # otherwise batches that wait grow
+        _transport=cluster.connect,
     ) as producer:
         for partition, count in counts.items():
             for n in range(count):

@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from rpc_stack import Client, Stack
-from transports import OLDER_TRANSACTIONS, Addresses, use_grpc
 
 import ottla
 from ottla.testing import Cluster
 from ottla_broker.kafka.features import FEATURES
 from ottla_broker.kafka.handlers import api_versions
-from ottla_core.transactions import TRANSACTIONS_V1
+from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
 
 _names = (f"t{n}" for n in itertools.count())
@@ -48,33 +47,19 @@ def topic(admin: ottla.Admin) -> str:
     return name
 
 
-@pytest.fixture(params=["grpc", "kafka"])
-def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
-    """Where the clients of a test find a cluster. The test runs once with each transport.
-
-    Over gRPC these are the addresses of any cluster for all clients that the test makes.
-    """
-    if request.param == "grpc":
-        use_grpc(monkeypatch)
-    return lambda cluster: cluster.bootstrap
-
-
-@pytest.fixture(params=["grpc", "kafka", OLDER_TRANSACTIONS])
-def transaction_addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Addresses:
-    """Where clients find a cluster. The test runs once with each transport. Over Kafka's protocol it also runs with
-    brokers that have finalized an older version of transactions."""
-    if request.param == "grpc":
-        use_grpc(monkeypatch)
-    if request.param == OLDER_TRANSACTIONS:
-        older = [f._replace(finalized=TRANSACTIONS_V1) if f.name == "transaction.version" else f for f in FEATURES]
-        monkeypatch.setattr(api_versions, "FEATURES", older)
-    return lambda cluster: cluster.bootstrap
+@pytest.fixture(params=[TRANSACTIONS_V1, TRANSACTIONS_V2])
+def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The version of transactions that the brokers have finalized. The test runs once with each."""
+    finalized: int = request.param
+    features = [f._replace(finalized=finalized) if f.name == "transaction.version" else f for f in FEATURES]
+    monkeypatch.setattr(api_versions, "FEATURES", features)
+    return finalized
 
 
 @pytest.fixture
-def bootstrap(cluster: Cluster, addresses: Addresses) -> str:
-    """Where clients find the module's own cluster."""
-    return addresses(cluster)
+def bootstrap(cluster: Cluster) -> str:
+    """The addresses of the module's own cluster."""
+    return cluster.bootstrap
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 from children import KILLED_AT_AN_END, ending
-from transports import Addresses
 from waiting import LIMIT_S, wait_until
 
 import ottla
@@ -67,8 +66,8 @@ def committed(cluster: Cluster) -> int:
 
 @pytest.mark.feature(145)
 @pytest.mark.feature(179)
-def test_output_is_exact_after_kills_and_rebalances(cluster: Cluster, addresses: Addresses) -> None:
-    bootstrap = addresses(cluster)
+def test_output_is_exact_after_kills_and_rebalances(cluster: Cluster) -> None:
+    bootstrap = cluster.bootstrap
     for when, number in KILLS:
         with ending(start(bootstrap, when, number, "one")) as process:
             _, errors = process.communicate(timeout=LIMIT_S)

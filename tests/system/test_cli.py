@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from children import ending
 from cli_fakes import ottla
-from transports import Addresses
 from waiting import LIMIT_S, wait_until
 
 import ottla as sdk
@@ -27,10 +26,10 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(autouse=True)
-def admin(cluster: Cluster, addresses: Addresses, monkeypatch: pytest.MonkeyPatch) -> Iterator[sdk.Admin]:
+def admin(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[sdk.Admin]:
     """Every command finds the cluster, with each transport; no topic is left for the next test."""
-    monkeypatch.setenv("OTTLA_BOOTSTRAP", addresses(cluster))
-    with sdk.Admin(addresses(cluster)) as admin:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
+    with sdk.Admin(cluster.bootstrap) as admin:
         yield admin
         admin.topics.delete(*admin.topics.list())
 
@@ -100,7 +99,6 @@ def test_configs_of_topics_brokers_and_the_cluster(admin: sdk.Admin, capsys: pyt
     assert "did you mean retention.ms?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("addresses", ["grpc"], indirect=True)  # Kafka's responses have no warnings
 @pytest.mark.story("config-without-a-word")
 def test_a_config_without_effect_is_told_wherever_it_is_given(admin: sdk.Admin) -> None:
     told = b"preallocate is stored; this release does not act on it yet"
@@ -177,11 +175,11 @@ def test_keys_headers_and_tombstones(admin: sdk.Admin) -> None:
 
 
 def test_reading_from_here_to_there(
-    admin: sdk.Admin, cluster: Cluster, addresses: Addresses, capfdbinary: pytest.CaptureFixture[bytes]
+    admin: sdk.Admin, cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     admin.topics.create("t", partitions=1)
     first_ms = 1_793_527_200_000
-    with sdk.Producer(addresses(cluster), topic="t") as producer:
+    with sdk.Producer(cluster.bootstrap, topic="t") as producer:
         for n in range(100):
             producer.send(str(n), timestamp=first_ms + n * 1000)
 
@@ -206,11 +204,11 @@ def test_reading_from_here_to_there(
     }
 
 
-def test_following_shows_what_comes_until_ctrl_c(admin: sdk.Admin, cluster: Cluster, addresses: Addresses) -> None:
+def test_following_shows_what_comes_until_ctrl_c(admin: sdk.Admin, cluster: Cluster) -> None:
     admin.topics.create("live", partitions=1)
     with ending(start("consume", "live", "--from", "start", "-F")) as process:
         assert process.stdout is not None
-        with sdk.Producer(addresses(cluster), topic="live") as producer:
+        with sdk.Producer(cluster.bootstrap, topic="live") as producer:
             for n in range(3):
                 producer.send(f"news {n}").result(LIMIT_S)
                 assert process.stdout.readline() == b"news %d\n" % n
@@ -274,9 +272,9 @@ def test_wrong_names_and_addresses_are_named(admin: sdk.Admin, capsys: pytest.Ca
     assert "replica" in capsys.readouterr().err
 
 
-def test_a_closed_cluster_does_not_keep_a_reader_waiting(addresses: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_cluster_does_not_keep_a_reader_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     with Cluster() as other:
-        monkeypatch.setenv("OTTLA_BOOTSTRAP", addresses(other))
+        monkeypatch.setenv("OTTLA_BOOTSTRAP", other.bootstrap)
         assert ottla("topic create t -p 1") == 0
         assert shell("produce", "t", given=b"x\n")[0] == 0
     code, out, err = shell("consume", "t", "--timeout", "1s")

@@ -19,7 +19,7 @@ from waiting import LIMIT_S, wait_until
 import ottla
 from ottla.client.cluster import ClusterClient as Way
 from ottla.client.coordinators import Coordinators
-from ottla.client.transport import grpc_transport
+from ottla.client.kafka.transport import KafkaTransport
 from ottla.errors import ErrorCode
 from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicPartition
@@ -61,7 +61,7 @@ class Silent:
     """A member that speaks the contract itself, and says nothing once it has been assigned something."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, *, session_timeout_ms: int = 6_000) -> None:
-        self._way = Way(cluster.grpc_bootstrap.split(","), grpc_transport("silent"))
+        self._way = Way(cluster.bootstrap.split(","), KafkaTransport("silent"))
         coordinators = Coordinators(self._way)
         asked = pb.JoinRequest(
             group=group,
@@ -206,7 +206,7 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
     group = f"grown-{topic}"
     silent = Silent(cluster, topic, group, session_timeout_ms=60_000)
     members.append(silent)
-    way = Way(cluster.grpc_bootstrap.split(","), grpc_transport("grown"))
+    way = Way(cluster.bootstrap.split(","), KafkaTransport("silent"))
     again = pb.JoinRequest(
         group=group,
         member=pb.Member(member_id=silent.member_id),
@@ -225,7 +225,7 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
 
 @pytest.mark.story("configs-of-groups-without-effect")
 def test_what_is_set_for_groups_holds_from_then_on(cluster: Cluster, admin: ottla.Admin, topic: str) -> None:
-    way = Way([cluster.grpc_bootstrap], grpc_transport("silent"))
+    way = Way(cluster.bootstrap.split(","), KafkaTransport("silent"))
     asked = pb.JoinRequest(session_timeout_ms=6_000, rebalance_timeout_ms=60_000, protocol_type="consumer")
     names = (f"set-{topic}-{n}" for n in itertools.count())
     asked.protocols.add(name="range", metadata=encode_subscription(Subscription((topic,))))

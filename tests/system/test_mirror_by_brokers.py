@@ -94,12 +94,9 @@ def test_brokers_that_know_no_mirror_say_what_to_set() -> None:
     assert "OTTLA_BROKER__MIRRORS" in str(caught.value)
 
 
-def test_the_transport_of_the_clients_decides_if_no_address_is_given(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_address_the_brokers_are_called(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTTLA_MIRROR", raising=False)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
-    monkeypatch.setenv("_OTTLA_TRANSPORT", "kafka")
     with ottla.MirrorClient() as client, pytest.raises(OttlaError, match="know no mirrors"):
         client.flows()
     monkeypatch.setenv("OTTLA_MIRROR", "127.0.0.1:1")

@@ -51,14 +51,13 @@ def write(east: Cluster, topic: str, first: int) -> None:
 
 
 @pytest.mark.story("offset-syncs-that-only-grew")
-@pytest.mark.parametrize("kafka", [(), ("west",)])
 def test_syncs_of_records_that_neither_cluster_has_are_deleted(
-    cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin, kafka: tuple[str, ...], small_parts: None
+    cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin, small_parts: None
 ) -> None:
     write(cluster, topic, 0)
     partition, copy = ottla.TopicPartition(topic, 0), f"east.{topic}"
     records = TRANSACTIONS * AT_ONCE
-    with mirrored(cluster, west, topic, "at_least_once", kafka=kafka) as (flow,), ottla.Admin(west.bootstrap) as target:
+    with mirrored(cluster, west, topic, "at_least_once") as (flow,), ottla.Admin(west.bootstrap) as target:
         wait_until(lambda: flow.syncs.end(partition) >= records + TRANSACTIONS - 1)
         assert keys_of(west, topic) >= TRANSACTIONS
         admin.topics.delete_records(topic, {0: records + TRANSACTIONS})
@@ -72,7 +71,7 @@ def test_syncs_of_records_that_neither_cluster_has_are_deleted(
         wait_until(lambda: flow.syncs.translate(partition, at + AT_ONCE) == records + AT_ONCE)
     with ottla.Admin(west.bootstrap) as target:
         target.groups.delete("ottla-mirror.east.west")
-    with mirrored(cluster, west, topic, "at_least_once", kafka=kafka) as (flow,):
+    with mirrored(cluster, west, topic, "at_least_once") as (flow,):
         write(cluster, topic, 2 * TRANSACTIONS)
         wait_until(lambda: len(copied(west, topic)) >= 2 * records)
         assert len(copied(west, topic)) == 2 * records, (

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from transports import Addresses
 from waiting import LIMIT_S
 
 import ottla
@@ -40,13 +39,13 @@ def everything(bootstrap: str, topic: str, **arguments: Any) -> list[ottla.Recor
 
 
 @pytest.mark.feature(164)
-def test_the_first_program(addresses: Addresses) -> None:
+def test_the_first_program() -> None:
     with Cluster() as c:
         ottla.Admin(c.bootstrap).topics.create("t", partitions=3)
-        with ottla.Producer(addresses(c), topic="t") as p:
+        with ottla.Producer(c.bootstrap, topic="t") as p:
             for i in range(10_000):
                 p.send({"i": i}, key=str(i % 7))
-        rows = [r.value["i"] for r in ottla.Consumer("t", bootstrap=addresses(c), start="earliest", stop="end")]
+        rows = [r.value["i"] for r in ottla.Consumer("t", bootstrap=c.bootstrap, start="earliest", stop="end")]
     assert sorted(rows) == list(range(10_000))
     for key in range(7):
         mine = [i for i in rows if i % 7 == key]

@@ -13,7 +13,6 @@ from waiting import LIMIT_S, wait_until
 import ottla
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
-from ottla.client.transport import Transport, grpc_transport
 from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import Cluster
 from ottla_proto import txn_pb2
@@ -29,18 +28,9 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="module", params=["grpc", "kafka"])
-def way(request: pytest.FixtureRequest, cluster: Cluster) -> tuple[str, Transport]:
-    """The addresses and the transport of Admin."""
-    if request.param == "kafka":
-        return cluster.bootstrap, KafkaTransport("admin")
-    return cluster.grpc_bootstrap, grpc_transport("admin")
-
-
 @pytest.fixture(scope="module")
-def admin(way: tuple[str, Transport]) -> Iterator[ottla.Admin]:
-    bootstrap, transport = way
-    with ottla.Admin(bootstrap, _transport=transport) as admin:
+def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
+    with ottla.Admin(cluster.bootstrap) as admin:
         yield admin
 
 
@@ -231,7 +221,7 @@ def test_batches_are_imported_at_their_offsets(admin: ottla.Admin, name: str) ->
     assert admin.topics.offsets(name) == {0: 1}
 
 
-def test_transactional_ids_are_prepared_and_forgotten(way: tuple[str, Transport], cluster: Cluster, name: str) -> None:
+def test_transactional_ids_are_prepared_and_forgotten(cluster: Cluster, name: str) -> None:
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create(name)
         with ottla.Producer(cluster.bootstrap, topic=name, transactional_id=name) as producer:
@@ -241,10 +231,9 @@ def test_transactional_ids_are_prepared_and_forgotten(way: tuple[str, Transport]
         wait_until(lambda: admin.transactions.describe(name).state == "CompleteCommit")
         found = admin.transactions.describe(name)
         of_producer = TxnProducer(id=found.producer_id, epoch=found.producer_epoch)
-        bootstrap, transport = way
-        client = ClusterClient(bootstrap.split(","), transport)
+        client = ClusterClient(cluster.bootstrap.split(","), KafkaTransport("keeper"))
         try:
-            address = _coordinator(client, cluster, bootstrap)
+            address = cluster.bootstrap.split(",")[0]  # a broker forwards to the coordinator
             prepare = txn_pb2.PrepareRequest(transactional_id=name, producer=of_producer)
             with pytest.raises(OttlaError) as caught:
                 client.call(address, Txn.PREPARE, prepare, timeout=LIMIT_S)
@@ -254,11 +243,6 @@ def test_transactional_ids_are_prepared_and_forgotten(way: tuple[str, Transport]
         finally:
             client.close()
         assert admin.transactions.list(prefix=name) == []
-
-
-def _coordinator(client: ClusterClient, cluster: Cluster, bootstrap: str) -> str:
-    """The one txn-coordinator, or a broker that forwards to it."""
-    return cluster.txn_coordinators[0].address if bootstrap == cluster.grpc_bootstrap else bootstrap.split(",")[0]
 
 
 def test_calls_between_services_are_not_for_clients(cluster: Cluster) -> None:

@@ -17,7 +17,6 @@ from tests.compat.kafka_groups import Confluent, Python
 from waiting import wait_until
 
 import ottla
-from ottla.client.transport import chosen_transport, grpc_transport
 from ottla.errors import WakeupError
 from ottla_core.model import TopicPartition
 from ottla_stack.cluster import Cluster
@@ -419,9 +418,8 @@ def committed_by(cluster: Cluster, group: str) -> dict[int, int]:
 
 
 def coordinator_of(cluster: Cluster, group: str) -> int:
-    """Return the instance that describes the group as its own. Only gRPC can report it."""
-    brokers = [broker.address for broker in cluster.brokers]
-    with ottla.Admin(brokers, _transport=grpc_transport("coordinator-of")) as admin:
+    """Return the instance that describes the group as its own."""
+    with ottla.Admin(cluster.bootstrap) as admin:
         return admin.groups.describe(group, timeout=WAIT).coordinator
 
 
@@ -464,7 +462,7 @@ def test_the_group_knows_why_a_member_left(cluster: Cluster, bootstrap: str, top
 def test_groups_are_listed_described_and_deleted(bootstrap: str, topic: str, start: Start) -> None:
     write(bootstrap, topic, 60)
     member = start(group_instance_id="one")
-    with ottla.Admin(bootstrap, _transport=chosen_transport("admin")) as admin:
+    with ottla.Admin(bootstrap) as admin:
         wait_until(lambda: len(member.got) == 60 and len(admin.groups.committed(topic)) == PARTITIONS)
         (listed,) = [group for group in admin.groups.list() if group.name == topic]
         assert (listed.state, listed.protocol_type) == ("Stable", "consumer")

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from transports import Addresses
 from waiting import LIMIT_S, wait_until
 
 import ottla
@@ -48,12 +47,12 @@ def written(bootstrap: str, topic: str, **arguments: Any) -> list[bytes]:
 @pytest.mark.parametrize(("acks", "idempotent"), [("all", True), ("all", False), (1, False)])
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 def test_a_topic_that_takes_smaller_batches_gets_every_record_once_and_in_order(
-    cluster: Cluster, admin: ottla.Admin, addresses: Addresses, acks: Any, idempotent: bool, compression: Any
+    cluster: Cluster, admin: ottla.Admin, acks: Any, idempotent: bool, compression: Any
 ) -> None:
     topic = topic_of(admin, 5_000)
     called: list[int] = []
     with ottla.Producer(
-        addresses(cluster),
+        cluster.bootstrap,
         topic=topic,
         value="bytes",
         acks=acks,
@@ -75,14 +74,12 @@ def test_a_topic_that_takes_smaller_batches_gets_every_record_once_and_in_order(
         producer.flush()
         assert producer.metrics["record-retry-total"] > 0
         assert producer.metrics["batch-total"] - before < 2 * 1_000 * 110 / 2_500, "the partition knows its size"
-    assert written(addresses(cluster), topic) == values(5_000) + values(1_000)
+    assert written(cluster.bootstrap, topic) == values(5_000) + values(1_000)
 
 
-def test_a_record_that_no_batch_of_the_topic_can_hold_fails_alone(
-    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
-) -> None:
+def test_a_record_that_no_batch_of_the_topic_can_hold_fails_alone(cluster: Cluster, admin: ottla.Admin) -> None:
     topic = topic_of(admin, 5_000)
-    with ottla.Producer(addresses(cluster), topic=topic, value="bytes", linger=0.05) as producer:
+    with ottla.Producer(cluster.bootstrap, topic=topic, value="bytes", linger=0.05) as producer:
         sent = [producer.send(bytes(6_000 if number == 50 else 100)) for number in range(100)]
         errors = [delivery.exception(LIMIT_S) for delivery in sent]
     assert [number for number, error in enumerate(errors) if error is not None] == [50]
@@ -90,41 +87,33 @@ def test_a_record_that_no_batch_of_the_topic_can_hold_fails_alone(
     assert [delivery.result().offset for delivery in sent if delivery is not sent[50]] == list(range(99))
 
 
-def test_a_transaction_holds_the_parts_of_its_batches(
-    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
-) -> None:
+def test_a_transaction_holds_the_parts_of_its_batches(cluster: Cluster, admin: ottla.Admin) -> None:
     topic = topic_of(admin, 5_000)
-    with ottla.Producer(
-        addresses(cluster), topic=topic, value="bytes", transactional_id=topic, linger=0.05
-    ) as producer:
+    with ottla.Producer(cluster.bootstrap, topic=topic, value="bytes", transactional_id=topic, linger=0.05) as producer:
         for part in (values(1_000), values(2_000)):
             with producer.transaction() as transaction:
                 for value in part:
                     transaction.send(value)
         assert producer.metrics["batch-split-total"] > 0
-    read = partial(written, addresses(cluster), topic, isolation_level="read_committed")
+    read = partial(written, cluster.bootstrap, topic, isolation_level="read_committed")
     wait_until(lambda: read() == values(1_000) + values(2_000))  # consumers see a commit a moment later
 
 
 @pytest.mark.rule(66)
-def test_without_acks_no_batch_is_larger_than_batch_size(
-    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
-) -> None:
+def test_without_acks_no_batch_is_larger_than_batch_size(cluster: Cluster, admin: ottla.Admin) -> None:
     topic = topic_of(admin, 64 * 1024)
-    with ottla.Producer(addresses(cluster), topic=topic, value="bytes", acks=0) as producer:
+    with ottla.Producer(cluster.bootstrap, topic=topic, value="bytes", acks=0) as producer:
         for value in values(30_000):
             producer.send(value)
-    wait_until(lambda: written(addresses(cluster), topic) == values(30_000))
+    wait_until(lambda: written(cluster.bootstrap, topic) == values(30_000))
 
 
 @pytest.mark.feature(20)
-def test_over_kafkas_protocol_batches_grow_while_they_wait_and_not_beyond_what_topics_take(
-    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
-) -> None:
+def test_batches_grow_while_they_wait_and_not_beyond_what_topics_take(cluster: Cluster, admin: ottla.Admin) -> None:
     topic, records = topic_of(admin, 1_048_588), values(1_000)
     sent = 0
     with ottla.Producer(
-        addresses(cluster), topic=topic, value="bytes", batch_size=2_000, linger=0, enable_idempotence=False
+        cluster.bootstrap, topic=topic, value="bytes", batch_size=2_000, linger=0, enable_idempotence=False
     ) as producer:
         deadline = time.monotonic() + 3.0
         while producer.metrics["batch-size-max"] <= 2_000 and time.monotonic() < deadline:
@@ -134,16 +123,13 @@ def test_over_kafkas_protocol_batches_grow_while_they_wait_and_not_beyond_what_t
         producer.flush()
         largest = producer.metrics["batch-size-max"]
         assert producer.metrics["record-retry-total"] == 0
-    over_kafka = addresses(cluster) != cluster.grpc_bootstrap
-    assert (largest > 2_000) == over_kafka
-    assert written(addresses(cluster), topic) == records * (sent // len(records))
+    assert largest > 2_000
+    assert written(cluster.bootstrap, topic) == records * (sent // len(records))
 
 
-def test_a_topic_with_smaller_segments_gets_every_record(
-    cluster: Cluster, admin: ottla.Admin, addresses: Addresses
-) -> None:
+def test_a_topic_with_smaller_segments_gets_every_record(cluster: Cluster, admin: ottla.Admin) -> None:
     topic = topic_of(admin, 1_048_588, **{"segment.bytes": 20_000})
-    with ottla.Producer(addresses(cluster), topic=topic, value="bytes", linger=0.05) as producer:
+    with ottla.Producer(cluster.bootstrap, topic=topic, value="bytes", linger=0.05) as producer:
         sent = [producer.send(value) for value in values(1_000)]
         producer.flush()
         assert [delivery.result(0).offset for delivery in sent] == list(range(1_000))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
-from transports import Addresses
 from waiting import LIMIT_S, wait_until
 
 import ottla
@@ -111,9 +110,9 @@ def offset_of(admin: ottla.Admin, group: str) -> int | None:
 
 @pytest.mark.rule(33, 35, 37, 38, 39, 43)
 def test_each_transaction_is_read_whole_or_not_at_all_whatever_is_killed(
-    cluster: Cluster, transaction_addresses: Addresses
+    cluster: Cluster, transaction_version: int
 ) -> None:
-    bootstrap = transaction_addresses(cluster)
+    bootstrap = cluster.bootstrap
     loads = [Load(bootstrap, name, n * 100_000) for n, name in enumerate(("alone", "both", "both"))]
     threads = [threading.Thread(target=load.run, daemon=True) for load in loads]
     for thread in threads:

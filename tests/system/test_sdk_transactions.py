@@ -1,5 +1,5 @@
-"""Transactions of the SDK against real services, with each transport: exactly once from topic to topic, fencing,
-timeouts."""
+"""Transactions of the SDK against real services, with each version of transactions: exactly once from topic to topic,
+fencing, timeouts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from transports import OLDER_TRANSACTIONS, Addresses
 from waiting import wait_until
 
 import ottla
-from ottla.client.transport import grpc_transport
 from ottla.testing import Cluster
-from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 WAIT = 60.0
 
 _names = (f"txn-{n}" for n in itertools.count())
+
+
+pytestmark = pytest.mark.usefixtures("transaction_version")
 
 
 @pytest.fixture(scope="module")
@@ -48,36 +48,29 @@ def attempt(producer: ottla.Producer[None, int], *numbers: int, aborted: bool = 
             producer.abort_transaction()
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(
-    cluster: Cluster, transaction_addresses: Addresses, topic: str
-) -> None:
-    with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as producer:
         for number in range(20):
             attempt(producer, 2 * number, 2 * number + 1, aborted=bool(number % 2))
-    assert values(transaction_addresses(cluster), topic) == [n for n in range(40) if n % 4 < 2]
-    assert values(transaction_addresses(cluster), topic, "read_uncommitted") == list(range(40))
+    assert values(cluster.bootstrap, topic) == [n for n in range(40) if n % 4 < 2]
+    assert values(cluster.bootstrap, topic, "read_uncommitted") == list(range(40))
 
 
-def test_a_transaction_has_the_version_of_its_cluster(
-    cluster: Cluster, transaction_addresses: Addresses, topic: str, request: pytest.FixtureRequest
-) -> None:
-    with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
+def test_a_transaction_has_the_version_of_its_cluster(cluster: Cluster, transaction_version: int, topic: str) -> None:
+    with ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as producer:
         attempt(producer, 1)
-    brokers = [broker.address for broker in cluster.brokers]
-    with ottla.Admin(brokers, _transport=grpc_transport("version")) as admin:  # Kafka's messages do not say it
+    with ottla.Admin(cluster.bootstrap) as admin:
         version = admin.transactions.describe(topic).version
-    assert version == (TRANSACTIONS_V1 if OLDER_TRANSACTIONS in request.node.name else TRANSACTIONS_V2)
+    assert version == transaction_version
 
 
 @pytest.mark.story("lag-behind-the-end-of-a-transaction")
 @pytest.mark.parametrize("commit", ["at_least_once", "manual"])
-def test_a_group_that_has_read_a_transaction_to_its_end_has_no_lag(
-    cluster: Cluster, transaction_addresses: Addresses, topic: str, commit: str
-) -> None:
-    with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
+def test_a_group_that_has_read_a_transaction_to_its_end_has_no_lag(cluster: Cluster, topic: str, commit: str) -> None:
+    with ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as producer:
         attempt(producer, *range(40))
     group = {"group": topic, "auto_offset_reset": "earliest", "stop": "end", "commit": commit}
-    with ottla.Consumer(topic, bootstrap=transaction_addresses(cluster), **group) as consumer:  # type: ignore[arg-type]  # by name
+    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, **group) as consumer:  # type: ignore[arg-type]  # by name
         while not consumer.finished:
             if (batch := consumer.poll(0.5)) and commit == "manual":
                 consumer.commit(batch.offsets)
@@ -89,17 +82,17 @@ def test_a_group_that_has_read_a_transaction_to_its_end_has_no_lag(
 
 
 def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_try_fails(
-    cluster: Cluster, transaction_addresses: Addresses, topic: str
+    cluster: Cluster, topic: str
 ) -> None:
     source = f"{topic}-in"
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create(source, partitions=3)
-    with ottla.Producer[None, int](transaction_addresses(cluster), topic=source) as producer:
+    with ottla.Producer[None, int](cluster.bootstrap, topic=source) as producer:
         producer.send_many(range(100))
     with (
-        ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer,
+        ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as producer,
         ottla.Consumer[None, int](
-            source, bootstrap=transaction_addresses(cluster), group=topic, commit="manual", auto_offset_reset="earliest"
+            source, bootstrap=cluster.bootstrap, group=topic, commit="manual", auto_offset_reset="earliest"
         ) as consumer,
     ):
         done = tries = 0
@@ -114,13 +107,11 @@ def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_t
             except AssertionError:
                 continue
             done += len(batch)
-    assert values(transaction_addresses(cluster), topic) == list(range(100))
+    assert values(cluster.bootstrap, topic) == list(range(100))
 
 
-def test_an_end_and_an_epoch_whose_responses_were_lost_are_the_same_when_repeated(
-    cluster: Cluster, transaction_addresses: Addresses, topic: str
-) -> None:
-    with ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as producer:
+def test_an_end_and_an_epoch_whose_responses_were_lost_are_the_same_when_repeated(cluster: Cluster, topic: str) -> None:
+    with ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as producer:
         producer.init_transactions()
         assert producer._manager is not None
         client, transactions = producer._manager._client, producer._manager.transactions
@@ -136,15 +127,13 @@ def test_an_end_and_an_epoch_whose_responses_were_lost_are_the_same_when_repeate
                 assert transactions.used_up == current.producer
                 assigned = client.init(transactions.used_up, timeout=WAIT)
                 assert client.init(transactions.used_up, timeout=WAIT) == assigned
-    assert values(transaction_addresses(cluster), topic) == [1, 3]
+    assert values(cluster.bootstrap, topic) == [1, 3]
 
 
-def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(
-    cluster: Cluster, transaction_addresses: Addresses, topic: str
-) -> None:
+def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(cluster: Cluster, topic: str) -> None:
     with (
-        ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as old,
-        ottla.Producer[None, int](transaction_addresses(cluster), topic=topic, transactional_id=topic) as new,
+        ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as old,
+        ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as new,
     ):
         old.init_transactions()
         old.begin_transaction()
@@ -154,28 +143,21 @@ def test_a_newer_producer_fences_the_older_one_and_aborts_what_it_left_open(
             old.commit_transaction()
         with pytest.raises(ottla.FencedError):
             old.begin_transaction()
-    assert values(transaction_addresses(cluster), topic) == [2]
+    assert values(cluster.bootstrap, topic) == [2]
 
 
-def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(
-    cluster: Cluster, transaction_addresses: Addresses, topic: str
-) -> None:
+def test_a_transaction_that_times_out_is_aborted_and_the_producer_goes_on(cluster: Cluster, topic: str) -> None:
     with ottla.Producer[None, int](
-        transaction_addresses(cluster), topic=topic, transactional_id=topic, transaction_timeout=1.0
+        cluster.bootstrap, topic=topic, transactional_id=topic, transaction_timeout=1.0
     ) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(1).result(WAIT)
-        with ottla.Consumer[None, int](topic, bootstrap=transaction_addresses(cluster), start="earliest") as consumer:
+        with ottla.Consumer[None, int](topic, bootstrap=cluster.bootstrap, start="earliest") as consumer:
             consumer.poll(0.1)
             wait_until(lambda: sum(end or 0 for end in consumer.offsets().values()) == 2)  # the marker
         # Kafka's messages can't say why, so the error has Kafka's code.
-        why = (
-            "timed-out"
-            if transaction_addresses(cluster) == cluster.grpc_bootstrap
-            else "INVALID_TXN_STATE|PRODUCER_FENCED"
-        )
-        with pytest.raises(ottla.TransactionAborted, match=why):
+        with pytest.raises(ottla.TransactionAborted, match=r"INVALID_TXN_STATE|PRODUCER_FENCED"):
             producer.commit_transaction()
         attempt(producer, 2)
-    assert values(transaction_addresses(cluster), topic) == [2]
+    assert values(cluster.bootstrap, topic) == [2]

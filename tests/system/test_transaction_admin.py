@@ -291,12 +291,9 @@ def test_what_was_prepared_is_ended_by_whom_its_producer_has_named_it_to(
     assert refused.value.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-@pytest.mark.parametrize("door", ["grpc", "kafka"])
-def test_a_prepared_transaction_is_aborted_by_its_id(
-    cluster: Cluster, admin: ottla.Admin, kafka_admin: ottla.Admin, topic: str, door: str
-) -> None:
+def test_a_prepared_transaction_is_aborted_by_its_id(cluster: Cluster, admin: ottla.Admin, topic: str) -> None:
     prepare(cluster, topic, topic)
-    transactions = (kafka_admin if door == "kafka" else admin).transactions
+    transactions = admin.transactions
     found = transactions.describe(topic)
     assert (found.is_prepared, found.version, found.ends_by) == (True, 2, None)
     assert transactions.abort(topic) == found
@@ -306,19 +303,10 @@ def test_a_prepared_transaction_is_aborted_by_its_id(
     assert cluster.read(topic) == []
 
 
-# ---- over Kafka's protocol -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def kafka_admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
-
-
-def test_over_kafkas_protocol_an_open_transaction_is_seen_from_both_sides_and_aborted(
-    kafka_admin: ottla.Admin, begun: ottla.Producer, topic: str
+def test_an_open_transaction_is_seen_from_both_sides_and_aborted(
+    admin: ottla.Admin, begun: ottla.Producer, topic: str
 ) -> None:
-    transactions = kafka_admin.transactions
+    transactions = admin.transactions
     (listed,) = transactions.list(prefix=topic, states=["Ongoing"])
     found = transactions.describe(topic)
     assert (listed.name, listed.state, listed.producer_id) == (topic, "Ongoing", found.producer_id)
@@ -347,12 +335,10 @@ def test_over_kafkas_protocol_an_open_transaction_is_seen_from_both_sides_and_ab
     assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
-def test_over_kafkas_protocol_a_transaction_that_hangs_is_found_and_aborted(
-    admin: ottla.Admin, kafka_admin: ottla.Admin, begun: ottla.Producer, topic: str
-) -> None:
+def test_a_transaction_that_hangs_is_found_and_aborted(admin: ottla.Admin, begun: ottla.Producer, topic: str) -> None:
     hang(admin, begun, topic)
-    (found,) = kafka_admin.transactions.hanging(topic)
+    (found,) = admin.transactions.hanging(topic)
     assert (found.partition, found.first_offset) == (TopicPartition(topic, 1), 0)
-    assert kafka_admin.transactions.abort_hanging(topic, 1, first_offset=0) == found
-    assert kafka_admin.transactions.hanging(topic) == ()
-    wait_until(lambda: not kafka_admin.transactions.open_in(topic, 1)[0].is_blocked)
+    assert admin.transactions.abort_hanging(topic, 1, first_offset=0) == found
+    assert admin.transactions.hanging(topic) == ()
+    wait_until(lambda: not admin.transactions.open_in(topic, 1)[0].is_blocked)

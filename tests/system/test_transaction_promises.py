@@ -19,13 +19,13 @@ from tests.fuzz.kafka_wire import KafkaWire
 from waiting import LIMIT_S, wait_until
 
 import ottla
-from ottla.client.transport import grpc_transport
 from ottla.testing import Cluster
 from ottla_broker.replication.leading import Leading
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import iter_headers
 from ottla_core.records.reader import read_records
+from ottla_core.rpc.client import Peer
 from ottla_group_coordinator.service import GroupService
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
@@ -171,8 +171,8 @@ def test_who_keeps_an_open_transaction_decides_on_it(
 ) -> None:
     producer.begin_transaction()
     producer.send(7, partition=0).result(LIMIT_S)
-    keeper = ottla.Admin(cluster.grpc_bootstrap, _transport=grpc_transport("keeper"))
-    call = partial(keeper.transactions._coordinators.call, topic, timeout=20)
+    keeper = Peer(cluster.txn_coordinators[0].address)
+    call = partial(keeper.call, timeout=20)
     kept = call(
         Txn.INIT_PRODUCER,
         pb.InitProducerRequest(transactional_id=topic, timeout_ms=60_000, keep_prepared=True),

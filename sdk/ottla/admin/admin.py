@@ -23,9 +23,13 @@ from ottla.admin.partitions import Partitions
 from ottla.admin.topics import Topics, raise_in_band
 from ottla.admin.transactions import Transactions
 from ottla.client.cluster import ClusterClient
-from ottla.client.door import KAFKA
+from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.kafka_descriptions import describe_cluster
+from ottla.client.security.logins import Login
+from ottla.client.security.security import security_of
+from ottla.client.security.tls import Tls
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config, reject_unknown
-from ottla.client.transport import Transport, chosen_transport
+from ottla.client.transport import Transport
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, error_from_code
 from ottla_core.model import TopicPartition
@@ -45,6 +49,8 @@ class Admin:
         connect_timeout: seconds that the client waits at startup for a first response from any broker; increase it if
             brokers may start after the client. After that first response, the other timeouts limit how long the client
             waits in an outage.
+        login: how the client logs in (SASL): an ottla.Scram, ottla.Plain or ottla.OAuthBearer.
+        tls: True, or an ottla.Tls, if brokers expect TLS.
         client_id: the name of this client in logs and quotas.
         config: settings under Kafka's names.
 
@@ -58,6 +64,8 @@ class Admin:
         *,
         request_timeout: Duration = 30.0,
         connect_timeout: Duration = 5.0,
+        login: Login | None = None,
+        tls: Tls | bool | None = None,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
@@ -66,6 +74,8 @@ class Admin:
         reject_unknown("Admin", unknown, ADMIN_NAMES)
         defaults = {"bootstrap": None, "request_timeout": 30.0, "connect_timeout": 5.0, "client_id": None}
         arguments = {
+            "login": login,
+            "tls": tls,
             "bootstrap": bootstrap,
             "request_timeout": request_timeout,
             "connect_timeout": connect_timeout,
@@ -75,7 +85,9 @@ class Admin:
         self.client_id: Final[str] = settings["client_id"] or f"ottla-admin-{next(_client_numbers)}"
         addresses = bootstrap_addresses(settings["bootstrap"])
         connect_s = seconds(settings["connect_timeout"], "connect_timeout")
-        cluster = ClusterClient(addresses, _transport or chosen_transport(self.client_id), connect_timeout=connect_s)
+        security = security_of(settings["login"], settings["tls"])
+        transport = _transport or KafkaTransport(self.client_id, security)
+        cluster = ClusterClient(addresses, transport, connect_timeout=connect_s)
         channel = ControllerChannel(cluster, seconds(settings["request_timeout"], "request_timeout"))
         self._cluster: Final = cluster
         self.topics: Final = Topics(channel)
@@ -174,11 +186,8 @@ class ClusterOverview:
 
     def _described(self, deadline: Deadline) -> pb.MetadataResponse:
         cluster = self._channel.cluster
-        if cluster.door is KAFKA:
-            from ottla.client.kafka_descriptions import describe_cluster  # it imports Kafka's messages
-
-            if (described := describe_cluster(cluster, timeout=deadline.left())) is not None:
-                return described
+        if (described := describe_cluster(cluster, timeout=deadline.left())) is not None:
+            return described
         return cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
 
     def declare_restored(self, *, timeout: Duration | None = None) -> int:

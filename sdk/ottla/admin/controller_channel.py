@@ -8,7 +8,6 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.door import KAFKA
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
@@ -78,8 +77,8 @@ class ControllerChannel:
     ) -> ControllerResponse[Response]:
         """Call the elected controller, and the next one if it moves, until the deadline (NOT_CONTROLLER, KIP-590).
 
-        Over Kafka's protocol a broker takes the call and forwards it. A call about a `broker` goes to that broker,
-        because Kafka's brokers reject a call about another one.
+        A broker takes the call and forwards it. A call about a `broker` goes to that broker, because Kafka's brokers
+        reject a call about another one.
         """
         backoff = Backoff()
         repeated = False
@@ -102,6 +101,6 @@ class ControllerChannel:
 
     def _address(self, view: ClusterView, broker: int | None) -> str:
         """Return the address to call, or "" if there is none."""
-        if broker is not None and broker in view.brokers and self.cluster.door is KAFKA:
+        if broker is not None and broker in view.brokers:
             return view.brokers[broker].address
         return view.controller

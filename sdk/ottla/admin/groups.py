@@ -176,7 +176,7 @@ class Groups:
                     raise_in_band(outcome.error)
         except OttlaError as error:
             if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # a member has joined meanwhile
-                raise non_empty(group, self._describe(group, deadline).members, "committed for") from None
+                raise non_empty(group, self._members(group, deadline), "committed for") from None
             raise
 
     def delete(self, group: str, *, timeout: Duration | None = None) -> None:
@@ -270,7 +270,7 @@ class Groups:
             if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
                 raise self._unknown(group) from None
             if error.code == ErrorCode.NON_EMPTY_GROUP:
-                raise non_empty(group, self._describe(group, deadline).members, change) from None
+                raise non_empty(group, self._members(group, deadline), change) from None
             raise
 
     def _describe(self, group: str, deadline: Deadline) -> GroupInfo:
@@ -281,6 +281,15 @@ class Groups:
         left_s = deadline.left()
         response = self._coordinators.call(group, Group.DESCRIBE_GROUPS, request, timeout=left_s, check=check)
         return info_of(response.groups[0])
+
+    def _members(self, group: str, deadline: Deadline) -> Sequence[GroupMember]:
+        """Return the members of a group that has some. A group of Kafka's new protocol (KIP-848) does not name them."""
+        try:
+            return self._describe(group, deadline).members
+        except OttlaError as error:
+            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            return ()
 
     def _unknown(self, group: str) -> OttlaError:
         try:
@@ -324,9 +333,10 @@ def non_empty(group: str, members: Sequence[GroupMember], change: str) -> OttlaE
     """Return a NON_EMPTY_GROUP error that names the members to stop before the group can be `change`."""
     shown = ", ".join(f"{m.name} at {m.host}" if m.host else m.name for m in members[:5])
     more = f" and {len(members) - 5} more" if len(members) > 5 else ""
+    named = f": {shown}{more}" if members else ""
     return error_from_code(
         ErrorCode.NON_EMPTY_GROUP,
-        f"group {group} can't be {change} while it has members: {shown}{more}",
+        f"group {group} can't be {change} while it has members{named}",
         hint="stop the members first; a member that does not leave is removed after its session timeout",
     )
 

@@ -11,9 +11,12 @@ from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
 from ottla.admin.replica_verification import Progress, ReplicaCheck, check_replicas
 from ottla.admin.topics import check_partition, leader_of, raise_in_band, topic_in
+from ottla.client.any_broker import ask_any_broker
+from ottla.client.kafka.apis import OTTLA_CALL
 from ottla.client.units import Duration
-from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.errors import ErrorCode, NotABrokerError, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
+from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
 from ottla_proto import broker_pb2
 from ottla_proto import controller_pb2 as pb
@@ -110,6 +113,22 @@ class Partitions:
             on_progress=on_progress or (lambda offset, end: None),
             compacted="compact" in Configs(self._channel).get(topic=topic, timeout=deadline.left())[_POLICY].value,
         )
+
+    def can_import(self, *, timeout: Duration | None = None) -> bool:
+        """Return whether the brokers of this cluster serve `import_records`. Only ottla's do.
+
+        Raises ConnectError and ottla.TimeoutError.
+        """
+        cluster, deadline = self._channel.cluster, self._channel.deadline(timeout)
+        nothing = OttlaCallRequest(method=Broker.IMPORT_RECORDS.path, timeout_ms=int(1000 * deadline.left()))
+        try:
+            # An import into no topic changes nothing: a broker that serves it answers that there is no such topic.
+            ask_any_broker(cluster, OTTLA_CALL, lambda version: nothing, OttlaCallResponse, timeout=deadline.left())
+        except OttlaError as error:
+            if isinstance(error, NotABrokerError) or error.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            return False
+        return True
 
     def import_records(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
-from ottla.client.door import KAFKA
+from ottla.client.kafka_descriptions import eligible_leaders
 from ottla.client.list_offsets import TRY_S, OffsetSpec, list_offsets, spec_timestamp
 from ottla.client.settings import check_topic, one_of
 from ottla.client.units import Duration, config_text
@@ -149,16 +149,13 @@ class Topics:
         """Return the named topics in the given order, or all topics, sorted by name. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
         described = self._described(names, internal, deadline)
-        cluster = self._channel.cluster
-        if cluster.door is not KAFKA or not described:
+        if not described:
             return described
-        from ottla.client.kafka_descriptions import eligible_leaders  # it imports Kafka's messages
-
-        leaders = eligible_leaders(cluster, names, timeout=deadline.left())
+        leaders = eligible_leaders(self._channel.cluster, names, timeout=deadline.left())
         return [_with_eligible_leaders(topic, leaders) for topic in described] if leaders else described
 
     def _described(self, names: Sequence[str], internal: bool, deadline: Deadline) -> Sequence[TopicInfo]:
-        """Describe topics by Metadata, which names no eligible leaders over Kafka's protocol."""
+        """Describe topics by Metadata, which names no eligible leaders."""
         view = self._channel.cluster.fetch_metadata(names, all_topics=not names, timeout=deadline.left())
         if not names:
             topics = [view.topics[name] for name in sorted(view.topics)]

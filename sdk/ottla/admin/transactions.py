@@ -26,9 +26,7 @@ from ottla.admin.transaction_info import (
     summary_of,
 )
 from ottla.client.coordinators import TRY_S, Coordinators
-from ottla.client.door import KAFKA
 from ottla.client.list_offsets import list_offsets
-from ottla.client.shard_owners import shard_owners
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.transaction import PreparedTransaction
@@ -325,10 +323,11 @@ class Transactions:
             producer=TxnProducer(id=producer.producer_id, epoch=producer.producer_epoch),
             coordinator_epoch=max(0, producer.coordinator_epoch),
         )
-        if topic == SHARD_TOPICS[GROUP]:  # the owner of the shard writes it
+        if topic == SHARD_TOPICS[GROUP]:  # a broker forwards the request to the owner of the shard
             of_shard = group_pb2.ShardsMarker(marker=marker, shards=[partition])
             to_group = group_pb2.WriteShardMarkersRequest(markers=[of_shard], timeout_ms=int(1000 * deadline.left()))
-            written = self._written_in_shard(partition, to_group, deadline).markers[0].shards
+            response = cluster.call_any(Group.WRITE_TXN_MARKERS, to_group, timeout=deadline.left())
+            written = response.markers[0].shards
         else:
             view = cluster.fetch_metadata([topic], timeout=deadline.left())
             found = topic_in(self._channel, view, topic)
@@ -338,19 +337,9 @@ class Transactions:
                 timeout_ms=int(1000 * deadline.left()),
             )
             leader = leader_of(view, found, partition)
-            response = cluster.call(leader, Broker.WRITE_TXN_MARKERS, to_leader, timeout=deadline.left())
-            written = response.markers[0].partitions
+            by_leader = cluster.call(leader, Broker.WRITE_TXN_MARKERS, to_leader, timeout=deadline.left())
+            written = by_leader.markers[0].partitions
         raise_in_band(written[0])
-
-    def _written_in_shard(
-        self, shard: int, request: group_pb2.WriteShardMarkersRequest, deadline: Deadline
-    ) -> group_pb2.WriteShardMarkersResponse:
-        """Have the owner of a shard of groups write a marker. Over Kafka's protocol a broker forwards the request."""
-        cluster = self._channel.cluster
-        if cluster.door is KAFKA:
-            return cluster.call_any(Group.WRITE_TXN_MARKERS, request, timeout=deadline.left())
-        owner = shard_owners(cluster, timeout=deadline.left())[shard]
-        return cluster.call(owner, Group.WRITE_TXN_MARKERS, request, timeout=deadline.left())
 
 
 def _transactions_of(

@@ -59,6 +59,7 @@ class Partitions(Facade[SyncPartitions]):
     elect_leaders = threaded(SyncPartitions.elect_leaders)
     verify_replicas = threaded(SyncPartitions.verify_replicas)
     import_records = threaded(SyncPartitions.import_records)
+    can_import = threaded(SyncPartitions.can_import)
 
 
 class Configs(Facade[SyncConfigs]):

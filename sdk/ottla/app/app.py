@@ -19,6 +19,9 @@ from ottla.app.exactly_once import ExactlyOnceWorker
 from ottla.app.handler import Order, RecordHandler, checked_consumer, handler_of
 from ottla.app.metrics import metrics_of
 from ottla.app.worker import Worker, consumer_of
+from ottla.client.security.logins import Login
+from ottla.client.security.security import security_of
+from ottla.client.security.tls import Tls
 from ottla.client.settings import bootstrap_addresses
 from ottla.client.units import Duration, Size, seconds
 from ottla.errors import config_error
@@ -38,7 +41,7 @@ H = TypeVar(
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _PRODUCERS: Final = frozenset(inspect.signature(SyncProducer.__init__).parameters) - {
-    "self", "bootstrap", "topic", "key", "value", "acks", "transactional_id",
+    "self", "bootstrap", "login", "tls", "topic", "key", "value", "acks", "transactional_id",
 }  # fmt: skip
 _TRANSACTION_TIMEOUT: Final = inspect.signature(SyncProducer.__init__).parameters["transaction_timeout"].default
 _CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
@@ -69,6 +72,7 @@ class App:
         drain_timeout: seconds to wait for running handlers when the app stops or their partitions move to other
             members. After that, the app cancels coroutines; their records are handled again, by this app or by the new
             owner.
+        login, tls: how all clients of the app log in, and whether they use TLS, as for a Producer.
         consumer: arguments to ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. The
             default for `assignors` is ("cooperative-sticky",).
         producer: arguments to the ottla.Producer that `ctx.send` and dead letters use. That producer uses acks="all"
@@ -85,6 +89,8 @@ class App:
         *,
         exactly_once: bool = False,
         drain_timeout: Duration = 30.0,
+        login: Login | None = None,
+        tls: Tls | bool | None = None,
         consumer: Mapping[str, Any] | None = None,
         producer: Mapping[str, Any] | None = None,
     ) -> None:
@@ -94,14 +100,15 @@ class App:
             )
         self.name: Final = name
         bootstrap_addresses(bootstrap)
-        self._bootstrap: Final = bootstrap
+        login, tls = security_of(login, tls)
+        self._cluster: Final = {"bootstrap": bootstrap, "login": login, "tls": tls}
         self._exactly_once: Final = exactly_once
         self._drain_s: Final = seconds(drain_timeout, "drain_timeout")
         self._consumer: Final = _CONSUMER_BY_DEFAULT | checked_consumer(consumer or {})
         self._producer: Final = dict(producer or {})
         for unknown in self._producer.keys() - _PRODUCERS:
             known = f"the possible settings are {', '.join(sorted(_PRODUCERS))}"
-            hint = "pass it to the App itself: App(name, bootstrap=…)" if unknown == "bootstrap" else known
+            hint = f"pass it to the App itself: App(name, {unknown}=…)" if unknown in self._cluster else known
             raise config_error(f"producer={{{unknown!r}: …}} can't be set", hint=hint)
         self._handlers: Final[list[RecordHandler]] = []
         self._workers: list[Worker] = []
@@ -209,7 +216,7 @@ class App:
             raise config_error(f"the app {self.name!r} is already running", hint="create another App")
         running = self._running = _Running(asyncio.get_running_loop())
         running.stopped, self._stopped_before, self._served = self._stopped_before, False, True
-        make_producer = functools.partial(Producer, self._bootstrap, **{"client_id": self.name, **self._producer})
+        make_producer = functools.partial(Producer, **{**self._cluster, "client_id": self.name, **self._producer})
         outbox = _Outbox(make_producer)
         timeout = self._producer.get("transaction_timeout", _TRANSACTION_TIMEOUT)
         transaction_timeout_s = seconds(timeout, "transaction_timeout")
@@ -270,7 +277,7 @@ class App:
                 raise
 
     def _consumer_arguments(self, handler: RecordHandler) -> dict[str, Any]:
-        ours = {"bootstrap": self._bootstrap, "client_id": f"{self.name}-{handler.group}"}
+        ours = {**self._cluster, "client_id": f"{self.name}-{handler.group}"}
         return {**ours, **self._consumer, **handler.consumer}
 
     async def _serve_with_signals(self) -> None:

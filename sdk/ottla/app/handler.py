@@ -26,12 +26,14 @@ Order = Literal["key", "partition"]
 
 _OURS: Final = frozenset(
     [
-        "bootstrap", "group", "key", "value", "commit", "auto_commit_interval", "partitions", "pattern", "start",
-        "stop", "listener", "on_assigned", "on_revoked", "on_lost", "on_bad_record", "max_poll_records",
+        "bootstrap", "login", "tls", "group", "key", "value", "commit", "auto_commit_interval", "partitions", "pattern",
+        "start", "stop", "listener", "on_assigned", "on_revoked", "on_lost", "on_bad_record", "max_poll_records",
     ]
 )  # fmt: skip
 _SET_ELSEWHERE: Final = {
     "bootstrap": "pass it to the App itself: App(name, bootstrap=…)",
+    "login": "pass it to the App itself: App(name, login=…)",
+    "tls": "pass it to the App itself: App(name, tls=…)",
     "group": "pass it to App.on: @app.on(topic, group=…)",
     "key": "pass it to App.on: @app.on(topic, key=…)",
     "value": "pass it to App.on: @app.on(topic, value=…)",

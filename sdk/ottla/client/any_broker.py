@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import Api
-from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.transport import Connection
 from ottla_core.kafka.message import Message
 
@@ -22,11 +21,13 @@ def ask_any_broker(
     *,
     timeout: float,
 ) -> Response:
-    """Return the response of some broker. `request` builds the message for a version. The client must be one that
-    speaks Kafka's protocol. Raises what `ClusterClient.ask_any` raises."""
+    """Return the response of some broker. `request` builds the message for a version.
+
+    Raises what `ClusterClient.ask_any` raises.
+    """
 
     def ask(connection: Connection, timeout_s: float) -> Response:
-        found = cast(KafkaPeer, connection).exchange(api, request, timeout=timeout_s)
+        found = connection.exchange(api, request, timeout=timeout_s)
         assert isinstance(found, response)
         return found
 

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from threading import Condition, RLock
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
 from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all
-from ottla.client.door import door_of
 from ottla.client.guard import Guard
+from ottla.client.security.security import security_with
 from ottla.client.settings import DEFAULT_BOOTSTRAP
 from ottla.client.transport import Connection, Transport
 from ottla.errors import (
@@ -80,8 +81,7 @@ class ClusterClient:
         self._bootstrap: Final = tuple(bootstrap)
         self._transport: Final = transport
         self._connect_timeout: Final = connect_timeout
-        self.door: Final = door_of(transport)
-        self._diagnose: Final = diagnose or diagnose_address
+        self._diagnose: Final = diagnose or partial(diagnose_address, security=security_with(transport))
         self.out_of_reach = False
         """Whether the last try of the first contact got no answer, so that waiting longer is in vain."""
         self._contacted = False

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.finder import finder_of, no_coordinator
+from ottla.client.named_coordinators import NamedCoordinators, no_coordinator
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.routing import GROUP
 from ottla_core.rpc.retry import Backoff
@@ -33,7 +33,7 @@ class Coordinators:
     def __init__(self, cluster: ClusterClient, kind: str = GROUP) -> None:
         self._cluster: Final = cluster
         self._kind: Final = kind
-        self._finder: Final = finder_of(cluster, kind)
+        self._finder: Final = NamedCoordinators(cluster, kind)
 
     def of(self, name: str, *, timeout: float) -> str:
         """Return the address of the coordinator of that name, from memory if it is known.
@@ -47,7 +47,7 @@ class Coordinators:
         found = self._finder.find(names, timeout=timeout)
         for name in names:
             if name not in found:
-                raise no_coordinator(self._cluster, self._kind, name)
+                raise no_coordinator(self._kind, name)
         return found
 
     def all(self, *, timeout: float) -> list[str]:

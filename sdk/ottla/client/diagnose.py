@@ -1,4 +1,5 @@
-"""Why an address does not answer, in plain words: nothing listens, or something other than a broker.
+"""Why an address does not answer, in plain words: nothing listens, or something other than a broker, or a broker's port
+that expects another security.protocol.
 
 It runs only after a connection has failed, and takes at most a second per address. A Kafka broker answers an
 ApiVersions request, an HTTP server answers anything with a status line, a TLS port with an alert, and a gRPC server
@@ -7,12 +8,16 @@ with an HTTP/2 settings frame.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import Final, Literal, NamedTuple
+
+from ottla.client.security.security import PLAINTEXT, Security
+from ottla.client.security.tls import Tls
 
 Protocol = Literal["kafka", "grpc", "http", "tls", ""]
 
@@ -24,6 +29,8 @@ _NO_STREAM: Final = bytes(4)
 CORRELATION_ID: Final = 0x6F74
 API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, CORRELATION_ID, -1)
 """Size, api key 18, version 0, correlation id, null client id: understood by every Kafka broker since 0.10."""
+METADATA: Final = struct.pack(">ihhihi", 14, 3, 2, CORRELATION_ID, -1, 0)
+"""Size, api key 3, version 2, correlation id, null client id, no topics."""
 GET: Final = b"GET / HTTP/1.0\r\n\r\n"
 
 
@@ -51,26 +58,33 @@ def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis])
     return [found[address] for address in addresses]
 
 
-def diagnose_address(address: str) -> Diagnosis:
-    """Return why `address` ("host:port") gives no sensible response. Takes up to a second; never raises."""
+def diagnose_address(address: str, security: Security = PLAINTEXT) -> Diagnosis:
+    """Return why `address` ("host:port") gives no sensible response to a client with this security. Takes up to a
+    second and a half; never raises."""
     host, _, port = address.rpartition(":")
+    expects_login = False
     try:
         response = _first_bytes(host, int(port), API_VERSIONS)
         if not protocol_of(response):
             response = _first_bytes(host, int(port), GET)
+        if security.login is None and protocol_of(response) == ("kafka" if security.tls is None else "tls"):
+            expects_login = _hangs_up(host, int(port), METADATA, security.tls)
     except socket.gaierror:
         return Diagnosis(f"the host name of {address} can't be resolved", hopeless=False)  # not yet, in a container
     except ConnectionRefusedError:
         return Diagnosis(f"nothing listens at {address}", hopeless=False)
     except OSError as error:
         return Diagnosis(f"{address} can't be reached ({error.strerror or error})", hopeless=False)
-    return _named(address, response)
+    if expects_login:
+        return Diagnosis(f"{address} expects a login (SASL): pass login=, or set security.protocol", hopeless=True)
+    return _named(address, protocol_of(response), uses_tls=security.tls is not None)
 
 
-def _named(address: str, response: bytes) -> Diagnosis:
-    protocol = protocol_of(response)
-    if protocol == "tls":
-        return Diagnosis(f"{address} expects TLS, which is not supported yet", hopeless=True)
+def _named(address: str, protocol: Protocol, *, uses_tls: bool) -> Diagnosis:
+    if protocol == "tls" and not uses_tls:
+        return Diagnosis(f"{address} expects TLS: pass tls=True, or set security.protocol", hopeless=True)
+    if protocol == "kafka" and uses_tls:
+        return Diagnosis(f"{address} speaks Kafka's protocol without TLS, but tls= is set", hopeless=True)
     if protocol == "http":
         return Diagnosis(f"{address} is an HTTP port, not {_WANTED}", hopeless=True)
     if protocol == "grpc":
@@ -87,6 +101,23 @@ def _first_bytes(host: str, port: int, question: bytes) -> bytes:
             return connection.recv(64)
         except (TimeoutError, ConnectionError):
             return b""
+
+
+def _hangs_up(host: str, port: int, question: bytes, tls: Tls | None) -> bool:
+    """Return whether the server closes the connection instead of an answer."""
+    with contextlib.ExitStack() as opened:
+        connection = opened.enter_context(socket.create_connection((host.strip("[]"), port), timeout=_TIMEOUT_S))
+        connection.settimeout(_TIMEOUT_S)
+        try:
+            if tls is not None:
+                wrapped = tls.context().wrap_socket(connection, server_hostname=host.strip("[]"))
+                connection = opened.enter_context(wrapped)
+            connection.sendall(question)
+            return not connection.recv(64)
+        except ConnectionError:
+            return True
+        except OSError:
+            return False
 
 
 def protocol_of(response: bytes) -> Protocol:

@@ -18,10 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from ottla.client.diagnose import API_VERSIONS, CORRELATION_ID, GET, protocol_of
-
-_METADATA: Final = struct.pack(">ihhihi", 14, 3, 2, CORRELATION_ID, -1, 0)
-"""Size, api key 3, version 2, correlation id, null client id, no topics."""
+from ottla.client.diagnose import API_VERSIONS, GET, METADATA, protocol_of
 
 _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 _MAX_THREADS: Final = 32
@@ -96,7 +93,7 @@ def _probe(address: str, line: _Line) -> Look | None:
         known = {"grpc": Met.GRPC, "http": Met.HTTP, "tls": Met.TLS}.get(protocol)
         return None if known is None else Look(address, known)
     try:
-        return _read(address, line.request(_METADATA))
+        return _read(address, line.request(METADATA))
     except (struct.error, UnicodeDecodeError):
         return Look(address, Met.WARY)
 
@@ -122,7 +119,7 @@ def _shakes_hands(host: str, port: int, limit_s: float) -> bool:
 
 
 def _read(address: str, response: bytes) -> Look:
-    """Read a response to _METADATA, with its size. Raises struct.error if it ends too early."""
+    """Read a response to METADATA, with its size. Raises struct.error if it ends too early."""
     at, brokers = 8, {}
     (count,) = _INT.unpack_from(response, at)
     at += 4

@@ -1,4 +1,4 @@
-"""Finds coordinators over Kafka's protocol, in which any broker names them.
+"""Finds the coordinators of groups and transactional ids, which any broker names.
 
 The request for that is Kafka's FindCoordinator, which none of our contracts has. In a cluster of ottla the answer names
 a broker, which forwards to the coordinator.
@@ -12,9 +12,9 @@ from typing import Any, Final
 from ottla.client.any_broker import ask_any_broker
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import FIND_COORDINATOR
-from ottla.client.listed_shards import check_all_listed
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla_core.plural import counted
 from ottla_core.routing import GROUP, TXN
 
 _KEY_TYPES: Final = {GROUP: 0, TXN: 1}
@@ -26,7 +26,10 @@ _NONE_AT_THE_MOMENT: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COO
 
 
 class NamedCoordinators:
-    """Finds coordinators over Kafka's protocol (`client/finder.py`)."""
+    """The coordinators of groups, or of transactional ids (`kind`). Timeouts are in seconds.
+
+    The methods with a timeout raise what `ClusterClient.ask_any` raises.
+    """
 
     def __init__(self, cluster: ClusterClient, kind: str) -> None:
         self._cluster: Final = cluster
@@ -35,6 +38,8 @@ class NamedCoordinators:
         self._known: dict[str, str] = {}
 
     def find(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
+        """Return the addresses of the coordinators of these names, from memory if they are known. Names that have none
+        at the moment are left out."""
         known = self._known
         if unknown := [name for name in names if name not in known]:
             if len(known) >= _REMEMBERED:
@@ -43,6 +48,7 @@ class NamedCoordinators:
         return {name: known[name] for name in names if name in known}
 
     def forget(self) -> None:
+        """Forget all coordinators, because a known one is wrong or silent."""
         self._known = {}
 
     def _ask(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
@@ -70,7 +76,13 @@ class NamedCoordinators:
         neither of the two. Kafka's brokers do not say what they have listed, so nothing is checked there.
         """
         total = max((response.shards.total for response in responses), default=0)
-        check_all_listed(self._kind, total, responses)
+        missing = set(range(total)).difference(*(response.shards.numbers for response in responses))
+        if missing:
+            raise error_from_code(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                f"no {self._kind}-coordinator can list {counted(len(missing), 'shard')} yet",
+                hint="try again when a coordinator has loaded the shards; `ottla doctor` shows the progress",
+            )
 
     def _find(self, names: Collection[str], timeout: float) -> dict[str, str]:
         def spelled(version: int) -> FindCoordinatorRequest:
@@ -99,3 +111,13 @@ def _coordinators(
     if response.coordinators:
         return [(coordinator.key, coordinator) for coordinator in response.coordinators]
     return [(name, response) for name in names]
+
+
+def no_coordinator(kind: str, name: str) -> OttlaError:
+    """Return the error for a group or a transactional id that has no coordinator at the moment."""
+    noun = "group" if kind == GROUP else "transactional id"
+    return error_from_code(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        f"the {noun} {name!r} has no coordinator at the moment",
+        hint="try again; a new cluster has no coordinators in its first seconds",
+    )

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ottla.client.security.names import NOT_SERVED as SECURITY_NOT_SERVED
+from ottla.client.security.names import SECURITY_NAMES, merged_security
 from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, did_you_mean
 from ottla_core.model import check_topic_name
 
@@ -26,7 +28,7 @@ def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, 
     """Raise TypeError for arguments that a client does not have. For Kafka's name the hint is ottla's argument."""
     for name in unknown:
         ours, _ = names.get(name.replace("_", "."), ("", _text))
-        known = [each for each, _ in names.values() if each]
+        known = [each for each, _ in names.values()]
         hint = (
             f"use {ours}= instead"
             if ours
@@ -130,11 +132,6 @@ def _serde(name: str, value: Any) -> Any:
     return _JAVA_SERDES[kind]
 
 
-def _plaintext(_name: str, value: Any) -> None:
-    if str(value).upper() != "PLAINTEXT":
-        raise ValueError("only PLAINTEXT is supported so far")
-
-
 def _in_flight(_name: str, value: Any) -> int:
     number = int(value)
     if number < 1:
@@ -182,7 +179,6 @@ _SHARED: Final[dict[str, tuple[str, Convert]]] = {
     "client.id": ("client_id", _text),
     "request.timeout.ms": ("request_timeout", _ms),
     "metadata.max.age.ms": ("metadata_max_age", _ms),
-    "security.protocol": ("", _plaintext),
 }
 PRODUCER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     **_SHARED,
@@ -229,9 +225,8 @@ CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
 ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 
 _NOT_SERVED: Final = {
+    **SECURITY_NOT_SERVED,
     "interceptor.classes": "pass objects as interceptors= instead",
-    "sasl.mechanism": "authentication is not supported yet",
-    "sasl.jaas.config": "authentication is not supported yet",
 }
 
 
@@ -246,7 +241,11 @@ def merge_config(
     An argument counts as given if it differs from its default.
     """
     merged = dict(arguments)
+    of_security = {name: raw for name, raw in config.items() if name in SECURITY_NAMES}
+    merged |= merged_security(merged.get("login"), merged.get("tls"), of_security)._asdict()
     for name, raw in config.items():
+        if name in of_security:
+            continue
         if name not in names:
             raise _unknown(name, names)
         argument, convert = names[name]
@@ -254,8 +253,6 @@ def merge_config(
             value = convert(name, raw)
         except (ValueError, TypeError, KeyError) as error:
             raise _illegal(name, raw, error) from None
-        if not argument:
-            continue
         if merged[argument] != defaults[argument] and merged[argument] != value:
             raise config_error(
                 f"{argument}={merged[argument]!r} and config {name}={raw!r} contradict each other",
@@ -290,8 +287,9 @@ def check_topic(name: str) -> None:
 def _unknown(name: str, names: Mapping[str, Any]) -> ConfigError:
     if name in _NOT_SERVED:
         return config_error(f"config {name} can't be set: {_NOT_SERVED[name]}", hint="remove it")
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"the closest name is {near[0]}" if near else f"the names are {', '.join(sorted(names))}"
+    known = {*names, *SECURITY_NAMES}
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    hint = f"the closest name is {near[0]}" if near else f"the names are {', '.join(sorted(known))}"
     return config_error(f"config {name!r} is unknown", hint=hint)
 
 

@@ -1,19 +1,19 @@
-"""The interface of a connection, as far as the clients need it. `ottla_core.rpc.client.Peer` implements it over gRPC,
-and `ottla.client.kafka.peer.KafkaPeer` over Kafka's protocol (docs/adr/0028).
+"""The interface of a connection, as far as the clients need it. `ottla.client.kafka.peer.KafkaPeer` implements it over
+Kafka's protocol (docs/adr/0028).
 
 `ottla.fakes.scripted` is its counterpart without sockets: brokers that a test scripts, frame by frame.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.client.kafka.transport import KafkaTransport
-from ottla.errors import OttlaError, config_error
+from ottla.client.kafka.apis import Api
+from ottla.errors import OttlaError
+from ottla_core.kafka.message import Message as KafkaMessage
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
@@ -45,6 +45,14 @@ class Connection(Protocol):
         """Make a unary call, and return the response as it is, possibly with an error in it."""
         ...
 
+    def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
+        """Send a message of Kafka's for which no contract of ours has a method, and return the response.
+
+        `request` builds the message for the version that is used. Raises UNSUPPORTED_VERSION if the broker does not
+        serve the API, and OttlaError of the transport.
+        """
+        ...
+
     def open_stream(
         self,
         method: Method[Request, Response],
@@ -62,24 +70,3 @@ class Connection(Protocol):
 
 Transport = Callable[[str], Connection]
 """host:port → a connection to it. Never blocks."""
-
-
-def grpc_transport(client_id: str) -> Transport:
-    """Return a transport over gRPC, which names `client_id` with every call. Raises ConfigError without gRPC."""
-    try:
-        from ottla_core.rpc.client import Peer
-    except ModuleNotFoundError as missing:
-        raise config_error(
-            f"a connection to a service needs {missing.name}, which is not installed",
-            hint="run `pip install 'ottla[server]'`, or give addresses of brokers, which need none",
-        ) from missing
-
-    return lambda address: Peer(address, client_id=client_id)
-
-
-def chosen_transport(client_id: str) -> Transport:
-    """Return the transport over Kafka's protocol, or over gRPC if the environment variable _OTTLA_TRANSPORT is "grpc".
-
-    The variable is for our tests and benchmarks.
-    """
-    return grpc_transport(client_id) if os.environ.get("_OTTLA_TRANSPORT") == "grpc" else KafkaTransport(client_id)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.door import door_of
+from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.security.security import PLAINTEXT, Security
 from ottla.client.settings import bootstrap_addresses
-from ottla.client.transport import Transport, chosen_transport
+from ottla.client.transport import Transport
 from ottla.client.units import Duration, Size, seconds, size_bytes
 from ottla.consumer.assignment import resolve
 from ottla.consumer.context import ConsumerContext
@@ -80,11 +81,12 @@ class BatchReader:
         client_rack: str = "",
         request_timeout: Duration = 30.0,
         connect_timeout: Duration = 5.0,
+        security: Security = PLAINTEXT,
         _transport: Transport | None = None,
     ) -> None:
         name = client_id or f"ottla-batch-reader-{next(_numbers)}"
         timeout_s, wait_s = seconds(request_timeout, "request_timeout"), seconds(fetch_max_wait, "fetch_max_wait")
-        transport = _transport or chosen_transport(name)
+        transport = _transport or KafkaTransport(name, security)
         self.cluster: Final = ClusterClient(
             bootstrap_addresses(bootstrap),
             transport,
@@ -94,7 +96,6 @@ class BatchReader:
             prefetch_bytes=size_bytes(prefetch, "prefetch"),
             partition_bytes=size_bytes(max_partition_fetch_bytes, "max_partition_fetch_bytes"),
             max_wait_s=wait_s,
-            one_fetch_at_a_time=door_of(transport).one_fetch_at_a_time,
         )
         self._subscription: Final = SubscriptionState(limits, "earliest")
         options = FetchOptions(1, size_bytes(fetch_max_bytes, "fetch_max_bytes"), wait_s, client_rack)

@@ -19,7 +19,6 @@ import itertools
 import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -28,11 +27,14 @@ from typing import Any, Final, Generic, Literal, Never, Self
 
 from ottla.client.by_partition import ByPartition, OffsetsByPartition
 from ottla.client.cluster import ClusterClient
-from ottla.client.door import door_of
+from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import OffsetSpec, list_offsets, list_offsets_or_end, spec_timestamp
 from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike
+from ottla.client.security.logins import Login
+from ottla.client.security.security import security_of
+from ottla.client.security.tls import Tls
 from ottla.client.settings import CONSUMER_NAMES, merge_config, positive, read_properties, reject_unknown
-from ottla.client.transport import Transport, chosen_transport
+from ottla.client.transport import Transport
 from ottla.client.units import Duration, Size, seconds
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.batch import Batch
@@ -157,6 +159,8 @@ class Consumer(Generic[K, V]):
             waits in an outage.
         metadata_max_age: seconds between two checks for new partitions, and for a replica that is closer than the
             leader.
+        login: how the client logs in (SASL): an ottla.Scram, ottla.Plain or ottla.OAuthBearer.
+        tls: True, or an ottla.Tls, if brokers expect TLS.
         client_id: the name of this client in logs and quotas.
         config: settings under Kafka's names, such as {"auto.offset.reset": "earliest"}.
 
@@ -200,6 +204,8 @@ class Consumer(Generic[K, V]):
         request_timeout: Duration = 30.0,
         connect_timeout: Duration = 5.0,
         metadata_max_age: Duration = 300.0,
+        login: Login | None = None,
+        tls: Tls | bool | None = None,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
@@ -212,10 +218,9 @@ class Consumer(Generic[K, V]):
         self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"
         self.max_poll_records = options.max_poll_records
         self._timeout = options.request_timeout_s
-        transport = _transport or chosen_transport(self.client_id)
+        transport = _transport or KafkaTransport(self.client_id, security_of(settings["login"], settings["tls"]))
         self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
-        limits = replace(options.limits, one_fetch_at_a_time=door_of(transport).one_fetch_at_a_time)
-        self._subscription = SubscriptionState(limits, options.plan.reset)
+        self._subscription = SubscriptionState(options.limits, options.plan.reset)
         self._fetcher = Fetcher(self._subscription, self._cluster, options.fetch, self._timeout)
         self._lock = self._fetcher.lock
         self._assignment, self.reader = self._open(options)

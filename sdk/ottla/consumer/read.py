@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, Literal
 
+from ottla.client.security.logins import Login
+from ottla.client.security.tls import Tls
 from ottla.client.transport import Transport
 from ottla.client.units import Duration
 from ottla.consumer.batch import Batch
@@ -63,6 +65,8 @@ def read(
     columns: Sequence[str] | None = None,
     on_bad_record: Literal["raise", "skip"] = "raise",
     request_timeout: Duration = 30.0,
+    login: Login | None = None,
+    tls: Tls | bool | None = None,
     config: Mapping[str, Any] | None = None,
     _transport: Transport | None = None,
 ) -> Rows[K, V]:
@@ -80,7 +84,7 @@ def read(
             of records.
         columns: the fields of a table; by default all: topic, partition, offset, timestamp, key, value, headers.
             Iteration and `to_list` return whole records.
-        bootstrap, partitions, key, value, on_bad_record, request_timeout, config: as for a Consumer.
+        bootstrap, partitions, key, value, on_bad_record, request_timeout, login, tls, config: as for a Consumer.
 
     Raises:
         ConfigError: an argument is not valid. Any other error is raised when the records are used.
@@ -98,6 +102,8 @@ def read(
             value=value,
             on_bad_record=on_bad_record,
             request_timeout=request_timeout,
+            login=login,
+            tls=tls,
             config=config,
             _transport=_transport,
         )

@@ -1,11 +1,11 @@
-"""Brokers without sockets, behind the same interface as gRPC's: they keep logs in memory and do what a test scripts.
+"""Brokers without sockets, behind the interface of a transport: they keep logs in memory and do what a test scripts.
 
     cluster = ScriptedCluster({"t": 3})
     cluster.will(Broker.PRODUCE, Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER), Break())
     producer = Producer("b0:1", topic="t", _transport=cluster.connect)
 
 Steps are taken one by one by the calls and frames of their method, whichever broker gets them; without a step a call
-succeeds. `cluster.seen` holds every request in the order of arrival. As with gRPC, responses come on another thread.
+succeeds. `cluster.seen` holds every request in the order of arrival. Responses come on another thread.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from ottla.client.kafka.apis import Api
 from ottla.fakes.scripted_group import ScriptedGroups
 from ottla.fakes.scripted_log import ScriptedLog
 from ottla.fakes.scripted_streams import Break, Hang, Hold, Reject, ScriptedConnection, Step
 from ottla.fakes.scripted_txn import ScriptedTransactions
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.message import Message as KafkaMessage
+from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.model import LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.records.batch import read_header
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
-from ottla_core.routing import GROUP, TXN
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import txn_pb2
 from ottla_proto.common_pb2 import Error
@@ -183,6 +185,19 @@ class ScriptedCluster:
                 return of_coordinator
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't support {type(body).__name__}")
 
+    def exchange(self, api: Api, request: KafkaMessage) -> KafkaMessage:
+        """The response to a message of Kafka's. `coordinator` coordinates every group and transactional id."""
+        if not isinstance(request, FindCoordinatorRequest):
+            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't support {api.name}")
+        with self.changed:
+            host, _, port = self.addresses[self.coordinator].rpartition(":")
+        found = FindCoordinatorResponse.Coordinator
+        return FindCoordinatorResponse(
+            coordinators=[
+                found(key=key, node_id=self.coordinator, host=host, port=int(port)) for key in request.coordinator_keys
+            ]
+        )
+
     def broker_error(self, body: Any, step: Reject) -> Any:
         """The response that rejects every partition of a request."""
         error = Error(code=step.code, message=step.message)
@@ -288,9 +303,6 @@ class ScriptedCluster:
         response = pb.MetadataResponse(cluster_id="scripted")
         for number, address in enumerate(self.addresses):
             response.brokers.add(id=number, address=address, rack=self.racks.get(number, ""))
-        if request.shards:
-            for kind in (GROUP, TXN):
-                response.shards.add(kind=kind, shard=0, address=self.addresses[self.coordinator])
         for name in self._ids if request.all_topics else request.topics:
             topic = response.topics.add(name=name)
             if name not in self._ids:

@@ -15,8 +15,10 @@ from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
+from ottla.client.kafka.apis import Api
 from ottla.fakes.scripted_session import ScriptedSession, ends_request
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.message import Message as KafkaMessage
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Method
 
@@ -62,6 +64,7 @@ class Brokers(Protocol):
     def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None: ...
     def respond(self, address: str, body: Message) -> Any: ...
     def broker_error(self, body: Any, step: Reject) -> Any: ...
+    def exchange(self, api: Api, request: KafkaMessage) -> KafkaMessage: ...
 
 
 class ScriptedConnection:
@@ -93,6 +96,12 @@ class ScriptedConnection:
         if isinstance(step, Reject):
             return cluster.broker_error(request, step)
         return cluster.respond(self._address, request)
+
+    def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
+        cluster = self._cluster
+        if self._address in cluster.stopped or self._address not in cluster.addresses:
+            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, f"{api.name} at {self._address}: scripted")
+        return cluster.exchange(api, request(api.versions[-1]))
 
     def open_stream(
         self,

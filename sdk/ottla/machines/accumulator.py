@@ -8,14 +8,13 @@ carries it out.
 
 The rules that this file owns:
 
-* A partition's batches leave in the order in which their records came. An idempotent producer has up to five of them in
-  flight, and sequence numbers keep their order (machines/sequences.py). Without idempotence a partition has one request
-  in flight, with all ready batches. In both cases failed batches return to the head of the queue.
+* A partition's batches leave in the order in which their records came. An idempotent producer has up to five of them
+  in flight, and sequence numbers keep their order (machines/sequences.py). Any other producer has one batch of a
+  partition in flight. In both cases failed batches return to the head of the queue.
 * A batch is ready when it is full (machines/record_buffer.py), when its first record has waited for `linger_s`, or when
   no batch may wait any longer, because a flush waits or the buffer is full.
-* One request carries batches of all partitions that a broker leads, up to `request_bytes`. With an idempotent producer,
-  the broker responds to each batch of a partition separately. Otherwise the batches travel as one part, and if the
-  broker rejects that part with a fatal error, they are sent again one by one, so that only the bad batch fails.
+* One request carries a batch of each partition that a broker leads, up to `request_bytes`. The broker responds to each
+  batch separately.
 * If a broker finds a batch too large, parts of it leave in its place and at once (machines/splitting.py). No further
   batch of the partition becomes as large. A part fails if the broker finds it out of order although nothing is missing
   before it, and an attempt to write the whole had no known outcome. The part may then be in the log.
@@ -30,15 +29,14 @@ Not thread-safe: the producer holds one lock over it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.failures import broker_error, forgotten, left_behind, other_topic, perhaps_written, too_late
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, LookupPace, Route
-from ottla.machines.queues import UNKNOWN_SEQUENCE, PartitionBatches, PartitionQueue
+from ottla.machines.queues import UNKNOWN_SEQUENCE, PartitionQueue, SentBatch
 from ottla.machines.record_buffer import RecordBuffer
 from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.machines.splitting import half_of, is_divisible, split
@@ -154,7 +152,7 @@ class Accumulator(RecordBuffer):
         # known in which they have to leave again.
         if sequences is not None and sequences.halted and not queue.in_flight:
             drained.wants_producer_id = not sequences.resume(self.producer_id) or drained.wants_producer_id
-        return not queue.may_follow(head, 0, now)
+        return not queue.may_leave(head, now)
 
     def _ready_at(self, queue: PartitionQueue, head: ProducerBatch) -> float:
         # With a full buffer every batch leaves, full or not: `send` waits for room, which only a response makes.
@@ -163,7 +161,7 @@ class Accumulator(RecordBuffer):
         return head.opened_at + self.limits.linger_s
 
     def _take(self, queue: PartitionQueue, route: Route, requests: dict[str, OutgoingRequest], now: float) -> None:
-        """Move the queue's ready batches into the request to its leader, as far as they fit."""
+        """Move the queue's head into the request to its leader, if there is room for it."""
         if not queue.may_go_to(route):
             return
         request = requests.get(route.address)
@@ -171,45 +169,21 @@ class Accumulator(RecordBuffer):
             if self._in_flight.at(route.address) >= self.limits.requests_per_broker:
                 return
             request = OutgoingRequest(route.address, sent_at=now)
-        room = self.limits.request_bytes - request.size_bytes
-        batches: list[ProducerBatch] = []
-        size_bytes = 0
-        # No more batches are looked at than may leave, because looking at the open batch closes it.
-        for batch in islice(self._ready(queue, now), self.limits.batches_per_partition):
-            # The first batch of a request may exceed the limit, or a single large record could never be sent.
-            if size_bytes + batch.charged_bytes > room and (request.parts or batches):
-                break
-            if not batch.is_for(route.partition_id.topic_id):
-                break  # it is rejected once it is the head
-            if batches and not queue.may_follow(batch, len(batches), now):
-                break
-            queue.take(batch)
-            batches.append(batch)
-            size_bytes += batch.charged_bytes
-        if not batches:
+        if queue.open is not None and not queue.closed:
+            # From here on it takes no more records, and its size is known.
+            self._close(queue)
+        batch = queue.closed[0]
+        # The first batch of a request may exceed the limit, or a single large record could never be sent.
+        if request.parts and request.size_bytes + batch.charged_bytes > self.limits.request_bytes:
             return
-        for _ in batches:
-            queue.closed.popleft()
         # Taken out and put in again, which moves the queue to the end: partitions that were served wait behind the
         # others, so none starves.
         del self._waiting[queue]
-        for part in queue.send(batches, route):
-            request.add(part)
-        request.size_bytes += size_bytes
+        request.add(queue.send(batch, route))
+        request.size_bytes += batch.charged_bytes
         requests[route.address] = request
         if queue.head() is not None:
             self._waiting[queue] = None
-
-    def _ready(self, queue: PartitionQueue, now: float) -> Iterator[ProducerBatch]:
-        """Yield the closed batches, then the open batch if it is ready; the open batch is closed when it is yielded."""
-        yield from list(queue.closed)
-        batch = queue.open
-        if batch is not None and (
-            batch.grown or self.flushing or self.exhausted or batch.opened_at + self.limits.linger_s <= now
-        ):
-            # Closed now and not when it leaves: from here on it takes no more records, and its size is known.
-            self._close(queue)
-            yield batch
 
     def _reject_misdirected(self, queue: PartitionQueue, route: Route, drained: Drained) -> None:
         """Fail the batches at the head that belong to a different topic id than the route."""
@@ -231,17 +205,13 @@ class Accumulator(RecordBuffer):
     # ---- back --------------------------------------------------------------------------------------------------
 
     def on_response(
-        self, request: OutgoingRequest, responses: Mapping[PartitionId, Iterable[BatchResponse]], now: float
+        self, request: OutgoingRequest, responses: Mapping[PartitionId, BatchResponse], now: float
     ) -> Reported:
-        """Handle a broker's responses, in the order of each partition's parts.
-
-        A missing response counts as none received.
-        """
+        """Handle a broker's responses, by partition. A missing response counts as none received."""
         reported = Reported()
         lost = BatchResponse(code=ErrorCode.NETWORK_EXCEPTION, message="the broker's response left out this partition")
-        remaining = {partition_id: iter(parts) for partition_id, parts in responses.items()}
         for part in request.parts:
-            self._report(part, next(remaining.get(part.route.partition_id, iter(())), lost), now, reported)
+            self._report(part, responses.get(part.route.partition_id, lost), now, reported)
         self._in_flight.remove(request)
         return reported
 
@@ -256,7 +226,7 @@ class Accumulator(RecordBuffer):
     def on_sent_unanswered(self, request: OutgoingRequest) -> Reported:
         """Handle a request with acks=0: after the write to the connection it counts as delivered, at an unknown
         offset."""
-        return self.on_response(request, {part.route.partition_id: [BatchResponse()] for part in request.parts}, 0.0)
+        return self.on_response(request, {part.route.partition_id: BatchResponse() for part in request.parts}, 0.0)
 
     def on_no_producer_id(self, reason: OttlaError) -> Reported:
         """Fail every batch that needs a producer id, because there will be none."""
@@ -299,7 +269,7 @@ class Accumulator(RecordBuffer):
         """The number of requests that were sent and not reported back."""
         return len(self._in_flight)
 
-    def _report(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
+    def _report(self, part: SentBatch, response: BatchResponse, now: float, reported: Reported) -> None:
         queue, sequences = part.queue, part.queue.sequences
         # It was reported as overdue before, or everything was aborted. A late response must not settle a batch twice.
         if part not in queue.in_flight:
@@ -319,35 +289,28 @@ class Accumulator(RecordBuffer):
         if queue.head() is not None:
             self._waiting[queue] = None
 
-    def _on_error(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
-        """Send again the batches that may then succeed (one by one if one of them is bad), and fail the rest."""
-        queue, batches, sequences = part.queue, part.batches, part.queue.sequences
-        oldest = batches[0]
-        retries = oldest.attempts <= self.limits.retries
+    def _on_error(self, part: SentBatch, response: BatchResponse, now: float, reported: Reported) -> None:
+        """Send the batch again if it may then succeed, or parts of it if it is too large, and fail it otherwise."""
+        queue, batch, sequences = part.queue, part.batch, part.queue.sequences
+        retries = batch.attempts <= self.limits.retries
         if (
             sequences is not None
             and response.code in UNKNOWN_SEQUENCE
-            and oldest.in_doubt
-            and sequences.is_oldest(oldest)
+            and batch.in_doubt
+            and sequences.is_oldest(batch)
         ):
             # Most likely the whole is in the log. Sent in a new epoch, its records would be written twice.
-            self._give_up(queue, oldest, perhaps_written(oldest), reported)
+            self._give_up(queue, batch, perhaps_written(batch), reported)
         elif retries and sequences is not None and response.code in UNKNOWN_SEQUENCE:
             queue.send_again(part, response, now, self.limits)
-            sequences.on_out_of_order(oldest)
+            sequences.on_out_of_order(batch)
         elif retries and is_retriable(response.code):
             queue.send_again(part, response, now, self.limits)
-        elif len(batches) > 1:
-            # One of the batches is bad, and the response does not say which. Each is sent alone, so that only the bad
-            # one fails.
-            queue.one_by_one = True
-            queue.put_back(batches)
-        elif response.code in _TOO_LARGE and is_divisible(oldest):
-            self._split(queue, oldest, response, now)
+        elif response.code in _TOO_LARGE and is_divisible(batch):
+            self._split(queue, batch, response, now)
             reported.splits += 1
         else:
-            for batch in batches:
-                self._give_up(queue, batch, broker_error(batch, response), reported)
+            self._give_up(queue, batch, broker_error(batch, response), reported)
             if sequences is not None and response.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 sequences.on_fenced()
 
@@ -362,11 +325,10 @@ class Accumulator(RecordBuffer):
         queue.replace(batch, parts)
 
     def _acknowledge(
-        self, part: PartitionBatches, offset: int, response: BatchResponse, now: float, reported: Reported
+        self, part: SentBatch, offset: int, response: BatchResponse, now: float, reported: Reported
     ) -> None:
-        part.queue.acknowledge(part, offset, response, now)
-        for batch in part.batches:
-            self._settle(batch, reported)
+        part.queue.acknowledge(part.batch, offset, response, now)
+        self._settle(part.batch, reported)
 
     def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: OttlaError, reported: Reported) -> None:
         queue.give_up(batch, error)

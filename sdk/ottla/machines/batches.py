@@ -19,8 +19,7 @@ NO_LIMIT: Final = 2**31 - 1
 class ProducerLimits:
     """The producer's settings for batches; times are in seconds, sizes in bytes.
 
-    Two of them are not settings. `batches_per_partition` is the number of batches of one partition that the protocol
-    allows in a request, and `grown_bytes` the size up to which a batch grows while it waits for such a request.
+    `grown_bytes` is not a setting. It is the size up to which a batch grows while it waits for a request.
     """
 
     batch_bytes: int = 64 * 1024
@@ -34,7 +33,6 @@ class ProducerLimits:
     requests_per_broker: int = 5
     idempotent: bool = False
     codec: Codec = Codec.NONE
-    batches_per_partition: int = NO_LIMIT
     grown_bytes: int = 0
 
 

@@ -11,7 +11,7 @@ Each fetch sends only what is new (broker.proto, FetchSession).
 * A broker without space for a session responds to each fetch on its own; partitions missing in the response are
   requested again.
 
-Over Kafka's protocol a session takes one fetch at a time (KIP-227), and a broker may hold that fetch for
+A session takes one fetch at a time (KIP-227), and a broker may hold that fetch for
 `fetch_max_wait` while nothing arrives. A partition that is wanted meanwhile does not wait. It is requested beside the
 session, by an *express* fetch, which belongs to no session. A broker holds such a fetch only briefly. While it is open,
 nothing else begins at its target, so the session takes these partitions over when its own fetch has returned.
@@ -36,10 +36,8 @@ _LONGEST_EXPRESS_S: Final = 0.02
 class FetchSessions:
     """The fetch sessions of one consumer, one for each target that it fetches from."""
 
-    def __init__(self, *, one_at_a_time: bool = False) -> None:
-        """With `one_at_a_time`, a session takes one fetch at a time."""
+    def __init__(self) -> None:
         self.open: Final[dict[Fetch, None]] = {}
-        self._one_at_a_time: Final = one_at_a_time
         self._by_target: Final[dict[Target, FetchSession]] = {}
         self._express: Final[dict[Target, Fetch]] = {}
         self._express_since: Final[dict[Target, float]] = {}
@@ -60,7 +58,7 @@ class FetchSessions:
         session = self._by_target.get(target)
         if session is None:
             session = self._by_target[target] = FetchSession(target, next(self._ids))
-        if session.open and self._one_at_a_time:
+        if session.open:
             fetch = self._express[target] = self._begin(FetchSession(target, _NO_SESSION), partition_bytes, now)
             # The broker holds it for as long as nothing has come so far, so a partition without records costs few
             # fetches.

@@ -6,7 +6,7 @@ retried. So a failed batch returns to the head, before batches that were never s
 earlier it takes the place of its age.
 
 Two kinds of producers differ in how they keep that. With idempotence, sequences let several batches be in flight and
-name their order. Without it, only one request of a partition is in flight, because a second one might overtake a failed
+name their order. Without it, only one batch of a partition is in flight, because a second one might overtake a failed
 first one. The queue hides the difference from the accumulator.
 """
 
@@ -42,10 +42,9 @@ class PartitionQueue:
     """One partition's batches: the unanswered ones in `in_flight`, then the `closed` ones in order, then the `open`
     one.
 
-    `sequences` is set if the producer is idempotent. `route` is the destination of the last part, and `retry_at` the
-    earliest time of the next part to it, after `failures` in a row. `one_by_one` is set after a request of several
-    batches was rejected as a whole. Until `larger_at`, no batch becomes larger than `largest_bytes`, unless it has
-    only one record: a broker has rejected a batch of twice that size.
+    `sequences` is set if the producer is idempotent. `route` is the destination of the last batch, and `retry_at` the
+    earliest time of the next batch to it, after `failures` in a row. Until `larger_at`, no batch becomes larger than
+    `largest_bytes`, unless it has only one record: a broker has rejected a batch of twice that size.
     """
 
     __slots__ = (
@@ -54,7 +53,6 @@ class PartitionQueue:
         "in_flight",
         "larger_at",
         "largest_bytes",
-        "one_by_one",
         "open",
         "partition",
         "retry_at",
@@ -67,11 +65,10 @@ class PartitionQueue:
         self.sequences = sequences
         self.open: ProducerBatch | None = None
         self.closed: deque[ProducerBatch] = deque()
-        self.in_flight: list[PartitionBatches] = []
+        self.in_flight: list[SentBatch] = []
         self.failures = 0
         self.retry_at = 0.0
         self.route: Route | None = None
-        self.one_by_one = False
         self.largest_bytes = NO_LIMIT
         self.larger_at = 0.0
 
@@ -100,12 +97,11 @@ class PartitionQueue:
         """Return the oldest batch that is not in flight, or None."""
         return self.closed[0] if self.closed else self.open
 
-    def may_follow(self, batch: ProducerBatch, before: int, now: float) -> bool:
-        """Return whether `batch` may leave after the batches in flight and after `before` others in the same
-        request."""
+    def may_leave(self, batch: ProducerBatch, now: float) -> bool:
+        """Return whether `batch`, the head, may leave after the batches in flight."""
         if self.sequences is None:
-            return not self.in_flight and not (before and self.one_by_one)
-        return self.sequences.may_leave(batch, len(self.in_flight) + before, now)
+            return not self.in_flight
+        return self.sequences.may_leave(batch, len(self.in_flight), now)
 
     def may_go_to(self, route: Route) -> bool:
         """Return whether no batch is in flight to another topic of that name.
@@ -118,24 +114,19 @@ class PartitionQueue:
             self.sequences.on_new_log()
         return not self.in_flight
 
-    def take(self, batch: ProducerBatch) -> None:
-        """Count the attempt of `batch`, and stamp it, before it leaves with the next `send`."""
+    def send(self, batch: ProducerBatch, route: Route) -> SentBatch:
+        """Send the head, which is closed, after the batches in flight."""
+        self.closed.popleft()
         batch.attempts += 1
         if self.sequences is not None:
             self.sequences.stamp(batch)
-
-    def send(self, batches: list[ProducerBatch], route: Route) -> list[PartitionBatches]:
-        """Send the batches that were taken, after those in flight."""
-        parts = [PartitionBatches(self, route, batches)]
-        if self.sequences is not None:
-            # The broker responds to each batch of an idempotent producer, so each is a part with an outcome of its own.
-            parts = [PartitionBatches(self, route, [batch]) for batch in batches]
-        self.in_flight += parts
+        sent = SentBatch(self, route, batch)
+        self.in_flight.append(sent)
         self.route = route
-        return parts
+        return sent
 
-    def send_again(self, part: PartitionBatches, response: BatchResponse, now: float, limits: ProducerLimits) -> None:
-        """Send the batches of a failed part again after a back-off."""
+    def send_again(self, part: SentBatch, response: BatchResponse, now: float, limits: ProducerLimits) -> None:
+        """Send a failed batch again after a back-off."""
         # Five batches that fail together are one failure. Counted one by one, they would double the back-off five
         # times.
         if self.sequences is None or not self.sequences.halted:
@@ -146,11 +137,11 @@ class PartitionQueue:
             self.failures += 1
         if self.sequences is not None:
             self.sequences.halted = True
-        for batch in part.batches:
-            # It is kept for the report, in case the batch expires before it succeeds: it says what the trouble was.
-            batch.error = broker_error(batch, response)
-            batch.may_be_written = batch.may_be_written or response.code not in UNKNOWN_SEQUENCE
-        self.put_back(part.batches)
+        batch = part.batch
+        # It is kept for the report, in case the batch expires before it succeeds: it says what the trouble was.
+        batch.error = broker_error(batch, response)
+        batch.may_be_written = batch.may_be_written or response.code not in UNKNOWN_SEQUENCE
+        self.put_back([batch])
 
     def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """Put the parts of a batch that came back in its place."""
@@ -160,18 +151,15 @@ class PartitionQueue:
             part.in_doubt = batch.may_be_written or batch.in_doubt
         self.put_back(parts)
 
-    def acknowledge(self, part: PartitionBatches, offset: int, response: BatchResponse, now: float) -> None:
-        """Note that the part's batches are in the log from `offset` on (-1 if unknown)."""
+    def acknowledge(self, batch: ProducerBatch, offset: int, response: BatchResponse, now: float) -> None:
+        """Note that the batch is in the log at `offset` (-1 if unknown)."""
         self.failures = 0
         self.retry_at = 0.0
-        self.one_by_one = False
-        for batch in part.batches:
-            batch.base_offset = offset
-            batch.log_append_time_ms = response.log_append_time_ms
-            batch.error = None
-            offset += batch.count if offset >= 0 else 0
-            if self.sequences is not None:
-                self.sequences.on_acknowledged(batch, now)
+        batch.base_offset = offset
+        batch.log_append_time_ms = response.log_append_time_ms
+        batch.error = None
+        if self.sequences is not None:
+            self.sequences.on_acknowledged(batch, now)
 
     def give_up(self, batch: ProducerBatch, error: OttlaError) -> None:
         """Give up a batch that is no longer in this queue."""
@@ -181,11 +169,11 @@ class PartitionQueue:
             self.sequences.on_failed_for_good(batch)
 
     def put_back(self, batches: list[ProducerBatch]) -> None:
-        """Put batches of a request back, before unsent batches and in order with batches that were put back earlier."""
+        """Put batches back, before unsent batches and in order with batches that were put back earlier."""
         if self.sequences is None:
             self.closed.extendleft(reversed(batches))
             return
-        # Parts of several requests fail in any order, so each batch takes its place by the order of the stamps.
+        # Batches of several requests fail in any order, so each batch takes its place by the order of the stamps.
         place = self.sequences.place
         for batch in batches:
             stamped = takewhile(lambda other: other.stamp is not NO_STAMP, self.closed)
@@ -194,10 +182,9 @@ class PartitionQueue:
 
 
 @dataclass(slots=True, eq=False)
-class PartitionBatches:
-    """The batches that get one response: one batch of an idempotent producer (as in Kafka), else all of them in a
-    request."""
+class SentBatch:
+    """A batch in flight, which gets a response of its own."""
 
     queue: PartitionQueue
     route: Route
-    batches: list[ProducerBatch]
+    batch: ProducerBatch

@@ -6,24 +6,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ottla.machines.batches import ProducerBatch
-from ottla.machines.queues import PartitionBatches
+from ottla.machines.queues import SentBatch
 from ottla_core.model import TopicPartition
 
 
 @dataclass(slots=True, eq=False)
 class OutgoingRequest:
-    """One request to one broker, sent at `sent_at`. Each of its parts is reported back exactly once."""
+    """One request to one broker, sent at `sent_at`. It has at most one batch of a partition, as Kafka's brokers demand.
+    Each of its parts is reported back exactly once."""
 
     address: str
-    parts: list[PartitionBatches] = field(default_factory=list)
+    parts: list[SentBatch] = field(default_factory=list)
     size_bytes: int = 0
     deadline_at: float = float("inf")
     sent_at: float = 0.0
 
-    def add(self, part: PartitionBatches) -> None:
+    def add(self, part: SentBatch) -> None:
         """Add a part to the request."""
         self.parts.append(part)
-        self.deadline_at = min(self.deadline_at, part.batches[0].deadline_at)
+        self.deadline_at = min(self.deadline_at, part.batch.deadline_at)
 
 
 class RequestsInFlight:

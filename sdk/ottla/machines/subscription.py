@@ -65,7 +65,6 @@ class FetchLimits:
     max_wait_s: float = 0.5
     replica_s: float = 300.0  # how long a replica is read from that the leader has named
     shun_s: float = 5.0  # how long none is read from after one was of no use
-    one_fetch_at_a_time: bool = False  # in a session
 
     def share_bytes(self, partitions: int) -> int:
         """Return the bytes that each of `partitions` may have waiting, and the same again in a fetch in flight."""
@@ -83,7 +82,7 @@ class SubscriptionState:
         self.waiting_bytes = 0
         self._fetched: deque[FetchedData] = deque()
         self._turns: dict[Position, None] = {}
-        self._sessions = FetchSessions(one_at_a_time=limits.one_fetch_at_a_time)
+        self._sessions = FetchSessions()
         self._unfinished: dict[Position, None] = {}  # as far as `done` has found out
         self.unlocated: dict[Position, None] = {}  # without an offset
         self._pace = LookupPace()

@@ -10,7 +10,7 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ottla.errors import OttlaError
@@ -18,7 +18,7 @@ from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.failures import broker_error
 from ottla.machines.metadata import Route
-from ottla.machines.queues import PartitionBatches, PartitionQueue
+from ottla.machines.queues import PartitionQueue, SentBatch
 from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.machines.sequences import OwnedSequences
 from ottla.machines.transaction import Transactions
@@ -72,7 +72,7 @@ class TransactionalAccumulator(Accumulator):
         return drained
 
     def on_response(
-        self, request: OutgoingRequest, responses: Mapping[PartitionId, Iterable[BatchResponse]], now: float
+        self, request: OutgoingRequest, responses: Mapping[PartitionId, BatchResponse], now: float
     ) -> Reported:
         """Like the method of Accumulator."""
         return self._drop_failed(super().on_response(request, responses, now))
@@ -98,11 +98,11 @@ class TransactionalAccumulator(Accumulator):
     def _new_sequences(self) -> OwnedSequences:
         return OwnedSequences(self.transactions)
 
-    def _report(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
+    def _report(self, part: SentBatch, response: BatchResponse, now: float, reported: Reported) -> None:
         super()._report(part, response, now, reported)
         sequences = part.queue.sequences
         if isinstance(sequences, OwnedSequences) and sequences.broken:
-            self.transactions.fail(broker_error(part.batches[0], response))
+            self.transactions.fail(broker_error(part.batch, response))
 
     def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: OttlaError, reported: Reported) -> None:
         super()._give_up(queue, batch, error, reported)

@@ -8,17 +8,15 @@ from typing import Final, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.door import KAFKA, door_of
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.security.security import Security
 from ottla.client.settings import bootstrap_addresses
-from ottla.client.transport import Transport, chosen_transport, grpc_transport
-from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.client.transport import Transport
+from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code, from_core
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
-
-DEFAULT_ADDRESS: Final = "localhost:9680"
 
 
 class Channel(Protocol):
@@ -31,29 +29,35 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-def channel_to(address: str | None, bootstrap: str | Sequence[str] | None, client_id: str) -> Channel:
+def channel_to(
+    address: str | None, bootstrap: str | Sequence[str] | None, client_id: str, security: Security
+) -> Channel:
     """Return the channel to a mirror if its address is given, and to brokers otherwise."""
-    if bootstrap is not None:
-        return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id))
-    transport = chosen_transport(client_id)
-    if address is None and door_of(transport) is KAFKA:
-        return ByBrokers(bootstrap_addresses(None), transport)
-    return ToMirror(address or DEFAULT_ADDRESS, grpc_transport(client_id))
+    if address is None:
+        return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id, security))
+    return ToMirror(address, client_id)
 
 
 class ToMirror:
-    """The connection to one mirror."""
+    """The connection to one mirror, as services have it: it needs gRPC, and knows nothing of brokers."""
 
-    def __init__(self, address: str, transport: Transport) -> None:
+    def __init__(self, address: str, client_id: str) -> None:
+        try:
+            from ottla_core.rpc.client import Peer
+        except ModuleNotFoundError as missing:
+            raise config_error(
+                f"a connection to a mirror's own address needs {missing.name}, which is not installed",
+                hint="run `pip install 'ottla[server]'`, or give addresses of brokers, which need none",
+            ) from missing
         self._address: Final = address
-        self._cluster: Final = ClusterClient([address], transport)
+        self._peer: Final = Peer(address, client_id=client_id)
 
     def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         try:
-            return self._cluster.call(self._address, method, request, timeout=timeout)
+            return self._peer.call(method, request, timeout=timeout)
         except OttlaError as error:
             if error.code != ErrorCode.NETWORK_EXCEPTION:
-                raise
+                raise from_core(error) from None
             raise error_from_code(
                 error.code,
                 f"no mirror answers at {self._address}",
@@ -61,7 +65,7 @@ class ToMirror:
             ) from error
 
     def close(self) -> None:
-        self._cluster.close()
+        self._peer.close()
 
 
 class ByBrokers:

@@ -64,7 +64,7 @@ class Produced:
 
     def on_sent(self, request: OutgoingRequest, sizes_bytes: list[int], now: float) -> None:
         """Note that a request leaves, with batches of these sizes, in its order."""
-        batches = [batch for part in request.parts for batch in part.batches]
+        batches = [part.batch for part in request.parts]
         for batch, size_bytes in zip(batches, sizes_bytes, strict=True):
             self._batch_bytes.add(size_bytes)
             if batch.attempts > 1 or batch.whole is not None:

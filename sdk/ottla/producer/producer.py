@@ -23,12 +23,15 @@ from typing import Any, Final, Generic, Literal, Never, Self
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import sleep_s
-from ottla.client.door import Door, door_of
 from ottla.client.guard import Guard, whether_owned
+from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.limits import check_timeouts, producer_limits
 from ottla.client.offsets import GroupMetadata, OffsetsLike, checked_offsets
+from ottla.client.security.logins import Login
+from ottla.client.security.security import security_of
+from ottla.client.security.tls import Tls
 from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties, reject_unknown
-from ottla.client.transport import Transport, chosen_transport
+from ottla.client.transport import Transport
 from ottla.client.units import Duration, Size, seconds
 from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error
 from ottla.generics import K, V
@@ -130,6 +133,8 @@ class Producer(Generic[K, V]):
             waits in an outage.
         metadata_max_idle: seconds after which the producer forgets a topic that it sends no records to.
         metadata_max_age: seconds after which the producer refreshes metadata even if nothing seems to have changed.
+        login: how the client logs in (SASL): an ottla.Scram, ottla.Plain or ottla.OAuthBearer.
+        tls: True, or an ottla.Tls, if brokers expect TLS.
         client_id: the name of this client in logs and quotas.
         config: settings under Kafka's names, such as {"linger.ms": 5}.
 
@@ -164,6 +169,8 @@ class Producer(Generic[K, V]):
         connect_timeout: Duration = 5.0,
         metadata_max_idle: Duration = 300.0,
         metadata_max_age: Duration = 300.0,
+        login: Login | None = None,
+        tls: Tls | bool | None = None,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
@@ -183,12 +190,12 @@ class Producer(Generic[K, V]):
             # The hooks go around `send`, so that a producer without hooks pays nothing for each record.
             self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this instance only
 
-        transport = _transport or chosen_transport(self.client_id)
+        transport = _transport or KafkaTransport(self.client_id, security_of(settings["login"], settings["tls"]))
         self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
         self._clock, self._wall_ms = self._cluster.clock, self._cluster.clock.wall_ms
         self._guard = Guard(self.client_id)
         self._announcer = Announcer(self.client_id, self._guard)
-        self._accumulator = _new_accumulator(options, door_of(transport), self._announcer)
+        self._accumulator = _new_accumulator(options, self._announcer)
         self._sender = Sender(self._accumulator, self._cluster, self._announcer, options)
         self._manager = manager_of(options, self._cluster, self._sender, self._announcer, self._guard)
         self._lock = self._sender.lock
@@ -558,16 +565,11 @@ _DEFAULTS: Final = {
 } | {"bootstrap": None}
 
 
-def _new_accumulator(options: ProducerOptions, door: Door, announcer: Announcer) -> Accumulator:
+def _new_accumulator(options: ProducerOptions, announcer: Announcer) -> Accumulator:
     kind = TransactionalAccumulator if options.transactional_id else Accumulator
     # With acks=0 nobody would learn that a batch is too large for its topic.
-    grows = door.batches_per_partition == 1 and options.acks != 0
-    limits = replace(
-        options.limits,
-        batches_per_partition=door.batches_per_partition,
-        grown_bytes=min(options.limits.request_bytes, _GROWN_BYTES) if grows else 0,
-    )
-    return kind(limits, new_builder, announcer.ticket)
+    grown_bytes = min(options.limits.request_bytes, _GROWN_BYTES) if options.acks != 0 else 0
+    return kind(replace(options.limits, grown_bytes=grown_bytes), new_builder, announcer.ticket)
 
 
 def check_config(config: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ from ottla.machines.failures import sender_failed
 from ottla.machines.hot_key import HotKeyWatch
 from ottla.machines.metadata import ClusterView
 from ottla.machines.partitioner import murmur2
-from ottla.machines.queues import PartitionBatches
+from ottla.machines.queues import SentBatch
 from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.producer.delivery import Announcer
 from ottla.producer.metrics import Produced
@@ -246,33 +246,32 @@ class Sender:
 
     def _count(self, request: OutgoingRequest) -> None:
         sizes_bytes = []
-        for part in request.parts:
-            for batch in part.batches:
-                sizes_bytes.append(len(batch.encoded or b""))  # None if a close has failed it meanwhile
-                keys = batch.sampled_keys or [None]
-                for hot in filter(None, [self._hot_keys.on_batch(key, sizes_bytes[-1] // len(keys)) for key in keys]):
-                    logger.warning(
-                        "more than half of the bytes are in records with the key %.40r (murmur2 %#x), which all go "
-                        "to %s. Use a key with more distinct values, for example by adding a suffix, or send without a "
-                        "key",
-                        hot,
-                        murmur2(hot),
-                        batch.partition,
-                    )
+        for batch in (part.batch for part in request.parts):
+            sizes_bytes.append(len(batch.encoded or b""))  # None if a close has failed it meanwhile
+            keys = batch.sampled_keys or [None]
+            for hot in filter(None, [self._hot_keys.on_batch(key, sizes_bytes[-1] // len(keys)) for key in keys]):
+                logger.warning(
+                    "more than half of the bytes are in records with the key %.40r (murmur2 %#x), which all go "
+                    "to %s. Use a key with more distinct values, for example by adding a suffix, or send without a "
+                    "key",
+                    hot,
+                    murmur2(hot),
+                    batch.partition,
+                )
         # Again, because encoding took time. The latency that is measured is the broker's.
         request.sent_at = self._clock.monotonic()
         with self.lock:
             self.produced.on_sent(request, sizes_bytes, request.sent_at)
 
-    def _add_records(self, body: pb.ProduceRequest, part: PartitionBatches) -> None:
+    def _add_records(self, body: pb.ProduceRequest, part: SentBatch) -> None:
         codec = self.accumulator.limits.codec
         # Compression happens here, without the lock: it takes longer than everything else in a send.
-        encoded = [batch.encode(codec, self._attributes) for batch in part.batches]
+        encoded = part.batch.encode(codec, self._attributes)
         body.partitions.add(  # built in place: a message that is put into another one is copied
             topic_id=part.route.partition_id.topic_id,
             partition=part.route.partition_id.partition,
             current_leader_epoch=part.route.leader_epoch,
-            records=encoded[0] if len(encoded) == 1 else b"".join(encoded),
+            records=encoded,
         )
 
     # ---- back --------------------------------------------------------------------------------------------------
@@ -287,10 +286,12 @@ class Sender:
 
     def _enter_response(self, request: OutgoingRequest, response: pb.ProduceResponse) -> None:
         assert self._updater is not None
-        responses: dict[PartitionId, list[BatchResponse]] = {}
-        for p in response.partitions:
-            batch = BatchResponse(p.base_offset, p.log_append_time_ms, p.error.code, p.error.message)
-            responses.setdefault(PartitionId(TopicId(p.topic_id), p.partition), []).append(batch)
+        responses = {
+            PartitionId(TopicId(p.topic_id), p.partition): BatchResponse(
+                p.base_offset, p.log_append_time_ms, p.error.code, p.error.message
+            )
+            for p in response.partitions
+        }
         with self.lock:
             now = self._clock.monotonic()
             self.produced.on_response(now - request.sent_at)

@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar, overload
 
 from ottla.client.guard import Guard, whether_owned
+from ottla.client.security.logins import Login
+from ottla.client.security.tls import Tls
 from ottla.client.settings import CONSUMER_NAMES, merge_config, one_of
 from ottla.client.transport import Transport
 from ottla.client.units import Duration, seconds
@@ -58,8 +60,9 @@ class Table(Generic[K, V]):
         on_bad_record: what to do with a record whose key can't be deserialized. With "raise", the table stops at this
             record, and calls that wait raise SerializationError. With "skip", the table skips the record and logs a
             line. Accessing a value that can't be deserialized raises SerializationError.
-        bootstrap, key, value, client_rack, request_timeout, connect_timeout, metadata_max_age, client_id: as for a
-            Consumer. The table finds a new partition within `metadata_max_age` seconds, or when a call waits for it.
+        bootstrap, key, value, client_rack, request_timeout, connect_timeout, metadata_max_age, login, tls, client_id:
+            as for a Consumer. The table finds a new partition within `metadata_max_age` seconds, or when a call waits
+            for it.
         snapshot: a directory for a snapshot of the table, `<topic>.snapshot`. The table writes the snapshot every five
             minutes and on close, and reads it at the next start. The snapshot contains raw bytes. With a snapshot, the
             table keeps a second copy of its keys, as raw bytes, in memory.
@@ -82,6 +85,8 @@ class Table(Generic[K, V]):
         request_timeout: Duration = 30.0,
         connect_timeout: Duration = 5.0,
         metadata_max_age: Duration = 300.0,
+        login: Login | None = None,
+        tls: Tls | bool | None = None,
         client_id: str | None = None,
         snapshot: PathLike | None = None,
         config: Mapping[str, Any] | None = None,

@@ -20,7 +20,7 @@ from typing import Final
 
 import ottla
 from ottla import OttlaError
-from ottla_mirror.clusters.cluster import CALL_S, Admin
+from ottla_mirror.clusters.admin import CALL_S, Admin
 from ottla_mirror.flow import Flow
 from ottla_mirror.groups.group_offsets import GroupOffsets, commit
 from ottla_mirror.machines.group_plan import Move

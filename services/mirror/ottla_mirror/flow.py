@@ -21,12 +21,15 @@ from threading import Event, Thread
 from typing import Final
 
 import ottla
+from ottla.connect import BatchReader
 from ottla_core.clock import Clock
+from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_mirror.chore import Chore
-from ottla_mirror.clusters.cluster import GroupEvents, Member, Reader, Writer
-from ottla_mirror.clusters.connect import connect
-from ottla_mirror.clusters.ottla_cluster import open_admin
+from ottla_mirror.clusters.admin import open_admin
+from ottla_mirror.clusters.cluster import Cluster
+from ottla_mirror.clusters.member import GroupEvents, Member
+from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.copying.copier import Copier
 from ottla_mirror.copying.copy_watch import CopyWatch
 from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
@@ -58,8 +61,8 @@ _LOOKS: Final = 10
 
 
 class Flow:
-    """A flow copies until it is stopped. `error` says why all of it has stopped, or is ""; `source` and `target` are
-    addresses. Any thread may read the attributes."""
+    """A flow copies until it is stopped. `error` says why all of it has stopped, or is "". Any thread
+    may read the attributes."""
 
     def __init__(
         self,
@@ -77,30 +80,27 @@ class Flow:
         """
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
-        from_, to = settings.cluster(flow.source), settings.cluster(flow.target)
-        self.source: Final = from_.addresses
-        self.target: Final = to.addresses
-        self._source: Final = connect(from_)
-        self._target: Final = connect(to)
-        self.state: Final = FlowState(flow.name, self._target, self.names.state)
-        self.topics: Final = TopicSync(flow, self._source, self._target, self.names, self.state)
+        self.source: Final = Cluster(settings.cluster(flow.source).bootstrap)
+        self.target: Final = Cluster(settings.cluster(flow.target).bootstrap)
+        self.state: Final = FlowState(flow.name, self.target, self.names.state)
+        self.topics: Final = TopicSync(flow, self.source, self.target, self.names, self.state)
         # No offset of a marked flow can be translated, because other records lie between the copied ones.
         in_redis = bool(settings.redis) and flow.policy != "marked"
-        self.syncs: Final = OffsetSyncs(flow.name, self._target, self.names.offset_syncs, notes_changes=in_redis)
+        self.syncs: Final = OffsetSyncs(flow.name, self.target, self.names.offset_syncs, notes_changes=in_redis)
         self.groups: Final = GroupSync(flow, self.group_offsets, self.syncs, self.state)
-        retention = SyncRetention(flow.name, self._source, self._target, self.names, self.syncs, self.state)
-        self._watch: Final = CopyWatch(flow.name, self._target, lambda: self.partitions.values())
+        retention = SyncRetention(flow.name, self.source, self.target, self.names, self.syncs, self.state)
+        self._watch: Final = CopyWatch(flow.name, self.target, lambda: self.partitions.values())
         self._chores: Final[list[Chore]] = [self.state, self.topics, self.syncs, self.groups, self._watch, retention]
         if flow.heartbeats:
-            self._chores.append(Heartbeats(flow, self._source, self.state, clock))
+            self._chores.append(Heartbeats(flow, self.source, self.state, clock))
         if in_redis:
-            checkpoints = Checkpoints(flow.name, self._target, self.names.checkpoints)
+            checkpoints = Checkpoints(flow.name, self.target, self.names.checkpoints)
             redis = RedisMap(settings.redis, flow, self.names, self.syncs, checkpoints, self.state)
             self._chores.extend((checkpoints, redis))
         self._marks: Final = LoopMarks(flow, settings) if flow.policy == "marked" else None
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
-        self._reader: Reader | None = None
+        self._reader: BatchReader | None = None
         self._finder: StartFinder | None = None
         self._member: Member | None = None
         """The last member, which may be closed. By it a flow that stops lets the group know that it won't come back."""
@@ -136,7 +136,9 @@ class Flow:
     @property
     def trouble(self) -> str:
         """This says why the flow as a whole is not healthy, or is ""."""
-        return next(filter(None, (self.error, *(chore.trouble for chore in self._chores))), "")
+        copier = self.copier
+        copying = "" if copier is None else copier.trouble
+        return next(filter(None, (self.error, copying, *(chore.trouble for chore in self._chores))), "")
 
     @property
     def partitions(self) -> Mapping[TopicPartition, CopiedPartition]:
@@ -150,7 +152,7 @@ class Flow:
 
     def group_offsets(self) -> GroupOffsets:
         """Open group offsets with connections of their own, which the caller closes."""
-        return GroupOffsets(self.settings, self._source, self._target, self.names, self.syncs, self.state)
+        return GroupOffsets(self.settings, self.source, self.target, self.names, self.syncs, self.state)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -185,20 +187,22 @@ class Flow:
 
     def _copy_until_stopped(self) -> None:
         exactly_once = self.settings.delivery == "exactly_once"
+        if self.settings.delivery == "same_offsets":
+            self._check_target_imports()
         events = GroupEvents(self._on_given, self._on_gone, lambda: self._meter.rates)
         with ExitStack() as ended:
             member = self._member = ended.enter_context(
-                self._target.open_member(self._id, self.settings.group, self.names.pattern, self._session_s, events)
+                self.target.open_member(self._id, self.settings.group, self.names.pattern, self._session_s, events)
             )
             writer = ended.enter_context(
-                self._target.open_writer(self._id, transactional_id=self._id if exactly_once else None)
+                self.target.open_writer(self._id, transactional_id=self._id if exactly_once else None)
             )
             if exactly_once:
                 # This comes at once, and not with the first record: a transaction that a killed mirror left open blocks
                 # readers of the copies until it is aborted.
                 writer.init_transactions()
-            reader = self._reader = ended.enter_context(closing(self._source.open_reader(self._id)))
-            target = ended.enter_context(self._target.open_admin(self._id))
+            reader = self._reader = ended.enter_context(closing(self.source.open_reader(self._id)))
+            target = ended.enter_context(self.target.open_admin(self._id))
             compares = self.settings.delivery == "same_offsets" or self.settings.policy == "marked"
             self._finder = StartFinder(member, target, self.state, self.syncs, compares=compares)
             copier = self.copier = self._new_copier(reader, writer, member, ended)
@@ -210,13 +214,23 @@ class Flow:
                 # called by that, because its clients are closed.
                 self.copier = None
 
-    def _new_copier(self, reader: Reader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
+    def _check_target_imports(self) -> None:
+        """Raise UNSUPPORTED_VERSION if the target does not import records at given offsets."""
+        with open_admin(self.target.bootstrap, self._id) as target:
+            if not target.partitions.can_import():
+                raise ottla.OttlaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"{self.settings.target} is not an ottla cluster, and can't have records at the source's offsets",
+                    hint='use delivery = "exactly_once": offsets are translated',
+                )
+
+    def _new_copier(self, reader: BatchReader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
         common = (reader, writer, member, self.names.offset_syncs, self._clock, self._start)
         match self.settings.delivery:
             case "exactly_once":
                 return ExactlyOnceCopier(*common, self._marks)
             case "same_offsets":
-                target = ended.enter_context(open_admin(self.target, self._id))
+                target = ended.enter_context(open_admin(self.target.bootstrap, self._id))
                 return ended.enter_context(closing(SameOffsetsCopier(*common, target)))
             case "at_least_once":
                 return Copier(*common, self._marks)

@@ -8,13 +8,14 @@ west = "west-1:9092"                    west.bootstrap.servers = west-1:9092
 
 [[flows]] east->west.enabled = true source = "east" east->west.topics = orders.* target = "west" topics = ["orders.*"]
 
-A cluster that is no ottla cluster has `kafka://` in front of its addresses. The settings of its clients, by
-librdkafka's names, are a table: [kafka.east], then "security.protocol" = "SSL"; in a properties file
-east.security.protocol = SSL.
+A cluster may be of ottla or another Kafka, and the file does not say which. Mirrors of version 0.1 needed `kafka://`
+before the addresses of another Kafka, and took settings of its clients by librdkafka's names. The prefix has no meaning
+any more. Settings are rejected: without them a mirror would reach the cluster in another way than the file says.
 """
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -27,7 +28,6 @@ from ottla.connect import read_properties
 from ottla_core.errors import OttlaError
 from ottla_mirror.machines.flows import (
     DELIVERIES,
-    KAFKA,
     POLICIES,
     ClusterSettings,
     FlowSettings,
@@ -36,6 +36,9 @@ from ottla_mirror.machines.flows import (
     invalid,
 )
 
+logger = logging.getLogger("ottla.mirror")
+
+_KAFKA: Final = "kafka://"
 _FLOW_KEYS: Final = {field.name for field in fields(FlowSettings)}
 _CHOICES: Final = {"policy": POLICIES, "delivery": DELIVERIES}
 
@@ -74,7 +77,7 @@ def _toml(text: str) -> MirrorSettings:
     if not isinstance(flows, list):
         raise invalid("flows are not as they should be", "[[flows]] begins one, each with source and target")
     if not isinstance(kafka, dict) or not all(isinstance(settings, dict) for settings in kafka.values()):
-        raise invalid("kafka is not as it should be", '[kafka.east], then a line for each: "security.protocol" = "SSL"')
+        raise invalid("kafka is not as it should be", "remove it: clusters have no settings but their addresses")
     _known(kafka, set(clusters), "kafka")
     if not isinstance(redis, str):
         raise invalid(f"redis = {redis!r} is not valid", 'give a URL: redis = "redis://localhost:6379/0"')
@@ -86,16 +89,15 @@ def _toml(text: str) -> MirrorSettings:
 
 
 def _cluster(alias: str, addresses: str, settings: Mapping[str, Any]) -> ClusterSettings:
+    for name in settings:
+        raise invalid(
+            f"{alias}: {name!r} is a setting of librdkafka, by which mirrors do not reach clusters any more",
+            "remove it: mirrors reach clusters by ottla's own clients, which have no TLS and no logins yet",
+        )
     given = _list(addresses)
-    if not any(address.startswith(KAFKA) for address in given):
-        if settings:
-            hint = f"its addresses begin with {KAFKA}, or it has no settings"
-            raise invalid(
-                f"{alias} is an ottla cluster, and {next(iter(settings))!r} a setting of Kafka's clients", hint
-            )
-        return ClusterSettings(alias, given)
-    bare = tuple(address.removeprefix(KAFKA) for address in given)
-    return ClusterSettings(alias, bare, {name: str(value) for name, value in settings.items()})
+    if any(address.startswith(_KAFKA) for address in given):
+        logger.warning("%s: %s has no meaning any more; leave it out: any cluster may be another Kafka", alias, _KAFKA)
+    return ClusterSettings(alias, tuple(address.removeprefix(_KAFKA) for address in given))
 
 
 def _flow(table: Mapping[str, Any]) -> FlowSettings:
@@ -130,9 +132,7 @@ def _properties(given: dict[str, str]) -> MirrorSettings:
     for alias in aliases:
         addresses = given.pop(f"{alias}.bootstrap.servers", "")
         if not addresses:
-            raise invalid(
-                f"{alias}.bootstrap.servers is missing", f"give the gRPC addresses of its brokers, or {KAFKA}host:port"
-            )
+            raise invalid(f"{alias}.bootstrap.servers is missing", "give addresses of its brokers")
         prefix = f"{alias}."
         own = {name.removeprefix(prefix): given.pop(name) for name in list(given) if name.startswith(prefix)}
         clusters.append(_cluster(alias, addresses, own))

@@ -126,9 +126,9 @@ class GroupRun(FaultRun[GroupResult]):
         arguments = ["--number", str(number), "--topic", TOPIC, "--seed", str(seed)]
         arguments += ["--members", str(members.number), "--churn", str(members.churn_s)]
         if members.kafka:
-            arguments += ["--bootstrap", self.cluster.kafka_bootstrap, "--group", *members.groups]
+            arguments += ["--bootstrap", self.cluster.bootstrap, "--group", *members.groups]
         else:
-            arguments += ["--brokers", self.cluster.grpc_bootstrap]
+            arguments += ["--brokers", self.cluster.service_addresses]
             arguments += ["--coordinators", self.cluster.coordinator_addresses]
             arguments += ["--groups", ",".join(members.groups), "--partitions", str(self.row.partitions)]
             arguments += ["--also", ",".join(self.row.idle)]

@@ -77,8 +77,7 @@ class MirroredRun(FaultRun[MirroredResult]):
         log = directory / "nemesis.log"
         self.nemesis = MirroredNemesis(self.cluster, SHARED, PARTITIONS, CLIENTS, f"{seed}-{row.name}", log)
         self.nemesis.prepare(COPIES, self._look_for_ends)
-        east = ("--bootstrap", self.cluster.east.bootstrap, "--kafka", self.cluster.east.kafka_bootstrap)
-        self._to_write: Final = (*east, "--clock", str(self.cluster.clock))
+        self._to_write: Final = ("--bootstrap", self.cluster.east.bootstrap, "--clock", str(self.cluster.clock))
         self._writer: Final = self.client("writer", 0, "mirrored.writer", *self._to_write)
         self._later_writers = 0
         self._random: Final = random.Random(seed)
@@ -273,7 +272,7 @@ class MirroredRun(FaultRun[MirroredResult]):
         copy by then: it takes no other one that has records."""
         until(lambda: self._are_begun(copy), f"{copy} to be begun", _LIMIT_S)
         for number in range(_STRANGERS):
-            with librdkafka.Producer(self.cluster.kafka_bootstrap, copy, "stranger") as producer:
+            with librdkafka.Producer(self.cluster.bootstrap, copy, "stranger") as producer:
                 for partition, key in _keys_of_stranger(number):
                     producer.send(value_of(key), key=key, partition=partition)
                 producer.flush()

@@ -18,8 +18,8 @@ from tests.faults.network import Network, Nodes, Part
 from tests.faults.node import Node
 
 import ottla
-from ottla.connect import ClusterClient, grpc_transport
 from ottla.mirror.redis_offsets import RedisOffsets
+from ottla_core.rpc.client import Peer
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.contracts import Mirror
 
@@ -102,7 +102,7 @@ class Sites(Site):
         self.mirrors: Final = {name: self._mirror(name, file, mutant) for name in MIRRORS}
         self.beside: Final = {**self.mirrors, REDIS: self._redis()}
         self.in_redis: Final = RedisOffsets(url, _CALL_S)
-        self._client: Final = ClusterClient([self._address(MIRRORS[0])], grpc_transport("faults"))
+        self._peers: Final = {name: Peer(self._address(name)) for name in MIRRORS}
 
     def start(self) -> None:
         self.east.start()
@@ -169,12 +169,12 @@ class Sites(Site):
     def status(self, name: str) -> Sequence[pb.FlowStatus]:
         """Raises OttlaError."""
         request = pb.MirrorStatusRequest()
-        return self._client.call(self._address(name), Mirror.MIRROR_STATUS, request, timeout=_CALL_S).flows
+        return self._peers[name].call(Mirror.MIRROR_STATUS, request, timeout=_CALL_S).flows
 
     def translate(self, name: str, flow: str, offsets: Sequence[pb.SourceOffset]) -> Sequence[pb.OffsetTranslated]:
         """Raises OttlaError."""
         request = pb.TranslateOffsetsRequest(flow=flow, offsets=offsets)
-        return self._client.call(self._address(name), Mirror.TRANSLATE_OFFSETS, request, timeout=_CALL_S).offsets
+        return self._peers[name].call(Mirror.TRANSLATE_OFFSETS, request, timeout=_CALL_S).offsets
 
     def positions(self) -> dict[tuple[str, str, int], int]:
         """By flow and partition of the source: what comes before it is in the copy."""

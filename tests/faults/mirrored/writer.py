@@ -44,9 +44,9 @@ class Lane:
     """What writes one topic: numbers that count up in each partition."""
 
     def __init__(
-        self, topic: str, bootstrap: str, kafka: str, history: HistoryWriter, lock: Lock, stopping: Event, first: int
+        self, topic: str, bootstrap: str, history: HistoryWriter, lock: Lock, stopping: Event, first: int
     ) -> None:
-        self._topic, self._bootstrap, self._kafka, self._history = topic, bootstrap, kafka, history
+        self._topic, self._bootstrap, self._history = topic, bootstrap, history
         self._lock, self._stopping = lock, stopping
         self._next = first
 
@@ -61,7 +61,7 @@ class Lane:
 
     def _producer(self) -> Any:
         if self._topic == SHARED:
-            return librdkafka.Producer(self._kafka, self._topic, "writer")
+            return librdkafka.Producer(self._bootstrap, self._topic, "writer")
         kind: dict[str, Any] = {"compression": self._topic if self._topic in CODECS else "none"}
         if self._topic == IN_TRANSACTIONS:
             kind |= {"transactional_id": self._topic, "transaction_timeout": _TRANSACTION_S}
@@ -119,14 +119,13 @@ class Lane:
 def main(arguments: list[str]) -> int:
     parser = client_parser("mirrored.writer", __doc__)
     parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--kafka", required=True, help="the same for librdkafka")
     parser.add_argument("--first", type=int, default=0, help="the number of the first record")
     parser.add_argument("--clock", type=Path, required=True, help="the file that its wall clock follows")
     given = parser.parse_args(arguments)
     follow(given.clock)
     history, lock, stopping = HistoryWriter(given.history, given.process), Lock(), Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    at = (given.bootstrap, given.kafka, history, lock, stopping, given.first)
+    at = (given.bootstrap, history, lock, stopping, given.first)
     lanes = [Lane(topic, *at) for topic in TOPICS]
     threads = [Thread(target=lane.run, name=topic) for topic, lane in zip(TOPICS, lanes, strict=True)]
     for thread in threads:

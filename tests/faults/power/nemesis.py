@@ -205,7 +205,7 @@ class PowerNemesis(Nemesis):
         self.count_elections()
 
     def _bootstrap(self, besides: Sequence[str]) -> str:
-        return ",".join(self.cluster.client_address(name) for name in self.cluster.brokers if name not in besides)
+        return ",".join(self.cluster.kafka_address(name) for name in self.cluster.brokers if name not in besides)
 
     def _write(self, word: str, count: int, *, besides: Sequence[str]) -> list[str]:
         values = [f"{word} {self.kinds['emptied']} {n}" for n in range(count)]

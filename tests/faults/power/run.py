@@ -291,7 +291,7 @@ class PowerRun(FaultRun[PowerResult]):
         """Check the offset from which Kafka's clients of committed records begin to read."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self.cluster.kafka_bootstrap,
+                "bootstrap.servers": self.cluster.bootstrap,
                 "group.id": "nobody",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,

@@ -85,7 +85,7 @@ class RestartRun(FaultRun[RestartResult]):
             for number in range(_APPS if APP in row.clients else 0)
         ]
         self.nemesis.apps = apps
-        modules = {ADMINISTRATOR: ["administrator"], LISTINGS: ["listings", "--kafka", self.cluster.kafka_bootstrap]}
+        modules = {ADMINISTRATOR: ["administrator"], LISTINGS: ["listings", "--kafka", self.cluster.bootstrap]}
         self._others: Final = [self._client(name, 0, *modules[name]) for name in modules if name in row.clients]
         self._readers: Final = [self._client(READERS, 0, READERS)] if READERS in row.clients else []
         command = [sys.executable, "-m", "tests.faults.restarts.query", "--bootstrap", self.cluster.bootstrap]

@@ -106,7 +106,7 @@ class Load:
 
     def _committed(self) -> int:
         """Where the group has come to. What is pending is waited for."""
-        settings = {"bootstrap.servers": self._given.kafka, "group.id": self._id, "log_level": 0}
+        settings = {"bootstrap.servers": self._given.bootstrap, "group.id": self._id, "log_level": 0}
         consumer = confluent_kafka.Consumer(settings)
         try:
             [found] = consumer.committed([TopicPartition(SOURCE, 0)], LIMIT_S)
@@ -177,7 +177,6 @@ def main(arguments: list[str]) -> None:
     parser = client_parser("transactions.client", __doc__)
     parser.add_argument("--kind", choices=KINDS, required=True)
     parser.add_argument("--bootstrap", required=True, help="of the producers")
-    parser.add_argument("--kafka", required=True, help="of the Kafka listener")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--once", action="store_true")

@@ -150,9 +150,8 @@ class TransactionRun(FaultRun[TransactionResult]):
     def _producer(self, kind: str, number: int) -> Node:
         name = f"{kind}-{number}"
         command = [sys.executable, "-m", "tests.faults.transactions.client", "--process", name]
-        command += ["--history", str(self.history), "--kind", kind, "--kafka", self.cluster.kafka_bootstrap]
-        bootstrap = self.cluster.bootstrap if kind == "sdk" else self.cluster.kafka_bootstrap
-        command += ["--bootstrap", bootstrap, "--threads", str(THREADS), "--seed", str(self._seed)]
+        command += ["--history", str(self.history), "--kind", kind, "--bootstrap", self.cluster.bootstrap]
+        command += ["--threads", str(THREADS), "--seed", str(self._seed)]
         command += ["--once"] if self.result.row.rivals else []
         command += ["--kinds", *self.result.row.kinds]
         where = self.network.command(CLIENTS[number], command)
@@ -161,7 +160,7 @@ class TransactionRun(FaultRun[TransactionResult]):
         return node
 
     def _new_reader(self, name: str, *arguments: str) -> Node:
-        return self.client(name, 0, "transactions.reader", "--bootstrap", self.cluster.kafka_bootstrap, *arguments)
+        return self.client(name, 0, "transactions.reader", "--bootstrap", self.cluster.bootstrap, *arguments)
 
     def judge(self, *, share: float) -> None:
         result, nemesis = self.result, self.nemesis

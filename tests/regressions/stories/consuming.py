@@ -413,4 +413,11 @@ STORIES = (
         "close() after commit() moved the committed offset back: the records of the last poll came again",
         instead_of(f"{_GROUP}.committer:OffsetCommitter._beyond_known", lambda original, self, offsets: offsets),
     ),
+    Story(
+        "closed-consumers-leave-fetch-sessions",
+        "A consumer that closed between two fetches left its session at each broker, which has room for 1,000 of them",
+        instead_of(
+            "ottla.client.kafka.peer:KafkaStream._say_goodbye", lambda original, self, session: self._on_left(None)
+        ),
+    ),
 )

@@ -135,7 +135,7 @@ STORIES = (
         "a-shard-that-no-broker-listed",
         "A shard whose partition got another leader while a client asked the brokers one after another was missing in "
         "the client's listing, without an error: 1 of 1,818 listings beside restarts",
-        skipped("ottla.client.named_coordinators:check_all_listed"),
+        skipped("ottla.client.named_coordinators:NamedCoordinators.check_listed"),
     ),
     Story(
         "a-stuck-end-delays-what-shares-its-call",

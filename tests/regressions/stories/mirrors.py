@@ -57,6 +57,12 @@ def _wherever_the_group_is(original, copy, known, *, compares):
     return start if known.committed is None else start._replace(position=known.committed)
 
 
+def _waiting_for_its_syncs(original, self):
+    original(self)
+    for sync in self._commit.syncs:
+        sync.result(30.0)
+
+
 def _whatever_it_takes(original, self):
     self._producer.close()
 
@@ -131,17 +137,22 @@ STORIES = (
     Story(
         "copy-deleted-while-its-flow-runs",
         "A copy that was deleted while its flow ran was created again, and lacked what had been copied before",
-        instead_of("ottla_mirror.clusters.ottla_cluster:OttlaWriter.send_batch", _by_name_alone),
+        instead_of("ottla_mirror.clusters.writer:Writer.send_batch", _by_name_alone),
     ),
     Story(
         "mirrors-of-one-name-fence-each-other",
         "Two mirrors with one node id fenced each other every few seconds, for ever, and copied some records twice",
-        skipped("ottla_mirror.clusters.ottla_cluster:OttlaMember.is_replaced", False),
+        skipped("ottla_mirror.clusters.member:Member.is_replaced", False),
     ),
     Story(
         "writer-that-closed-for-a-day",
         "A flow that failed into a full disk waited in its writer's close for its delivery, a day, and said nothing",
-        instead_of("ottla_mirror.clusters.ottla_cluster:OttlaWriter.close", _whatever_it_takes),
+        instead_of("ottla_mirror.clusters.writer:Writer.close", _whatever_it_takes),
+    ),
+    Story(
+        "trouble-behind-a-commit",
+        "A mirror's commit waited for its offset syncs, so that of a full target nothing was shown for 30 seconds",
+        instead_of("ottla_mirror.copying.position_commits:PositionCommits.begin", _waiting_for_its_syncs),
     ),
     Story(
         "resting-group-led-by-thinned-syncs",

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from threading import Thread
 from typing import Any, cast
 
 import pytest
+from waiting import wait_until
 
 import ottla
 from ottla.connect import BatchReader
 from ottla.errors import ErrorCode
-from ottla.fakes.scripted import Reject, ScriptedCluster
+from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
 from ottla_core.clock import ManualClock
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.clusters import cluster
-from ottla_mirror.clusters.ottla_cluster import OttlaWriter
+from ottla_mirror.clusters import member as members
+from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.copying.copier import Copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Stage
@@ -47,9 +49,9 @@ class Sides:
         )
         self.member = Member()
         self.clock = ManualClock()
-        member = cast("cluster.Member", self.member)
+        member = cast("members.Member", self.member)
         self.obstacles: list[ottla.OttlaError] = []  # to be raised where a partition is started again
-        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock, self.start)
+        self.copier = Copier(self.reader, Writer(self.producer), member, SYNCS, self.clock, self.start)
         self.copier.hold(paused=False)
 
     def start(self, partitions: Sequence[CopiedPartition]) -> dict[CopiedPartition, ottla.OttlaError]:
@@ -211,3 +213,81 @@ def test_what_keeps_all_partitions_from_starting_is_the_error_of_each_and_looked
     sides.copier.step(0.0)
     assert looks == [3]
     assert {(p.stage, "the target is away" in p.error) for p in partitions} == {(Stage.ASIDE, True)}
+
+
+def copied_but_not_explained(sides: Sides, *steps: Any) -> CopiedPartition:
+    """Copy ten records, of which a commit has begun; its offset syncs meet these steps of the target."""
+    sides.target.will(Broker.PRODUCE, None, *steps)
+    partition = CopiedPartition(SOURCE, COPY)
+    sides.copier.take(partition)
+    while partition.position is None:
+        sides.copier.step(0.1)
+    sides.clock.advance(1.2)
+    sides.copier.step(0.0)
+    sides.target.until(lambda: sum(type(seen).__name__ == "ProduceRequest" for _, seen in sides.target.seen) >= 2)
+    assert sides.member.committed == {}
+    return partition
+
+
+@pytest.mark.story("trouble-behind-a-commit")
+def test_a_target_that_takes_no_syncs_keeps_no_step_waiting_and_its_reason_is_shown(sides: Sides) -> None:
+    full = [Reject(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")] * 10_000
+    copying = Thread(target=lambda: copied_but_not_explained(sides, *full), daemon=True)
+    copying.start()
+    copying.join(20.0)
+    assert not copying.is_alive()
+    wait_until(lambda: "the disk is full" in sides.copier.trouble, limit_s=20.0)
+    assert sides.copier.trouble.startswith("offset syncs can't be written at the moment")
+    sides.target._steps.clear()
+    while not sides.member.committed:
+        sides.copier.step(0.1)
+    assert (sides.member.committed[COPY].offset, sides.copier.trouble) == (10, "")
+
+
+def test_a_commit_has_the_positions_of_when_it_began(sides: Sides) -> None:
+    """What is copied meanwhile belongs to the next one, as no sync of this one says where it is."""
+    partition = copied_but_not_explained(sides, Hold())
+    with ottla.Producer("b0:1", topic="t", _transport=sides.source.connect) as producer:
+        producer.send_many([f"{n}" for n in range(10, 15)])
+    while partition.sent_position == partition.position:
+        sides.copier.step(0.1)
+    assert sides.member.committed == {}
+    sides.target.release()
+    while not sides.member.committed:
+        sides.copier.step(0.1)
+    assert sides.member.committed[COPY].offset == 10
+    sides.clock.advance(1.2)
+    while sides.member.committed[COPY].offset < 15:
+        sides.copier.step(0.1)
+
+
+def test_nothing_is_read_while_the_next_commit_is_due_and_the_last_is_not_over(sides: Sides) -> None:
+    partition = copied_but_not_explained(sides, Hold())
+    sides.clock.advance(1.2)
+    with ottla.Producer("b0:1", topic="t", _transport=sides.source.connect) as producer:
+        producer.send_many([f"{n}" for n in range(10, 15)])
+    for _ in range(3):
+        sides.copier.step(0.1)
+    assert (partition.sent_position, partition.records) == (partition.position, 10)
+    sides.target.release()
+    while partition.records < 15:
+        sides.copier.step(0.1)
+
+
+def test_a_position_of_a_former_copy_is_not_committed_for_the_one_that_took_its_place(sides: Sides) -> None:
+    partition = copied_but_not_explained(sides, Hold())
+    partition.start_at(None, 2, TopicId(bytes(16)))
+    sides.target.release()
+    while sides.copier._commits.is_under_way:
+        sides.copier.step(0.1)
+    assert sides.member.committed == {}
+    assert partition.committed is None
+
+
+def test_the_position_of_a_partition_that_is_lost_is_another_mirror_s_to_commit(sides: Sides) -> None:
+    copied_but_not_explained(sides, Hold())
+    sides.copier.give_up([SOURCE], lost=True)
+    sides.target.release()
+    while sides.copier._commits.is_under_way:
+        sides.copier.step(0.1)
+    assert sides.member.committed == {}

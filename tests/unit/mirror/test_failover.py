@@ -11,7 +11,7 @@ import pytest
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
-from ottla_mirror.clusters.cluster import Committed
+from ottla_mirror.clusters.admin import Committed
 from ottla_mirror.failover import Moved, fail_back, fail_over
 from ottla_mirror.machines.group_plan import Move
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.clusters.cluster import LogRecord
+from ottla_mirror.clusters.log import LogRecord
 from ottla_mirror.machines.mirror_records import begun_key, begun_record
 from ottla_mirror.machines.starts import Begun
 from ottla_mirror.syncing.flow_state import FlowState

@@ -30,8 +30,8 @@ SNIPPETS = [
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_a_snippet_runs_as_it_stands(snippet: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ScriptedCluster({"orders": 3, "xml": 1})
-    monkeypatch.setattr(ottla.producer.producer, "chosen_transport", lambda _client: cluster.connect)
-    monkeypatch.setattr(ottla.consumer.consumer, "chosen_transport", lambda _client: cluster.connect)
+    monkeypatch.setattr(ottla.producer.producer, "KafkaTransport", lambda *_: cluster.connect)
+    monkeypatch.setattr(ottla.consumer.consumer, "KafkaTransport", lambda *_: cluster.connect)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "b0:1")
     module = types.ModuleType("snippet")
     monkeypatch.setitem(sys.modules, "snippet", module)  # where dataclasses look their annotations up

@@ -74,6 +74,10 @@ from ottla_core.kafka.messages import (
     OffsetForLeaderEpochResponse,
     ProduceRequest,
     ProduceResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
     SyncGroupRequest,
     SyncGroupResponse,
     TxnOffsetCommitRequest,
@@ -125,6 +129,23 @@ class Api(NamedTuple):
 
 API_VERSIONS: Final = Api(
     18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, range(6), max_response_bytes=256 * _KIB
+)
+SASL_HANDSHAKE: Final = Api(
+    # After version 0 the messages of the mechanism would follow without frames.
+    17,
+    "SaslHandshake",
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+    range(1, 2),
+    max_response_bytes=64 * _KIB,
+)
+SASL_AUTHENTICATE: Final = Api(
+    36,
+    "SaslAuthenticate",
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    range(3),
+    max_response_bytes=64 * _KIB,
 )
 OTTLA_CALL: Final = Api(
     # ottla's own; see `translations.private`.

@@ -86,6 +86,11 @@ class Calls(Generic[Waiter]):
         """The sent call that the broker has to answer next."""
         return self._sent[0] if self._sent else None
 
+    @property
+    def latest_deadline(self) -> float:
+        """The last deadline of the calls that the broker may still answer, or -inf without such calls."""
+        return max((framed.deadline for framed in self._by_number.values()), default=float("-inf"))
+
     def is_stuck(self, now: float) -> bool:
         """Whether the broker should have answered the oldest call by now, or taken the frame that is being written.
 

@@ -14,11 +14,12 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import FETCH, Api
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.line import Line, Waiter
 from ottla.client.kafka.sockets.pending import Pending
+from ottla.client.kafka.translations.fetch import FetchSession
 from ottla.client.kafka.translations.table import translation_of, translations_of
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.transaction_version import api_for
@@ -33,6 +34,9 @@ Response = TypeVar("Response", bound=Message)
 
 _GRACE_S: Final = 1.0
 """At the timeout of a call, the broker answers with an error: this is the time for that response to arrive."""
+_GOODBYE_S: Final = 0.05
+"""The time for the last request of a fetch session. The broker evicts a session whose client had no more time."""
+_CLOSED: Final = "the connection was closed"
 
 
 class KafkaPeer:
@@ -98,6 +102,7 @@ class KafkaStream(Generic[Request, Response]):
         self._on_broken: Final = on_broken
         self._numbers: Final = itertools.count(1)
         self._open: Final[dict[int, None]] = {}
+        self._leaving: FetchSession | None = None
         self._line: Final[Line] = address.open(self._on_ended)
 
     def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
@@ -119,8 +124,34 @@ class KafkaStream(Generic[Request, Response]):
         return number
 
     def close(self, *, timeout: float = 0.0) -> None:
-        """End the line, after up to `timeout` seconds for the broker to take what was sent."""
-        self._line.close("the connection was closed", timeout=timeout)
+        """End the line, after up to `timeout` seconds for the broker to take what was sent.
+
+        If the broker has a fetch session, this begins its end and does not wait. The close of the peer waits for it,
+        so all sessions of a client end at the same time.
+        """
+        session = self._new_translation
+        if isinstance(session, FetchSession) and session.may_exist:
+            self._leaving = session
+            self._line.leave(_GOODBYE_S)
+            if not session.is_beginning:
+                self._say_goodbye(session)
+        else:
+            self._line.close(_CLOSED, timeout=timeout)
+
+    def _say_goodbye(self, session: FetchSession) -> None:
+        """End the session by a last request, and the line once that is written. Its response would tell nothing."""
+        if not session.may_exist:
+            self._line.end(_CLOSED)
+            return
+        deadline = self._address.now + _GOODBYE_S
+        last: Call[Waiter] = Call(FETCH, session.goodbye, self._on_left, deadline, answered=False)
+        try:
+            self._line.begin(last)
+        except OttlaError:
+            self._line.end(_CLOSED)
+
+    def _on_left(self, _outcome: Ended[Any]) -> None:
+        self._line.end(_CLOSED)
 
     def _on_outcome(self, number: int, translated: _Translated[Request, Response], outcome: Ended[Any]) -> None:
         if self._line.ended is not None and not isinstance(outcome, Answered):
@@ -133,6 +164,8 @@ class KafkaStream(Generic[Request, Response]):
             case Failed(error=error):
                 # The line goes on, so this call alone is answered by an error.
                 self._on_response(number, translated.failed(error))
+        if (session := self._leaving) is not None:
+            self._say_goodbye(session)
 
     def _response(self, translated: _Translated[Request, Response], answered: Answered[Any]) -> Response:
         """Return the response. One that makes no sense is an error of its call."""
@@ -145,7 +178,7 @@ class KafkaStream(Generic[Request, Response]):
         left = list(self._open)
         self._open.clear()
         message = f"{self._method.name} at {self._address.address}: {error.message}"
-        self._on_broken(OttlaError(error.code, message), left)
+        self._on_broken(OttlaError(error.code, message, hint=error.hint), left)
 
 
 class _Translated(Generic[Request, Response]):

@@ -18,7 +18,7 @@ def stranger(first: bytes) -> str:
     if first.startswith(_HTTP):
         return "it is an HTTP server"
     if first.startswith(_TLS_ALERT):
-        return "it expects TLS, which is not supported yet"
+        return "it expects TLS, which this client does not use"
     if first[3:4] == _HTTP2_SETTINGS and first[5:8] == _HTTP2_CONNECTION:
         return "it speaks HTTP/2, as a gRPC port does"
     return ""

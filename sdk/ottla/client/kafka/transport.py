@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.door import KAFKA, Door
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.network import Network
+from ottla.client.kafka.sockets.protection import Protection
 from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.security.security import PLAINTEXT, Security
 from ottla_core.clock import SystemClock
 
 VERSION: Final = "0.1.0"
@@ -17,12 +18,15 @@ packages."""
 
 
 class KafkaTransport:
-    """Makes a connection to an address (host:port). Never blocks."""
+    """Makes a connection to an address (host:port). Never blocks.
 
-    door: Final[Door] = KAFKA
+    The files of TLS are read once, by the constructor, which raises ConfigError if they can't be used.
+    """
 
-    def __init__(self, client_id: str) -> None:
-        self._network: Final = Network(client_id, VERSION, SystemClock())
+    def __init__(self, client_id: str, security: Security = PLAINTEXT) -> None:
+        self.security: Final = security
+        tls = None if security.tls is None else security.tls.context()
+        self._network: Final = Network(client_id, VERSION, SystemClock(), Protection(tls, security.login))
         self._names: Final = TopicNames()
 
     def __call__(self, address: str) -> KafkaPeer:

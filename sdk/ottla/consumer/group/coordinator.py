@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.finder import finder_of, no_coordinator
+from ottla.client.named_coordinators import NamedCoordinators, no_coordinator
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.membership import Meaning, meaning_of
 from ottla_core.routing import GROUP
@@ -35,7 +35,7 @@ class CoordinatorClient:
     def __init__(self, cluster: ClusterClient, group: str, request_timeout: float) -> None:
         self.group: Final = group
         self._cluster: Final = cluster
-        self._finder: Final = finder_of(cluster, GROUP)
+        self._finder: Final = NamedCoordinators(cluster, GROUP)
         self._timeout: Final = request_timeout
         self._lock: Final = Lock()
         self._address = ""
@@ -72,7 +72,7 @@ class CoordinatorClient:
             return known
         found = self._look_up()
         if not found:
-            raise no_coordinator(self._cluster, GROUP, self.group)
+            raise no_coordinator(GROUP, self.group)
         with self._lock:
             self._address = found
         return found

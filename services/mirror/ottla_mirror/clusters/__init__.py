@@ -1,1 +1,1 @@
-"""The clusters between which a mirror stands: what it needs of one, and the two kinds that there are."""
+"""The clusters between which a mirror stands, reached by the SDK: what a mirror needs of one."""

@@ -18,14 +18,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import ottla
+from ottla.connect import BatchReader, FetchedBatches
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Sent, Writer
+from ottla_mirror.clusters.member import Member
+from ottla_mirror.clusters.writer import Writer
+from ottla_mirror.copying.position_commits import PositionCommits
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.loop_marks import LoopMarks
-from ottla_mirror.machines.mirror_records import offset_sync
-from ottla_mirror.machines.progress import CopiedPartition, Position, note_of
+from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import NEXT, Event, Stage
 
 logger = logging.getLogger("ottla.mirror")
@@ -56,7 +58,7 @@ class Copier:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: BatchReader,
         writer: Writer,
         member: Member,
         syncs: str,
@@ -72,18 +74,20 @@ class Copier:
         self._reader: Final = reader
         self._writer: Final = writer
         self._member: Final = member
-        self._syncs: Final = syncs
+        self._commits: Final = PositionCommits(writer, member, syncs)
         self._clock: Final = clock
         self._start: Final = start
         self._marks: Final = marks
         # those that have sent what the target has not acknowledged
         self._under_way: Final[dict[CopiedPartition, None]] = {}
         self._aside: Final[dict[CopiedPartition, None]] = {}
-        self._moved: Final[dict[CopiedPartition, None]] = {}  # those that moved since the last commit
-        # Syncs that are not known to be written. A commit waits for them.
-        self._synced: Final[list[Sent]] = []
         self._sync_at = self._commit_at = clock.monotonic()
         self._copy_ids: Mapping[str, TopicId] = {}
+
+    @property
+    def trouble(self) -> str:
+        """This says why positions can't be committed at the moment, or is "". For any thread."""
+        return self._commits.trouble
 
     def take(self, partition: CopiedPartition, obstacle: ottla.OttlaError | None = None) -> None:
         """Copy a partition from its position on, or from the source's beginning if it has none. With an `obstacle` it
@@ -106,7 +110,7 @@ class Copier:
             self._finish()
         for partition in going:
             self._under_way.pop(partition, None)
-            self._moved.pop(partition, None)
+            self._commits.forget(partition)
         gone = {partition.source for partition in going}
         self.partitions = {source: kept for source, kept in self.partitions.items() if source not in gone}
 
@@ -145,10 +149,12 @@ class Copier:
 
         Raises if no partition can be copied.
         """
-        # A writer that can't write any more fails the whole step, so that the flow makes a new one.
-        self._writer.check()
         self._try_again()
-        fetched = self._fetch(timeout)
+        fetched = None
+        if self._has_time():
+            fetched = self._fetch(timeout)
+        else:
+            self._commits.wait(timeout)
         partition = None if fetched is None else self.partitions.get(fetched.partition)
         if fetched is not None and partition is not None:
             try:
@@ -156,13 +162,15 @@ class Copier:
             except ottla.OttlaError as error:
                 self._on_failed(partition, error)
         self._settle()
+        self._commits.go_on()
         now = self._clock.monotonic()
-        if now >= self._sync_at:
+        if now >= self._sync_at and self._has_time():
             self._sync_at = now + _SYNC_S
-            self._sync()
-        if now >= self._commit_at:
+            self._commits.sync()
+        if now >= self._commit_at and not self._commits.is_under_way:
             self._commit_at = now + _COMMIT_S
-            self._commit()
+            self._commits.begin()
+            self._commits.go_on()
 
     # ---- stages ------------------------------------------------------------------------------------------------------
 
@@ -211,7 +219,7 @@ class Copier:
 
     # ---- copying -----------------------------------------------------------------------------------------------------
 
-    def _fetch(self, timeout: float) -> FetchedBlock | None:
+    def _fetch(self, timeout: float) -> FetchedBatches | None:
         return self._reader.poll(timeout)
 
     def _read(self, partition: CopiedPartition) -> None:
@@ -221,7 +229,7 @@ class Copier:
         else:
             self._reader.assign(partition.source, at.offset, leader_epoch=at.leader_epoch, topic_id=at.topic_id)
 
-    def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
+    def _send(self, partition: CopiedPartition, fetched: FetchedBatches) -> None:
         self._under_way[partition] = None
         for batch in outgoing(fetched, self._marks, joins=partition.joins):
             outcome = self._writer.send_batch(batch.batch, *partition.copy, topic_id=partition.copy_id)
@@ -230,7 +238,7 @@ class Copier:
 
     def _settle(self) -> None:
         for partition in list(self._under_way):
-            self._moved[partition] = None
+            self._commits.note_moved(partition)
             try:
                 partition.settle()
             except ottla.OttlaError as error:
@@ -247,7 +255,7 @@ class Copier:
             # The batches come before their meaning: the position moves only over what the target has.
             self._await_target()
             self._settle()
-            self._commit()
+            self._commits.finish(SETTLE_S)
         except ottla.OttlaError as error:
             logger.warning("records will be copied again: %s", error)
 
@@ -255,33 +263,10 @@ class Copier:
         """Return once the target has what was sent to it. Raises REQUEST_TIMED_OUT."""
         self._writer.flush(SETTLE_S)
 
-    # ---- syncs and positions -----------------------------------------------------------------------------------------
-
-    def _sync(self) -> None:
-        """Send the syncs of what was copied, without waiting for them."""
-        self._synced.extend(self._send_syncs(self._moved))
-
-    def _commit(self) -> None:
-        """Commit the positions once the syncs are written, and wait for both."""
-        self._sync()
-        for sync in self._synced:
-            sync.result(SETTLE_S)
-        self._synced.clear()
-        changed = {p: p.position for p in self._moved if p.position not in (None, p.committed)}
-        self._moved.clear()
-        if changed:
-            self._member.commit({p.copy: to_commit(position) for p, position in changed.items() if position})
-            for partition, position in changed.items():
-                partition.committed = position
-
-    def _send_syncs(self, partitions: Iterable[CopiedPartition]) -> list[Sent]:
-        """Send the offset syncs, which say where in the target the copied records are."""
-        sent = []
-        for partition in partitions:
-            for synced in partition.take_stretches():
-                key, value, headers = offset_sync(synced, partition.writer)
-                sent.append(self._writer.send(value, key=key, headers=headers, topic=self._syncs))
-        return sent
+    def _has_time(self) -> bool:
+        """Tell whether the next commit is not due before the last one is over. While it is due, the target takes no
+        offset syncs. Then nothing more is read, so that what waits to be written does not grow."""
+        return not self._commits.is_under_way or self._clock.monotonic() < self._commit_at
 
 
 def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
@@ -303,8 +288,3 @@ def _copy_replaced(partition: CopiedPartition) -> ottla.OttlaError:
         f"{partition.copy.topic} was deleted and recreated",
         hint="no action is needed: the mirror copies the source again from its beginning",
     )
-
-
-def to_commit(position: Position) -> ottla.OffsetAndMetadata:
-    """Return a position in the form in which it is committed."""
-    return ottla.OffsetAndMetadata(position.offset, note_of(position))

@@ -17,8 +17,9 @@ from collections.abc import Iterable
 from typing import Final
 
 import ottla
-from ottla_mirror.clusters.cluster import FetchedBlock
-from ottla_mirror.copying.copier import Copier, note_failure, to_commit
+from ottla.connect import FetchedBatches
+from ottla_mirror.copying.copier import Copier, note_failure
+from ottla_mirror.copying.position_commits import to_commit
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Event
 
@@ -65,7 +66,7 @@ class ExactlyOnceCopier(Copier):
             partition.complete()
             partition.committed, partition.failures = partition.position, 0
 
-    def _copy(self, fetched: FetchedBlock | None, copied: dict[CopiedPartition, None]) -> None:
+    def _copy(self, fetched: FetchedBatches | None, copied: dict[CopiedPartition, None]) -> None:
         began_at, size_bytes = self._clock.monotonic(), 0
         while fetched is not None:
             partition = self.partitions.get(fetched.partition)
@@ -88,11 +89,11 @@ class ExactlyOnceCopier(Copier):
         # The positions are computed from acknowledged batches only, so everything is flushed before.
         self._writer.flush(_FLUSH_S)
         _prepare(copied)
-        self._send_syncs(copied)
+        self._commits.send_syncs(copied)
         offsets = {p.copy: to_commit(p.prepared.position) for p in copied if p.prepared.position}
         self._writer.send_offsets(offsets, self._member)
 
-    def _read_on(self, timeout: float) -> FetchedBlock | None:
+    def _read_on(self, timeout: float) -> FetchedBatches | None:
         """Poll the reader. If it fails, the blocks in its hands are lost, and everything is read again from the
         committed positions."""
         self._reading_failed = True
@@ -109,9 +110,6 @@ class ExactlyOnceCopier(Copier):
                 self._on(Event.FAILED, partition)
             else:
                 self._read(partition)
-
-    def _commit(self) -> None:
-        """Do nothing, because each round's transaction has committed the positions."""
 
 
 def _prepare(copied: Iterable[CopiedPartition]) -> None:

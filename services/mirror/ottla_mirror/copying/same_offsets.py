@@ -15,10 +15,12 @@ from collections.abc import Iterable
 from typing import Final
 
 import ottla
+from ottla.connect import BatchReader, FetchedBatches
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
-from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Writer
+from ottla_mirror.clusters.member import Member
+from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.copying.copier import SETTLE_S, Copier, Starting
 from ottla_mirror.copying.importer import Import, Importer, Imports, conflict
 from ottla_mirror.machines.copying import KeptBlock, kept
@@ -30,7 +32,7 @@ class SameOffsetsCopier(Copier):
 
     def __init__(
         self,
-        reader: Reader,
+        reader: BatchReader,
         writer: Writer,
         member: Member,
         syncs: str,
@@ -53,7 +55,7 @@ class SameOffsetsCopier(Copier):
         for partition in self._importers.keys() - set(self.partitions.values()):
             self._forget(partition)
 
-    def _fetch(self, timeout: float) -> FetchedBlock | None:
+    def _fetch(self, timeout: float) -> FetchedBatches | None:
         # What waits to be imported is bounded in bytes, so reading waits for the target (I13).
         return super()._fetch(timeout) if self._imports.wait_for_room(timeout) else None
 
@@ -64,7 +66,7 @@ class SameOffsetsCopier(Copier):
             self._forget(partition)
         super()._read(partition)
 
-    def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
+    def _send(self, partition: CopiedPartition, fetched: FetchedBatches) -> None:
         former = partition.sent_position
         if former is not None and former.topic_id != fetched.topic_id:
             raise conflict(partition, f"{partition.source.topic} was deleted and recreated in the source")

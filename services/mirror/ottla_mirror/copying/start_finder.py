@@ -7,8 +7,9 @@ from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.clusters.cluster import CALL_S, Admin, Member
-from ottla_mirror.copying.copier import to_commit
+from ottla_mirror.clusters.admin import CALL_S, Admin
+from ottla_mirror.clusters.member import Member
+from ottla_mirror.copying.position_commits import to_commit
 from ottla_mirror.machines.progress import BEGINNING, Position, read_note
 from ottla_mirror.machines.starts import Known, Start, start_of
 from ottla_mirror.syncing.flow_state import FlowState

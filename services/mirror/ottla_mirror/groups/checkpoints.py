@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla_mirror.clusters.cluster import Cluster, LogRecord
+from ottla_mirror.clusters.cluster import Cluster
+from ottla_mirror.clusters.log import LogRecord
 from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
 from ottla_mirror.syncing.topic_follower import TopicFollower
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla_core.model import TopicPartition
-from ottla_mirror.clusters.cluster import CALL_S, Admin, Cluster, Committed
+from ottla_mirror.clusters.admin import CALL_S, Admin, Committed
+from ottla_mirror.clusters.cluster import Cluster
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.group_plan import Move, Ways, by_checkpoints, further, to_source, to_target
 from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint

@@ -12,7 +12,8 @@ from typing import Final
 import ottla
 from ottla_core.clock import Clock
 from ottla_mirror.chore import Chore
-from ottla_mirror.clusters.cluster import CALL_S, Cluster, Committed
+from ottla_mirror.clusters.admin import CALL_S, Committed
+from ottla_mirror.clusters.cluster import Cluster
 from ottla_mirror.groups.group_offsets import GroupOffsets, commit
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.mirror_records import heartbeat

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.mirror.redis_offsets import RedisKeys, member_of, open_redis, redis_errors
 from ottla_mirror.chore import Chore
-from ottla_mirror.clusters.cluster import CALL_S
+from ottla_mirror.clusters.admin import CALL_S
 from ottla_mirror.groups.checkpoints import Checkpoints
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.topic_names import TopicNames

@@ -29,9 +29,6 @@ DELIVERIES: Final = ("at_least_once", "exactly_once", "same_offsets")
 """How often a record is copied. With exactly_once and same_offsets it is copied once. With same_offsets the copy also
 has each record at its offset in the source."""
 
-KAFKA: Final = "kafka://"
-"""This prefix of an address says that the cluster is no ottla cluster."""
-
 EXCLUDED_TOPICS: Final = (r"mm2.*\.internal", r".*\.replica", r"__.*")
 """The same topics as in MirrorMaker 2's topics.exclude."""
 EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
@@ -40,19 +37,10 @@ EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """A cluster has an alias and its brokers' addresses, which are gRPC addresses or another Kafka's own.
-
-    `kafka` has the settings of that Kafka's clients, by librdkafka's names; it is None for an ottla cluster.
-    """
+    """A cluster has an alias and its brokers' addresses."""
 
     alias: str
     bootstrap: tuple[str, ...]
-    kafka: Mapping[str, str] | None = None
-
-    @property
-    def addresses(self) -> list[str]:
-        """These are the addresses as they are written in the file."""
-        return list(self.bootstrap) if self.kafka is None else [f"{KAFKA}{address}" for address in self.bootstrap]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +109,6 @@ class MirrorSettings:
     def has_cluster(self, alias: str) -> bool:
         return any(cluster.alias == alias for cluster in self.clusters)
 
-    def is_of_ottla(self, flow: FlowSettings) -> bool:
-        """Tell whether both clusters of a flow are ottla clusters."""
-        return self.cluster(flow.source).kafka is None and self.cluster(flow.target).kafka is None
-
     def has_flow(self, source: str, target: str) -> bool:
         return any((flow.source, flow.target) == (source, target) for flow in self.flows)
 
@@ -157,11 +141,6 @@ RULES: Final = (
     Rule(
         lambda flow, settings: flow.delivery == "same_offsets" and flow.policy == "marked",
         "a copy that others write to can't have the source's offsets",
-        'use delivery = "exactly_once": offsets are translated',
-    ),
-    Rule(
-        lambda flow, settings: flow.delivery == "same_offsets" and not settings.is_of_ottla(flow),
-        "only between ottla clusters can a copy have the source's offsets",
         'use delivery = "exactly_once": offsets are translated',
     ),
     Rule(

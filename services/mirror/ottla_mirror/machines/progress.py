@@ -42,7 +42,8 @@ def note_of(position: Position) -> str:
 
 def read_note(offset: int, note: str) -> Position | None:
     """Return the position that was committed with this note, or None if the note is not a mirror's."""
-    topic_id, _, epoch = note.partition(":")
+    # Mirrors of version 0.1 wrote ";" behind a note in another Kafka.
+    topic_id, _, epoch = note.removesuffix(";").partition(":")
     try:
         return Position(offset, TopicId(bytes.fromhex(topic_id)), int(epoch))
     except ValueError:

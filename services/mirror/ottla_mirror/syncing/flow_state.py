@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from ottla_core.model import TopicPartition
-from ottla_mirror.clusters.cluster import Cluster, LogRecord
+from ottla_mirror.clusters.cluster import Cluster
+from ottla_mirror.clusters.log import LogRecord
 from ottla_mirror.machines.mirror_records import begun_key, begun_record, read_begun, read_begun_key
 from ottla_mirror.machines.starts import Begun
 from ottla_mirror.syncing.topic_follower import TopicFollower

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.clusters.cluster import Cluster, LogRecord
+from ottla_mirror.clusters.cluster import Cluster
+from ottla_mirror.clusters.log import LogRecord
 from ottla_mirror.machines.mirror_records import read_offset_sync, read_retired
 from ottla_mirror.machines.offset_map import GONE, ChangedStretches, OffsetMaps
 from ottla_mirror.machines.progress import Position

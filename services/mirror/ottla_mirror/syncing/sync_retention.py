@@ -11,7 +11,8 @@ from typing import Final
 
 from ottla_core.model import TopicPartition
 from ottla_mirror.chore import Chore
-from ottla_mirror.clusters.cluster import CALL_S, Admin, Cluster
+from ottla_mirror.clusters.admin import CALL_S, Admin
+from ottla_mirror.clusters.cluster import Cluster
 from ottla_mirror.machines.mirror_records import read_offset_sync, read_sync_key, retired_headers
 from ottla_mirror.machines.offset_map import GONE
 from ottla_mirror.machines.sync_retention import Retirable, Retiring

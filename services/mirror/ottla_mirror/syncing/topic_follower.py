@@ -12,7 +12,9 @@ from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_mirror.chore import Chore
-from ottla_mirror.clusters.cluster import CALL_S, Cluster, LogRecord
+from ottla_mirror.clusters.admin import CALL_S
+from ottla_mirror.clusters.cluster import Cluster
+from ottla_mirror.clusters.log import LogRecord
 
 _STEP_S: Final = 0.5
 

@@ -13,7 +13,8 @@ from typing import Final
 import ottla
 from ottla_core.errors import ErrorCode
 from ottla_mirror.chore import Chore
-from ottla_mirror.clusters.cluster import Admin, Cluster
+from ottla_mirror.clusters.admin import Admin
+from ottla_mirror.clusters.cluster import Cluster
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.machines.topic_plan import NOT_COPIED, TopicChange, plan_topics

@@ -1,18 +1,17 @@
-"""The addresses that Admin calls: over Kafka's protocol brokers forward calls to other services."""
+"""The addresses that Admin calls: brokers forward calls to other services."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 import ottla
-from ottla.client.door import KAFKA, Door
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2
 from ottla_proto.common_pb2 import ShardsResponse
-from ottla_proto.contracts import Controller, Group, Method
+from ottla_proto.contracts import Group, Method
 
 
 class Brokers:
@@ -31,18 +30,6 @@ class Brokers:
             return pb.MetadataResponse(brokers=brokers, controller=pb.ControllerNode(address="b0:1"))
         self.called.append((address, method, request))
         return self._answers[method.name]
-
-
-class OverKafka:
-    """A transport with Kafka's door to the same brokers."""
-
-    door: Final[Door] = KAFKA
-
-    def __init__(self, brokers: Brokers) -> None:
-        self._brokers = brokers
-
-    def __call__(self, address: str) -> Any:
-        return self._brokers.connect(address)
 
 
 class _Connection:
@@ -75,29 +62,22 @@ def brokers_of_configs() -> Brokers:
     ("place", "called"),
     [({"broker": 1}, "b1:1"), ({"broker": 7}, "b0:1"), ({"topic": "t"}, "b0:1"), ({}, "b0:1")],
 )
-def test_over_kafkas_protocol_a_call_about_a_broker_goes_to_that_broker(
+def test_a_call_about_a_broker_goes_to_that_broker(
     call: Callable[..., None], place: dict[str, Any], called: str
 ) -> None:
     """Kafka's brokers reject what is about another one. All else is for the controller, or who stands in for it."""
     brokers = brokers_of_configs()
-    with ottla.Admin("b0:1", request_timeout=1, _transport=OverKafka(brokers)) as admin:
+    with ottla.Admin("b0:1", request_timeout=1, _transport=brokers.connect) as admin:
         call(admin.configs, **place)
     assert [address for address, *_ in brokers.called] == [called]
 
 
-def test_over_grpc_the_controller_describes_every_broker() -> None:
-    brokers = brokers_of_configs()
-    with ottla.Admin("b0:1", request_timeout=1, _transport=brokers.connect) as admin:
-        admin.configs.get(broker=1)
-    assert [(address, method) for address, method, _ in brokers.called] == [("b0:1", Controller.DESCRIBE_CONFIGS)]
-
-
-def test_over_kafkas_protocol_a_broker_knows_all_shards() -> None:
+def test_a_broker_knows_all_shards() -> None:
     shards = ShardsResponse()
     shards.shards.add(shard=1, phase="serving", coordinator=5, next_offset=7, for_ms=1500)
     shards.shards.add(shard=0, phase="unowned", coordinator=-1)
     brokers = Brokers(Shards=shards)
-    with ottla.Admin("b0:1", request_timeout=1, _transport=OverKafka(brokers)) as admin:
+    with ottla.Admin("b0:1", request_timeout=1, _transport=brokers.connect) as admin:
         unowned, served = admin.groups.shards()
     assert [method for _, method, _ in brokers.called] == [Group.SHARDS]
     assert (unowned.shard, unowned.phase, unowned.coordinator, unowned.next_offset) == (0, "unowned", None, None)

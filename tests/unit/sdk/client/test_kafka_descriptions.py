@@ -12,7 +12,6 @@ from images import image_of
 
 import ottla
 from ottla.client.cluster import ClusterClient
-from ottla.client.door import KAFKA, Door
 from ottla.client.kafka.apis import Api
 from ottla.client.kafka_descriptions import EligibleLeaders, describe_cluster, eligible_leaders
 from ottla.errors import ErrorCode, OttlaError
@@ -37,8 +36,6 @@ _Cursor = DescribeTopicPartitionsResponse.Cursor
 
 class OneBroker:
     """A transport to a broker that answers a call from a list, or raises an error. `asked` has the requests."""
-
-    door: Final[Door] = KAFKA
 
     def __init__(self, *answers: Message | OttlaError, private: bool = True) -> None:
         self.asked: list[Any] = []

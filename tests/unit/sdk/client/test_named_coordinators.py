@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from ottla.client import named_coordinators
 from ottla.client.cluster import ClusterClient
 from ottla.client.coordinators import Coordinators
-from ottla.client.door import KAFKA, Door
 from ottla.client.kafka.apis import FIND_COORDINATOR, Api
 from ottla.errors import ErrorCode, OttlaError
-from ottla.fakes.scripted import ScriptedCluster
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -27,8 +25,6 @@ B0, B1 = "b0:1", "b1:1"
 
 class Brokers:
     """A transport to two brokers, which know the coordinator of each name. An int is an error."""
-
-    door: Final[Door] = KAFKA
 
     def __init__(self, version: int = 6) -> None:
         self.version = version
@@ -169,25 +165,3 @@ def test_a_listing_asks_every_broker_and_all_of_them_again_if_one_is_loading() -
     responses = coordinators_of(brokers).listed(Group.LIST_GROUPS, pb.ListGroupsRequest(), timeout=5.0)
     assert list(responses) == [a, b]
     assert brokers.asked == []
-
-
-def test_without_kafkas_protocol_the_owners_of_shards_are_looked_up_once_for_all_names() -> None:
-    brokers, asked = ScriptedCluster({"t": 1}, brokers=2), list[str]()
-
-    class Counting:
-        def __init__(self, address: str) -> None:
-            self._connection = brokers.connect(address)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._connection, name)
-
-        def call(self, method: Any, request: Any, *, timeout: float) -> Any:
-            asked.append(method.name)
-            return self._connection.call(method, request, timeout=timeout)
-
-    coordinators = Coordinators(ClusterClient(["b0:1"], Counting))
-    assert {coordinators.of(f"g{n}", timeout=1.0) for n in range(100)} == {"b0:1"}
-    assert asked == ["Metadata"]
-    brokers.coordinator = 1
-    coordinators.forget()
-    assert coordinators.of("g", timeout=1.0) == "b1:1"

@@ -62,8 +62,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
     cluster.add_topic("orders", 3)
     cluster.add_topic("refunds", 1)
     made: list[Any] = []
-    monkeypatch.setattr(ottla.producer.producer, "chosen_transport", lambda client_id: cluster.connect)
-    monkeypatch.setattr(ottla.consumer.consumer, "chosen_transport", lambda client_id: cluster.connect)
+    monkeypatch.setattr(ottla.producer.producer, "KafkaTransport", lambda *_: cluster.connect)
+    monkeypatch.setattr(ottla.consumer.consumer, "KafkaTransport", lambda *_: cluster.connect)
     for module, name in ((ottla.producer.producer, "Producer"), (ottla.consumer.consumer, "Consumer")):
         monkeypatch.setattr(ottla, name, _noting(getattr(module, name), made))
     monkeypatch.setattr(diagnose, "_first_bytes", _ask)

@@ -49,7 +49,12 @@ def filled(counts: dict[int, int], *, batch_size: int = 1000, brokers: int = 1) 
 def refill(cluster: ScriptedCluster, counts: dict[int, int], *, batch_size: int = 1000) -> None:
     """More of the same."""
     with Producer[Any, Any](
-        "b0:1", topic="t", value="bytes", batch_size=batch_size, _transport=cluster.connect
+        "b0:1",
+        topic="t",
+        value="bytes",
+        batch_size=batch_size,
+        max_request_size=max(100, batch_size),  # otherwise batches that wait grow
+        _transport=cluster.connect,
     ) as producer:
         for partition, count in counts.items():
             for n in range(count):

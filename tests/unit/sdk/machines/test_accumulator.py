@@ -9,7 +9,7 @@ from ottla.machines.batches import BatchResponse
 from ottla.machines.metadata import Route
 from ottla.machines.requests import OutgoingRequest
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.records.batch import HEADER_SIZE, check_batch, iter_headers, read_header
+from ottla_core.records.batch import HEADER_SIZE, check_batch, read_header
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
@@ -34,7 +34,7 @@ def test_a_full_batch_does_not_wait_and_holds_one_partition() -> None:
     assert first is not None
     assert second is not first
     (request,) = acc.drain(0.0, ROUTES).requests
-    assert [(part.queue.partition, len(part.batches)) for part in request.parts] == [(PARTITIONS[0], 1)]
+    assert [part.queue.partition for part in request.parts] == [PARTITIONS[0]]
     assert values(request) == [b"x" * 100]
 
 
@@ -50,9 +50,8 @@ def test_larger_batches_are_fewer_and_wait_longer() -> None:
             add(acc, bytes(50), now=n / 100)
             for request in acc.drain(n / 100, ROUTES).requests:
                 (part,) = request.parts
-                waits += [n / 100 - batch.opened_at for batch in part.batches]
-                headers = list(iter_headers(b"".join(batch.encode(Codec.NONE) for batch in part.batches)))
-                assert [header.record_count for _, header in headers] == [batch.count for batch in part.batches]
+                waits.append(n / 100 - part.batch.opened_at)
+                assert read_header(part.batch.encode(Codec.NONE)).record_count == part.batch.count
                 acc.on_response(request, answered(request), n / 100)
         return len(waits), sum(waits) / len(waits)
 
@@ -89,9 +88,10 @@ def test_a_partition_in_flight_waits_and_its_order_survives_a_retry() -> None:
     assert (reported.settled, reported.refresh) == ([], True)
     assert acc.drain(0.15, ROUTES).requests == []  # the back-off
     (again,) = acc.drain(0.2, ROUTES).requests
-    assert values(again) == [b"1", b"2"]
+    assert values(again) == [b"1"]
     settled = acc.on_response(again, answered(again, 40), 0.3).settled
-    assert [(batch.base_offset, batch.count, batch.error) for batch in settled] == [(40, 1, None), (41, 1, None)]
+    assert [(batch.base_offset, batch.count, batch.error) for batch in settled] == [(40, 1, None)]
+    assert [values(request) for request in acc.drain(0.3, ROUTES).requests] == [[b"2"]]
 
 
 @pytest.mark.feature(16)
@@ -117,15 +117,14 @@ def test_what_is_refused_for_good_fails_alone() -> None:
     acc = accumulator(linger_s=0, batch_bytes=120)
     for value in (b"good" * 20, b"evil" * 20, b"also" * 20):
         add(acc, value)
-    sizes, failed = [], []
-    while acc.used_bytes:
+    failed = []
+    for _ in range(3):
         (request,) = acc.drain(0.0, ROUTES).requests
-        sizes.append(len(request.parts[0].batches))
         if b"evil" * 20 in values(request):
             failed += acc.on_failed(request, ErrorCode.INVALID_RECORD, "one of them", 0.0).settled
         else:
             assert all(batch.error is None for batch in acc.on_response(request, answered(request), 0.0).settled)
-    assert sizes == [3, 1, 2, 1, 1]
+    assert acc.used_bytes == 0
     assert [batch.error and batch.error.code for batch in failed] == [ErrorCode.INVALID_RECORD]
 
 
@@ -189,17 +188,16 @@ def test_a_request_is_bounded_and_partitions_take_turns() -> None:
     for _ in range(4):
         for request in acc.drain(0.0, ROUTES).requests:
             assert request.size_bytes <= 250
-            served += [(part.queue.partition.partition, len(part.batches)) for part in request.parts]
+            served += [part.queue.partition.partition for part in request.parts]
             acc.on_response(request, answered(request), 0.0)
-    assert sum(count for _, count in served) == 4
-    assert {partition for partition, _ in served[:2]} == {0, 2}
+    assert served == [0, 2, 0, 2]
     assert acc.used_bytes == 0
 
 
 @pytest.mark.feature(20)
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_where_a_request_has_one_batch_of_a_partition_the_open_batch_goes_on_filling(idempotent: bool) -> None:
-    acc = accumulator(linger_s=0.0, batch_bytes=300, batches_per_partition=1, idempotent=idempotent)
+def test_a_request_has_one_batch_of_a_partition_and_the_open_batch_goes_on_filling(idempotent: bool) -> None:
+    acc = accumulator(linger_s=0.0, batch_bytes=300, idempotent=idempotent)
     acc.producer_id = 7
     for n in range(3):
         add(acc, b"%d" % n * 150)
@@ -296,9 +294,17 @@ def begun(**limits: object) -> Accumulator:
     return acc
 
 
+def drained(acc: Accumulator, now: float) -> list[OutgoingRequest]:
+    """Return all requests that may leave now. A single look takes one batch of a partition."""
+    found: list[OutgoingRequest] = []
+    while requests := acc.drain(now, ROUTES).requests:
+        found += requests
+    return found
+
+
 def sealed(request: OutgoingRequest) -> list[tuple[int, int, int]]:
     """Producer id, epoch and first sequence of each batch, as they travel."""
-    headers = [read_header(part.batches[0].encode(Codec.NONE)) for part in request.parts]
+    headers = [read_header(part.batch.encode(Codec.NONE)) for part in request.parts]
     return [(header.producer_id, header.producer_epoch, header.base_sequence) for header in headers]
 
 
@@ -320,31 +326,35 @@ def test_a_partition_has_five_batches_in_flight_each_answered_for_itself() -> No
     acc = begun()
     for n in range(7):
         add(acc, b"%d" % n)
-    (request,) = acc.drain(0.0, ROUTES).requests
-    assert [len(part.batches) for part in request.parts] == [1] * 5
-    assert sealed(request) == [(7, 0, n + 1) for n in range(5)]
+    requests = drained(acc, 0.0)
+    assert [sealed(request) for request in requests] == [[(7, 0, n + 1)] for n in range(5)]
     refused = BatchResponse(code=ErrorCode.MESSAGE_TOO_LARGE, message="no")
     behind = BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    reported = acc.on_response(request, {IDS[0]: [BatchResponse(1), BatchResponse(2), refused, behind, behind]}, 0.0)
-    assert [batch.error and batch.error.code for batch in reported.settled] == [None, None, ErrorCode.MESSAGE_TOO_LARGE]
-    assert [batch.base_offset for batch in reported.settled[:2]] == [1, 2]
+    responses = [BatchResponse(1), BatchResponse(2), refused, behind, behind]
+    settled = [
+        batch
+        for request, response in zip(requests, responses, strict=True)
+        for batch in acc.on_response(request, {IDS[0]: response}, 0.0).settled
+    ]
+    assert [batch.error and batch.error.code for batch in settled] == [None, None, ErrorCode.MESSAGE_TOO_LARGE]
+    assert [batch.base_offset for batch in settled[:2]] == [1, 2]
 
 
 def test_a_batch_goes_again_as_it_was_and_in_order() -> None:
     acc = begun(backoff_s=0.1)
     for n in range(3):
         add(acc, b"%d" % n)
-    (request,) = acc.drain(0.0, ROUTES).requests
-    before = [part.batches[0].encode(Codec.NONE) for part in request.parts]
-    gone = BatchResponse(code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    behind = BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    reported = acc.on_response(request, {IDS[0]: [gone, behind, behind]}, 0.0)
-    assert (reported.settled, reported.warnings) == ([], [])
+    requests = drained(acc, 0.0)
+    before = [request.parts[0].batch.encode(Codec.NONE) for request in requests]
+    codes = [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, *[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2]
+    for request, code in zip(requests, codes, strict=True):
+        reported = acc.on_response(request, {IDS[0]: BatchResponse(code=code)}, 0.0)
+        assert (reported.settled, reported.warnings) == ([], [])
     add(acc, b"3")
-    assert acc.drain(0.05, ROUTES).requests == []
-    (again,) = acc.drain(0.1, ROUTES).requests
-    assert [part.batches[0].encode(Codec.NONE) for part in again.parts][:3] == before
-    assert values(again) == [b"0", b"1", b"2", b"3"]
+    assert drained(acc, 0.05) == []
+    again = drained(acc, 0.1)
+    assert [request.parts[0].batch.encode(Codec.NONE) for request in again][:3] == before
+    assert [values(request) for request in again] == [[b"0"], [b"1"], [b"2"], [b"3"]]
 
 
 def test_nothing_leaves_behind_a_failure_until_all_came_back() -> None:
@@ -356,9 +366,8 @@ def test_nothing_leaves_behind_a_failure_until_all_came_back() -> None:
     add(acc, b"3")
     acc.on_failed(one, ErrorCode.NETWORK_EXCEPTION, "gone", 0.0)
     assert acc.drain(0.1, ROUTES).requests == []
-    acc.on_response(two, {IDS[0]: [BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 0.1)
-    (again,) = acc.drain(0.2, ROUTES).requests
-    assert values(again) == [b"1", b"2", b"3"]
+    acc.on_response(two, {IDS[0]: BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)}, 0.1)
+    assert [values(again) for again in drained(acc, 0.2)] == [[b"1"], [b"2"], [b"3"]]
 
 
 @pytest.mark.rule(23)
@@ -369,7 +378,7 @@ def test_a_topic_that_is_made_again_gets_nothing_before_the_old_one_answered_and
     add(acc, b"2")
     made_again = {PARTITIONS[0]: Route(PartitionId(TopicId(b"u" * 16), 0), "b0:1", 0)}
     assert acc.drain(0.1, made_again).requests == []
-    acc.on_response(request, {IDS[0]: [BatchResponse(code=ErrorCode.UNKNOWN_TOPIC_ID)]}, 0.2)
+    acc.on_response(request, {IDS[0]: BatchResponse(code=ErrorCode.UNKNOWN_TOPIC_ID)}, 0.2)
     (request,) = acc.drain(0.3, made_again).requests
     assert values(request) == [b"1"]
     assert acc.drain(0.3, made_again).requests == []
@@ -380,9 +389,7 @@ def test_a_duplicate_is_a_success_at_an_offset_that_nobody_knows() -> None:
     acc = begun()
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
-    (batch,) = acc.on_response(
-        request, {IDS[0]: [BatchResponse(code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER)]}, 0.0
-    ).settled
+    (batch,) = acc.on_response(request, {IDS[0]: BatchResponse(code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER)}, 0.0).settled
     assert (batch.error, batch.base_offset) == (None, -1)
 
 
@@ -390,19 +397,18 @@ def test_a_gap_behind_a_batch_that_failed_begins_an_epoch_with_new_stamps_and_so
     acc = begun(backoff_s=0, delivery_timeout_s=10)
     add(acc, b"lost", now=0.0)
     add(acc, b"kept", now=5.0)
-    (request,) = acc.drain(5.0, ROUTES).requests
-    for part in request.parts:
-        part.batches[0].encode(Codec.NONE)
-    acc.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "gone", 9.0)
-    drained = acc.drain(10.0, ROUTES)
-    assert [batch.error and batch.error.code for batch in drained.reported.settled] == [ErrorCode.REQUEST_TIMED_OUT]
-    (request,) = drained.requests
+    for request in drained(acc, 5.0):
+        request.parts[0].batch.encode(Codec.NONE)
+        acc.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "gone", 9.0)
+    late = acc.drain(10.0, ROUTES)
+    assert [batch.error and batch.error.code for batch in late.reported.settled] == [ErrorCode.REQUEST_TIMED_OUT]
+    (request,) = late.requests
     assert sealed(request) == [(7, 0, 2)]
-    reported = acc.on_response(request, {IDS[0]: [BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 10.0)
+    reported = acc.on_response(request, {IDS[0]: BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)}, 10.0)
     assert (reported.settled, reported.warnings) == ([], [])
     (request,) = acc.drain(10.1, ROUTES).requests
     assert sealed(request) == [(7, 1, 0)]
-    check_batch(request.parts[0].batches[0].encode(Codec.NONE), 0, max_bytes=1000)
+    check_batch(request.parts[0].batch.encode(Codec.NONE), 0, max_bytes=1000)
     assert values(request) == [b"kept"]
 
 
@@ -411,7 +417,7 @@ def test_a_broker_that_forgot_the_producer_is_told_of_and_gets_a_new_epoch(code:
     acc = begun(backoff_s=0)
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
-    reported = acc.on_response(request, {IDS[0]: [BatchResponse(code=code, message="who?")]}, 0.0)
+    reported = acc.on_response(request, {IDS[0]: BatchResponse(code=code, message="who?")}, 0.0)
     assert reported.settled == []
     assert "written twice" in reported.warnings[0]
     (request,) = acc.drain(0.1, ROUTES).requests
@@ -424,7 +430,7 @@ def test_a_producer_that_was_fenced_fails_one_batch_and_goes_on_under_another_id
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
     add(acc, b"2")
-    (batch,) = acc.on_response(request, {IDS[0]: [BatchResponse(code=ErrorCode.INVALID_PRODUCER_EPOCH)]}, 0.0).settled
+    (batch,) = acc.on_response(request, {IDS[0]: BatchResponse(code=ErrorCode.INVALID_PRODUCER_EPOCH)}, 0.0).settled
     assert batch.error is not None
     assert "the next records get a new one" in batch.error.hint
     drained = acc.drain(0.1, ROUTES)
@@ -505,9 +511,13 @@ def test_a_whole_batch_leaves_at_once_behind_what_came_before() -> None:
     assert batch is not None
     add(acc, b"d")
     (request,) = acc.drain(0.0, ROUTES).requests
-    assert values(request) == [b"a", b"b", b"c"], "the last record waits for its linger"
-    (before, settled) = acc.on_response(request, answered(request, 40), 0.0).settled
-    assert (before.base_offset, settled, settled.base_offset, settled.count) == (40, batch, 41, 2)
+    assert values(request) == [b"a"]
+    acc.on_response(request, answered(request, 40), 0.0)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert values(request) == [b"b", b"c"], "the last record waits for its linger"
+    (settled,) = acc.on_response(request, answered(request, 41), 0.0).settled
+    assert (settled, settled.base_offset, settled.count) == (batch, 41, 2)
+    assert acc.drain(0.0, ROUTES).requests == []
 
 
 def test_a_whole_batch_is_stamped_as_any_other() -> None:
@@ -519,7 +529,7 @@ def test_a_whole_batch_is_stamped_as_any_other() -> None:
     for _ in range(2):  # the first batch of an epoch goes alone
         (request,) = acc.drain(0.0, ROUTES).requests
         (part,) = request.parts
-        header = check_batch(part.batches[0].encode(Codec.NONE), 0, max_bytes=1 << 20)
+        header = check_batch(part.batch.encode(Codec.NONE), 0, max_bytes=1 << 20)
         stamps.append((header.producer_id, header.producer_epoch, header.base_sequence))
         acc.on_response(request, answered(request), 0.0)
     assert stamps == [(77, 0, 0), (77, 0, 2)]
@@ -544,7 +554,7 @@ def test_a_batch_that_is_meant_for_a_topic_never_reaches_another_one_of_its_name
     assert (drained.reported.settled, drained.requests, drained.reported.refresh) == (meant, [], True)
     assert {batch.error.code for batch in meant if batch and batch.error} == {ErrorCode.UNKNOWN_TOPIC_ID}
     (request,) = acc.drain(0.0, anew).requests
-    assert (request.parts[0].batches, values(request)) == ([for_any], [b"any"])
+    assert (request.parts[0].batch, values(request)) == (for_any, [b"any"])
 
 
 def test_a_batch_that_is_meant_for_another_topic_leaves_with_none_before_it() -> None:
@@ -552,7 +562,7 @@ def test_a_batch_that_is_meant_for_another_topic_leaves_with_none_before_it() ->
     for_any = acc.append_batch(acc.queue(PARTITIONS[0]), sealed_batch(b"any"), 0.0)
     meant = acc.append_batch(acc.queue(PARTITIONS[0]), sealed_batch(b"1"), 0.0, TopicId(b"u" * 16))
     (request,) = acc.drain(0.0, ROUTES).requests
-    assert (request.parts[0].batches, values(request)) == ([for_any], [b"any"])
+    assert (request.parts[0].batch, values(request)) == (for_any, [b"any"])
     acc.on_response(request, answered(request), 0.0)
     assert acc.drain(0.0, ROUTES).reported.settled == [meant]
     assert acc.used_bytes == 0

@@ -1,4 +1,4 @@
-"""If a request has one batch of a partition, batches grow while earlier ones of their partition are under way."""
+"""Batches grow while earlier ones of their partition are in flight, because a request has one batch of a partition."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ from ottla.machines.requests import OutgoingRequest
 
 def growing(**limits: object) -> Accumulator:
     """Two records fill a batch, and nine the largest one."""
-    defaults: dict[str, object] = {"batch_bytes": 300, "batches_per_partition": 1, "grown_bytes": 1100, "linger_s": 60}
+    defaults: dict[str, object] = {"batch_bytes": 300, "grown_bytes": 1100, "linger_s": 60}
     acc = accumulator(**{**defaults, **limits})
     acc.producer_id = 7
     return acc
@@ -50,7 +50,7 @@ def test_a_full_batch_grows_while_another_one_is_in_flight_and_then_leaves_at_on
     assert acc.drain(0.0, ROUTES).requests == []
     acc.on_response(first, answered(first), 0.0)
     request = sent(acc)  # without waiting for its linger, because it is full
-    assert request.parts[0].batches == [batch]
+    assert request.parts[0].batch is batch
     assert values(request) == [b"%03d" % n * 33 for n in range(6)]
     assert request.size_bytes == len(batch.encode(acc.limits.codec)) < 1100
 
@@ -71,7 +71,7 @@ def test_a_full_batch_does_not_grow_if_nothing_of_its_partition_is_under_way() -
         for batch in (full, behind):
             acc.flushing = 1
             request = sent(acc)
-            assert request.parts[0].batches == [batch]
+            assert request.parts[0].batch is batch
             acc.on_response(request, answered(request), 0.0)
 
 
@@ -81,7 +81,7 @@ def test_a_batch_that_is_not_full_waits_for_its_linger() -> None:
     (batch,) = added(acc, 2)
     acc.on_response(first, answered(first), 0.0)
     assert acc.drain(0.0, ROUTES).requests == []
-    assert sent(acc, 60.0).parts[0].batches == [batch]
+    assert sent(acc, 60.0).parts[0].batch is batch
 
 
 def test_a_batch_grows_to_its_largest_size_and_then_another_one_begins() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from accumulators import IDS, PARTITIONS, ROUTES, accumulator, add, answered, values
+from accumulators import IDS, PARTITIONS, ROUTES, accumulator, add, values
 
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.accumulator import Accumulator
@@ -36,24 +36,34 @@ def filled(acc: Accumulator, numbers: range) -> ProducerBatch:
     return batch
 
 
-def sent(acc: Accumulator, now: float = 0.0) -> OutgoingRequest:
+def sent(acc: Accumulator, now: float = 0.0) -> list[OutgoingRequest]:
+    """Return all requests that leave now, at least one, each with one batch."""
     acc.flushing = 1
-    (request,) = acc.drain(now, ROUTES).requests
+    found: list[OutgoingRequest] = []
+    while requests := acc.drain(now, ROUTES).requests:
+        found += requests
     acc.flushing = 0
-    return request
+    assert [len(request.parts) for request in found] == [1] * len(found) != []
+    return found
 
 
-def numbers(request: OutgoingRequest) -> list[int]:
-    return [int((value or b"")[:2]) for value in values(request)]
+def numbers(requests: list[OutgoingRequest]) -> list[int]:
+    return [int((value or b"")[:2]) for request in requests for value in values(request)]
 
 
-def sequences(request: OutgoingRequest) -> list[tuple[int, int]]:
-    headers = [read_header(part.batches[0].encode(Codec.NONE)) for part in request.parts]
+def sequences(requests: list[OutgoingRequest]) -> list[tuple[int, int]]:
+    headers = [read_header(request.parts[0].batch.encode(Codec.NONE)) for request in requests]
     return [(header.producer_epoch, header.base_sequence) for header in headers]
 
 
-def answer(acc: Accumulator, request: OutgoingRequest, *responses: BatchResponse) -> Reported:
-    return acc.on_response(request, {IDS[0]: responses}, 0.0)
+def answer(acc: Accumulator, requests: list[OutgoingRequest], *responses: BatchResponse, now: float = 0.0) -> Reported:
+    """Answer each request, and return what was reported in all."""
+    in_all = Reported()
+    for request, response in zip(requests, responses, strict=True):
+        reported = acc.on_response(request, {IDS[0]: response}, now)
+        in_all.settled += reported.settled
+        in_all.warnings += reported.warnings
+    return in_all
 
 
 def where(batch: ProducerBatch) -> list[int]:
@@ -64,7 +74,7 @@ def where(batch: ProducerBatch) -> list[int]:
 
 @pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE])
 def test_both_halves_leave_before_what_is_queued_and_every_record_has_its_offset(code: int) -> None:
-    acc = of(batches_per_partition=1)
+    acc = of()
     batch = filled(acc, range(8))
     batch.sampled_keys.append(b"k")
     request = sent(acc)
@@ -88,9 +98,6 @@ def test_a_part_that_is_still_too_large_is_split_again_at_its_place() -> None:
     acc = of()
     batch = filled(acc, range(8))
     answer(acc, sent(acc), TOO_LARGE)
-    request = sent(acc)
-    assert [batch.count for batch in request.parts[0].batches] == [4, 4]
-    answer(acc, request, TOO_LARGE)  # without idempotence one response is for all of them, so each leaves alone
     offset, sizes = 0, []
     while not batch.settled:
         request = sent(acc)
@@ -107,7 +114,7 @@ def test_a_part_that_is_still_too_large_is_split_again_at_its_place() -> None:
 
 
 def test_a_part_that_fails_for_good_fails_its_own_records_only() -> None:
-    acc = of(batches_per_partition=1)
+    acc = of()
     small = filled(acc, range(2))
     assert add(acc, b"02" + b"x" * 598) is small
     answer(acc, sent(acc), TOO_LARGE)
@@ -124,10 +131,10 @@ def test_a_part_that_fails_for_good_fails_its_own_records_only() -> None:
 
 
 def test_after_a_split_no_batch_of_the_partition_becomes_as_large() -> None:
-    acc = of(batches_per_partition=1, grown_bytes=2000)
+    acc = of(grown_bytes=2000)
     filled(acc, range(8))
     request = sent(acc)
-    assert request.size_bytes == 61 + 8 * 109
+    assert request[0].size_bytes == 61 + 8 * 109
     answer(acc, request, TOO_LARGE)
     first = sent(acc)
     counts = [batch.count for batch in dict.fromkeys(add(acc, b"x" * 100) for _ in range(9)) if batch is not None]
@@ -140,7 +147,7 @@ def test_after_a_split_no_batch_of_the_partition_becomes_as_large() -> None:
 
 def test_the_limit_after_a_split_doubles_from_time_to_time() -> None:
     """The topic's max.message.bytes may have been raised."""
-    acc = of(batches_per_partition=1, delivery_timeout_s=10_000)
+    acc = of(delivery_timeout_s=10_000)
     filled(acc, range(8))
     for _ in range(2):
         answer(acc, sent(acc), TOO_LARGE)  # of the whole, and then of its first part
@@ -155,7 +162,7 @@ def test_the_limit_after_a_split_doubles_from_time_to_time() -> None:
 
 
 def test_a_batch_that_is_too_large_again_limits_the_later_ones_again() -> None:
-    acc = of(batches_per_partition=1, delivery_timeout_s=10_000)
+    acc = of(delivery_timeout_s=10_000)
     filled(acc, range(8))
     answer(acc, sent(acc), TOO_LARGE)
     for _ in range(2):
@@ -163,7 +170,7 @@ def test_a_batch_that_is_too_large_again_limits_the_later_ones_again() -> None:
     now = 2 * _LARGER_AFTER_S
     batches = dict.fromkeys(add(acc, b"x" * 100, now=now) for _ in range(8))
     assert len(batches) == 1
-    acc.on_response(sent(acc, now), {IDS[0]: [TOO_LARGE]}, now)
+    answer(acc, sent(acc, now), TOO_LARGE, now=now)
     again = dict.fromkeys(add(acc, b"x" * 100, now=now + 1) for _ in range(8))
     assert [batch.count for batch in again if batch is not None] == [4, 4]
 
@@ -172,12 +179,12 @@ def test_parts_need_no_back_off_and_count_as_no_attempt() -> None:
     acc = of(retries=0)
     batch = filled(acc, range(8))
     answer(acc, sent(acc), TOO_LARGE)
-    assert numbers(sent(acc)) == list(range(8))
+    assert numbers(sent(acc)) == [0, 1, 2, 3]
     assert not batch.settled
 
 
 def test_parts_expire_with_the_batch() -> None:
-    acc = of(delivery_timeout_s=10, batches_per_partition=1)
+    acc = of(delivery_timeout_s=10)
     batch = filled(acc, range(8))
     answer(acc, sent(acc), TOO_LARGE)
     request = sent(acc)
@@ -189,7 +196,7 @@ def test_parts_expire_with_the_batch() -> None:
 
 
 def test_the_buffer_counts_the_parts() -> None:
-    acc = of(batches_per_partition=1)
+    acc = of()
     filled(acc, range(8))
     answer(acc, sent(acc), TOO_LARGE)
     assert acc.used_bytes == 2 * HEADER_SIZE + 8 * 109
@@ -199,7 +206,7 @@ def test_the_buffer_counts_the_parts() -> None:
 
 
 def test_an_abort_fails_the_parts_that_have_no_outcome() -> None:
-    acc = of(batches_per_partition=1)
+    acc = of()
     batch = filled(acc, range(8))
     answer(acc, sent(acc), TOO_LARGE)
     answer(acc, sent(acc), BatchResponse(20))
@@ -221,7 +228,7 @@ def test_a_sealed_batch_is_written_as_it_is_or_fails() -> None:
 
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.label)
 def test_records_stay_what_they_are(codec: Codec) -> None:
-    acc = of(codec=codec, batches_per_partition=1)
+    acc = of(codec=codec)
     queue = acc.queue(PARTITIONS[0])
     records = [(1000 - n, b"k" * n or None, b"v" * 90 if n % 2 else None, [("h", b"%d" % n)]) for n in range(6)]
     acc.append_to_new(queue, *records[0], 0.0)
@@ -231,16 +238,16 @@ def test_records_stay_what_they_are(codec: Codec) -> None:
     found: list[object] = []
     while acc.used_bytes:
         request = sent(acc)
-        data = request.parts[0].batches[0].encode(codec)
+        data = request[0].parts[0].batch.encode(codec)
         found += [record[1:] for record in read_records(data)]
-        acc.on_response(request, answered(request, 5), 0.0)
+        answer(acc, request, BatchResponse(5))
     assert found == records
 
 
 def test_no_record_is_lost_if_the_second_part_becomes_larger_than_the_batch() -> None:
     """The time of its first record is far from all others, and a batch has timestamps as differences to its first
     one."""
-    acc = of(batches_per_partition=1, batch_bytes=489)
+    acc = of(batch_bytes=489)
     queue = acc.queue(PARTITIONS[0])
     batch = acc.append_to_new(queue, 1 << 62, None, None, (), 0.0)
     assert batch is not None
@@ -300,7 +307,7 @@ def test_no_more_parts_are_in_flight_than_a_broker_remembers() -> None:
     for first in range(0, 40, 8):
         filled(acc, range(first, first + 8))
     request = sent(acc)
-    assert len(request.parts) == 5
+    assert len(request) == 5
     answer(acc, request, *[TOO_LARGE] * 5)
     request = sent(acc)
     assert numbers(request) == list(range(20))
@@ -388,7 +395,7 @@ def test_the_parts_of_a_part_in_doubt_are_in_doubt() -> None:
     answer(acc, sent(acc, 1.0), TOO_LARGE)
     answer(acc, sent(acc, 1.0), TOO_LARGE, TOO_LARGE)
     request = sent(acc, 1.0)
-    assert len(request.parts) == 4
+    assert len(request) == 4
     assert answer(acc, request, *[OUT_OF_ORDER] * 4).settled == [batch]
 
 

@@ -56,25 +56,12 @@ def test_who_is_interrupted_while_a_partition_is_assigned_assigns_it_once_more(m
     assert (list(sub.unlocated), list(sub.positions.values())) == ([position], [position])
 
 
-@pytest.mark.feature(61)
-def test_a_busy_partition_is_fetched_on_while_a_quiet_one_waits_for_news() -> None:
-    sub, (_, quiet) = subscription(2)
-    routes = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(2)}
-    sub.pause(quiet)
-    ((busy_fetch,), _) = sub.plan(0.0, routes)
-    sub.resume(quiet)
-    ((quiet_fetch,), _) = sub.plan(0.0, routes)
-    assert (asked([busy_fetch]), asked([quiet_fetch])) == ({"b0:1": [(0, 0)]}, {"b0:1": [(1, 0)]})
-    sub.on_response(busy_fetch, {IDS[0]: PartitionData(batch(0, 3), 3)}, 0.0)
-    assert asked(sub.plan(0.0, routes)[0]) == {"b0:1": [(0, 3)]}
-
-
 ONE_BROKER = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(4)}
 
 
 def parked(count: int) -> tuple[SubscriptionState, list[Position], Fetch]:
-    """A session that takes one fetch at a time. Partition 0 is requested in it, and the others are paused."""
-    sub, positions = subscription(count, one_fetch_at_a_time=True)
+    """Partition 0 is requested in a session, and the others are wanted since."""
+    sub, positions = subscription(count)
     for position in positions[1:]:
         sub.pause(position)
     ((fetch,), _) = sub.plan(0.0, ONE_BROKER)
@@ -83,6 +70,7 @@ def parked(count: int) -> tuple[SubscriptionState, list[Position], Fetch]:
     return sub, positions, fetch
 
 
+@pytest.mark.feature(61)
 def test_a_partition_that_is_wanted_while_a_session_waits_has_an_express_fetch() -> None:
     sub, _, waiting = parked(2)
     ((express,), _) = sub.plan(0.0, ONE_BROKER)
@@ -355,16 +343,18 @@ def test_what_is_fetched_on_is_looked_at_and_nothing_else() -> None:
 
 
 @pytest.mark.feature(54)
-def test_in_a_session_a_seek_makes_answers_to_older_fetches_stale_and_no_others() -> None:
+def test_a_seek_makes_responses_to_older_fetches_stale_and_no_others() -> None:
     sub, (position, _) = subscription(2)
     ((begin,), _) = sub.plan(0.0, ONE_BROKER)
     sub.seek(position, 7)
     ((moved,), _) = sub.plan(0.0, ONE_BROKER)
-    assert (asked([moved]), moved.forgotten) == ({"b0:1": [(0, 7)]}, [IDS[0]])
+    assert (asked([moved]), moved.session.id) == ({"b0:1": [(0, 7)]}, 0)
     answer(sub, begin, p0=PartitionData(batch(0, 3), 3), p1=PartitionData(batch(0, 1), 1))
     assert [number for number, _ in read_all(sub)] == [1]
-    answer(sub, moved, p0=PartitionData(batch(7, 1), 8))
+    sub.on_response(moved, {IDS[0]: PartitionData(batch(7, 1), 8)}, 0.0)
     assert [number for number, _ in read_all(sub)] == [0]
+    ((after,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (asked([after]), after.forgotten) == ({"b0:1": [(1, 1), (0, 8)]}, [IDS[0]])
 
 
 def test_what_is_read_no_more_is_forgotten_with_the_next_fetch_and_what_still_comes_is_ignored() -> None:

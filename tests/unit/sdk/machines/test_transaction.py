@@ -123,13 +123,12 @@ def add(acc: TransactionalAccumulator, partition: int, now: float = 0.0) -> Prod
 
 
 def stamps(request: OutgoingRequest) -> list[tuple[int, int, int]]:
-    return [batch.stamp for part in request.parts for batch in part.batches]
+    return [part.batch.stamp for part in request.parts]
 
 
 def answer(acc: TransactionalAccumulator, request: OutgoingRequest, code: int = 0) -> list[ProducerBatch]:
-    responses: dict[PartitionId, list[BatchResponse]] = {}
-    for part in request.parts:
-        responses.setdefault(part.route.partition_id, []).append(BatchResponse(5, code=code, message="scripted"))
+    response = BatchResponse(5, code=code, message="scripted")
+    responses = {part.route.partition_id: response for part in request.parts}
     settled = acc.on_response(request, responses, 1.0).settled
     acc.on_announced(settled)
     return settled
@@ -201,8 +200,8 @@ def test_after_a_failure_no_batch_leaves_before_those_in_flight_are_back() -> No
     add(acc, 0)
     assert acc.drain(5.0, ROUTES).requests == []
     answer(acc, requests[1], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    sent = [stamps(request) for request in acc.drain(9.0, ROUTES).requests]
-    assert sent == [[(7, 0, 0), (7, 0, 1), (7, 0, 2)]]
+    sent = [stamps(request) for _ in range(3) for request in acc.drain(9.0, ROUTES).requests]
+    assert sent == [[(7, 0, n)] for n in range(3)]
 
 
 @pytest.mark.parametrize("version", [TRANSACTIONS_V1, TRANSACTIONS_V2])
@@ -266,7 +265,7 @@ def test_no_batch_carries_another_transactions_epoch_and_all_are_settled(data: s
                     transactions.ended(Assigned(transactions.producer._replace(epoch=transactions.producer.epoch + 1)))
                     assert not acc.incomplete
                 transactions.begin()
-        for batch in (batch for request in under_way for part in request.parts for batch in part.batches):
+        for batch in (part.batch for request in under_way for part in request.parts):
             assert batch.stamp[:2] == sent[batch], "an epoch of another transaction"
             seen.setdefault((sent[batch], batch.partition.partition), set()).add(batch.stamp.sequence)
     if transactions.state is not S.READY:
@@ -282,9 +281,9 @@ def test_a_batch_that_is_too_large_is_split_within_its_transaction() -> None:
     (batch,) = dict.fromkeys(add(acc, 0) for _ in range(4))
     (request,) = acc.drain(1.0, ROUTES).requests
     assert answer(acc, request, ErrorCode.MESSAGE_TOO_LARGE) == []
-    (request,) = acc.drain(1.0, ROUTES).requests
-    assert stamps(request) == [(7, 0, 0), (7, 0, 2)]
-    assert answer(acc, request) == [batch]
+    parts = [request for _ in range(2) for request in acc.drain(1.0, ROUTES).requests]
+    assert [stamps(request) for request in parts] == [[(7, 0, 0)], [(7, 0, 2)]]
+    assert [answer(acc, request) for request in parts] == [[], [batch]]
     assert acc.transactions.end(committed=True)
 
 
@@ -295,7 +294,7 @@ def test_a_part_that_fails_fails_the_transaction() -> None:
     (batch,) = dict.fromkeys(add(acc, 0) for _ in range(2))
     (request,) = acc.drain(1.0, ROUTES).requests
     assert answer(acc, request, ErrorCode.MESSAGE_TOO_LARGE) == []
-    (request,) = acc.drain(1.0, ROUTES).requests
-    assert answer(acc, request, ErrorCode.MESSAGE_TOO_LARGE) == [batch]
+    parts = [request for _ in range(2) for request in acc.drain(1.0, ROUTES).requests]
+    assert [answer(acc, request, ErrorCode.MESSAGE_TOO_LARGE) for request in parts] == [[batch], []]
     assert (batch.failed_count, acc.used_bytes, acc.incomplete) == (2, 0, {})
     assert acc.transactions.takes_nothing

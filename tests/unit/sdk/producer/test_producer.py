@@ -82,7 +82,7 @@ def test_single_records_are_spread_over_partitions_with_a_leader_whatever_their_
 @pytest.mark.feature(24)
 def test_records_without_a_key_fill_one_partition_after_the_other() -> None:
     cluster = ScriptedCluster({"t": 3})
-    with producer_of(cluster, batch_size=1000, linger=60, delivery_timeout=120) as producer:
+    with producer_of(cluster, batch_size=1000, max_request_size=1000, linger=60, delivery_timeout=120) as producer:
         for _ in range(90):
             producer.send(b"x" * 100)
     counts = [len(cluster.values("t", n)) for n in range(3)]

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 import ottla.aio
-from ottla.client.door import KAFKA, Door
-from ottla.client.transport import Connection
 from ottla.errors import DeliveryError, ErrorCode, OttlaError, RecordTooLargeError
 from ottla.fakes.scripted import Hold, ScriptedCluster
 from ottla.machines.batches import ProducerBatch
@@ -19,18 +17,6 @@ from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
-
-
-class OneBatch:
-    """Connections to scripted brokers, as if a request could have only one batch of a partition."""
-
-    door: Door = KAFKA
-
-    def __init__(self, cluster: ScriptedCluster) -> None:
-        self._cluster = cluster
-
-    def __call__(self, address: str) -> Connection:
-        return self._cluster.connect(address)
 
 
 def cluster_of(max_message_bytes: int, partitions: int = 1) -> ScriptedCluster:
@@ -135,35 +121,28 @@ def sent_behind_a_held_request(cluster: ScriptedCluster, **arguments: Any) -> li
 @pytest.mark.feature(20)
 def test_where_a_request_has_one_batch_of_a_partition_the_batch_grows_while_it_waits() -> None:
     cluster = cluster_of(1 << 30)
-    sent = sent_behind_a_held_request(cluster, _transport=OneBatch(cluster))
+    sent = sent_behind_a_held_request(cluster)
     assert batches_of(cluster) == [1, 100]
     assert [delivery.result(0).offset for delivery in sent] == list(range(101))
-
-
-@pytest.mark.feature(19)
-def test_where_a_request_has_many_batches_they_keep_to_batch_size() -> None:
-    cluster = cluster_of(1 << 30)
-    sent_behind_a_held_request(cluster)
-    assert max(batches_of(cluster)) < 10
 
 
 def test_a_batch_grows_at_most_to_the_largest_request_and_to_what_topics_take_by_default() -> None:
     cluster = cluster_of(1 << 30)
     for max_request_size, grown_bytes in (("100KiB", 100 * 1024), ("1MiB", 1024 * 1024), ("16MiB", 1024 * 1024)):
-        with producer_of(cluster, _transport=OneBatch(cluster), max_request_size=max_request_size) as producer:
+        with producer_of(cluster, max_request_size=max_request_size) as producer:
             assert producer._accumulator.limits.grown_bytes == grown_bytes
     assert grown_bytes < 1_048_588, "max.message.bytes"
 
 
 def test_without_acks_nothing_grows_because_nobody_would_learn_that_it_is_too_large() -> None:
     cluster = cluster_of(1 << 30)
-    with producer_of(cluster, _transport=OneBatch(cluster), acks=0) as producer:
+    with producer_of(cluster, acks=0) as producer:
         assert producer._accumulator.limits.grown_bytes == 0
 
 
 def test_a_batch_that_grows_has_a_key_for_each_step_so_that_each_represents_few_bytes() -> None:
     cluster = cluster_of(1 << 30, partitions=2)
-    *_, last = sent_behind_a_held_request(cluster, _transport=OneBatch(cluster))
+    *_, last = sent_behind_a_held_request(cluster)
     batch = last.batch_key()
     assert isinstance(batch, ProducerBatch)
     assert batch.count == 100

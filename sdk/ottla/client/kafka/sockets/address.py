@@ -22,7 +22,7 @@ from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
 from ottla_core.rpc.retry import Backoff
 
-_CLOSED: Final = "the connection was closed"
+_CLOSED: Final = OttlaError(ErrorCode.NETWORK_EXCEPTION, "the connection was closed")
 
 
 class Address:
@@ -37,7 +37,7 @@ class Address:
         self._spare: Line | None = None
         self._backoff: Final = Backoff()
         self._rests_until = -float("inf")
-        self._reason = ""
+        self._reason = _CLOSED
         self._is_closed = False
 
     @property
@@ -69,7 +69,7 @@ class Address:
             self._is_closed, self._reason = True, _CLOSED
             lines = list(self._lines)
         for line in lines:
-            line.close(_CLOSED)
+            line.close(_CLOSED.message)
 
     def _shared_line(self) -> Line:
         with self._lock:
@@ -97,7 +97,8 @@ class Address:
 
     def _open(self, on_ended: Callable[[OttlaError], None]) -> Line:
         if self._is_closed or self.now < self._rests_until:
-            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: {self._reason}")
+            reason = self._reason
+            raise OttlaError(reason.code, f"{self.address}: {reason.message}", hint=reason.hint)
 
         line = Line(self.address, self._network, self._rest, on_ended)
         self._lines.add(line)
@@ -110,5 +111,5 @@ class Address:
         self._lines.discard(line)
         if line.was_closed:
             return
-        self._reason = error.message
+        self._reason = error
         self._rests_until = self.now + self._backoff.next()

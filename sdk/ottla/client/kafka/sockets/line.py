@@ -24,10 +24,13 @@ from ottla.client.condition import sleep_s
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
 from ottla.client.kafka.connection import CONNECT_S, KafkaConnection, Phase
 from ottla.client.kafka.sockets.pending import Pending
+from ottla.client.kafka.sockets.protection import Protection
+from ottla.client.kafka.sockets.wire import Wire
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import Clock
 from ottla_core.kafka.message import Message
 from ottla_core.rpc.deadlines import NEVER
+from ottla_core.sockets.keepalive import keep_alive
 
 _log = logging.getLogger("ottla.network")
 
@@ -52,6 +55,8 @@ class Keeper(Protocol):
     def client_id(self) -> str: ...
     @property
     def software_version(self) -> str: ...
+    @property
+    def protection(self) -> Protection: ...
     @property
     def clock(self) -> Clock: ...
     @property
@@ -97,16 +102,22 @@ class Line:
         """Why the line is over. It is set before the last outcomes are reported."""
         self.was_closed = False
         """Whether this side has ended it, so that its end says nothing about the broker."""
+        self._leaves_by = -NEVER
         self._network: Final[Keeper] = network
         self._on_ending: Final = on_ending
         self._on_ended: Final = on_ended
         self._connection: Final[Connection] = KafkaConnection(
-            address, network.client_id, network.software_version, network.clock.monotonic()
+            address,
+            network.client_id,
+            network.software_version,
+            network.clock.monotonic(),
+            logs_in=network.protection.login is not None,
         )
         self._inbox: Final[deque[Callable[[Connection], None]]] = deque()
         self._lock: Final = Lock()
         self._arrived: socket.socket | OSError | None = None
         self._socket: socket.socket | None = None
+        self._wire: Wire | None = None
         self._is_blocked = self._waits_for_room = self._is_broken = self._has_half_closed = False
         self._over: Final = Event()
 
@@ -118,7 +129,8 @@ class Line:
         The line may end right after this check. The call then fails a little later.
         """
         if (refusal := self._connection.refusal) is not None:
-            raise OttlaError(refusal.code, f"{call.api.name} at {self.address}: {refusal.message}")
+            message = f"{call.api.name} at {self.address}: {refusal.message}"
+            raise OttlaError(refusal.code, message, hint=refusal.hint)
         self._request(lambda connection: connection.call(call))
 
     def ask(self, call: Call[Waiter], pending: Pending) -> Answered[Any]:
@@ -144,6 +156,12 @@ class Line:
             self._request(lambda connection: connection.pause(pause_ms / 1000, self._network.clock.monotonic()))
         return message
 
+    def leave(self, timeout: float) -> None:
+        """End the line in `timeout` seconds, unless it ends before. This does not wait, but a later `close` does."""
+        self.was_closed = True
+        self._leaves_by = until = self._network.clock.monotonic() + timeout
+        self._request(lambda connection: connection.end_by(until))
+
     def close(self, reason: str, *, timeout: float = 0.0) -> None:
         """End the line; open calls fail. Before that the broker has `timeout` seconds to take and answer what was
         sent."""
@@ -151,6 +169,7 @@ class Line:
         if timeout > 0:
             self._request(KafkaConnection.finish)
             self._wait_over(timeout)
+        self._wait_over(self._leaves_by - self._network.clock.monotonic())
         self.end(reason)
         self._wait_over(_END_LIMIT_S)
 
@@ -188,24 +207,27 @@ class Line:
         due_at = self._connection.next_deadline
         is_due = self._network.is_due(due_at)
         self.due_at = min(self.due_at, due_at)
-        has_news = self._connection.has_outcomes or self._connection.ended is not None or self._connection.half_closes
-        return has_news or is_due or self._is_broken or self._is_blocked != self._waits_for_room
+        connection = self._connection
+        has_news = connection.has_outcomes or connection.ended is not None or connection.half_closes
+        return (
+            has_news or connection.seeks_login or is_due or self._is_broken or self._is_blocked != self._waits_for_room
+        )
 
     def _write(self) -> None:
         """Write as much as the socket takes."""
-        if self._socket is None or self._is_broken:
+        if self._wire is None or self._is_broken:
             return
         self._is_blocked = False
-        while pieces := self._connection.output():
-            try:
-                self._connection.on_written(_send(self._socket, pieces))
-            except BlockingIOError:
-                self._is_blocked = True
-                return
-            except OSError:
-                # The broker may have sent the reason before, so the line goes on until that is read.
-                self._is_broken = True
-                return
+        try:
+            self._wire.flush()
+            while pieces := self._connection.output():
+                self._connection.on_written(self._wire.send(pieces))
+                self._wire.flush()
+        except BlockingIOError:
+            self._is_blocked = True
+        except OSError:
+            # The broker may have sent the reason before, so the line goes on until that is read.
+            self._is_broken = True
 
     # ---- for the network's thread ------------------------------------------------------------------------------------
 
@@ -218,7 +240,7 @@ class Line:
             now = self._network.clock.monotonic()
             self._take_arrived(now)
             if data is not None:
-                self._connection.on_bytes(data) if data else self._connection.on_closed()
+                self._take_in(data, now)
             if self.due_at <= now:
                 # The next deadline is computed only here, and not whenever a call ends. So the thread may wake at a
                 # deadline that is void by then, but a call with a later deadline need not wake it.
@@ -228,12 +250,15 @@ class Line:
             if self._socket is not None and self._is_blocked != self._waits_for_room:
                 self._waits_for_room = self._is_blocked
                 self._network.register(self, self._socket, writes=self._is_blocked)
-            if self._connection.half_closes and self._socket is not None and not self._has_half_closed:
-                self._has_half_closed = True
-                with contextlib.suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_WR)
+            if self._connection.half_closes and self._wire is not None:
+                self._half_close(self._wire)
+            if seeks_login := self._connection.seeks_login:
+                self._connection.begin_login(now)
+                self.due_at = min(self.due_at, self._connection.next_deadline)
             self.ended = self._connection.ended
             outcomes = self._connection.take_outcomes()
+        if seeks_login:
+            Thread(target=self._log_in, name=f"ottla-login-{self.address}", daemon=True).start()
         if self.ended is not None:
             self._on_ending(self, self.ended)
         for outcome in outcomes:
@@ -242,6 +267,12 @@ class Line:
             return False
         self._end(self.ended)
         return True
+
+    def _half_close(self, wire: Wire) -> None:
+        if not self._has_half_closed and not self._is_blocked:  # while it is blocked, TLS has bytes for the socket
+            self._has_half_closed = True
+            with contextlib.suppress(OSError):
+                wire.finish()
 
     def fail(self) -> bool:
         """End the line after a bug."""
@@ -259,12 +290,12 @@ class Line:
         Thread(target=self._connect, name=f"ottla-connect-{self.address}", daemon=True).start()
 
     def _connect(self) -> None:
-        host, _, port = self.address.rpartition(":")
         arrived: socket.socket | OSError
         try:
-            arrived = socket.create_connection((host.strip("[]"), _port(port)), timeout=CONNECT_S)
+            arrived = socket.create_connection((self._host, _port(self.address)), timeout=CONNECT_S)
             arrived.setblocking(False)
             arrived.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(arrived)
         except (OSError, ValueError) as error:
             arrived = error if isinstance(error, OSError) else OSError(str(error))
         with self._lock:
@@ -274,6 +305,27 @@ class Line:
             arrived.close()
         self._network.wake(self)
 
+    def _log_in(self) -> None:
+        """Get the credentials for a login. This may take any time, so it has a thread of its own."""
+        login = self._network.protection.login
+        assert login is not None, "only a connection with a login seeks one"
+        try:
+            conversation = login.conversation()
+        except OttlaError as error:
+            refusal = error
+        except BaseException as error:  # the user's function may raise anything
+            _log.exception("%s: there are no credentials for the login", self.address)
+            reason = f"the function that returns the token has raised {type(error).__name__}; the log has the traceback"
+            refusal = OttlaError(ErrorCode.SASL_AUTHENTICATION_FAILED, reason, hint="mend the function in login=")
+        else:
+            self._request(lambda connection: connection.log_in(conversation))
+            return
+        self._request(lambda connection: connection.refuse(refusal))
+
+    @property
+    def _host(self) -> str:
+        return self.address.rpartition(":")[0].strip("[]")
+
     def _take_arrived(self, now: float) -> None:
         arrived, self._arrived = self._arrived, None
         if isinstance(arrived, OSError):
@@ -281,9 +333,31 @@ class Line:
         elif arrived is not None and self._connection.phase is Phase.CONNECTING:
             self._socket = arrived
             self._network.register(self, arrived, writes=False)
-            self._connection.on_connected(now)
+            self._connection.on_accepted()
+            try:
+                self._wire = self._network.protection.wire(arrived, self._host)
+            except (ValueError, OSError) as error:
+                self._connection.on_lost(f"TLS can't be used with this host name: {error}")
+                return
+            self._take_open(now)
         elif arrived is not None:
             arrived.close()
+
+    def _take_in(self, data: bytes, now: float) -> None:
+        """Take in what came over the socket, b"" if the broker has closed."""
+        assert self._wire is not None
+        try:
+            for opened in self._wire.opened(data) if data else (b"",):
+                self._take_open(now)
+                self._connection.on_bytes(opened) if opened else self._connection.on_closed()
+        except OttlaError as error:
+            self._connection.refuse(error)
+        self._take_open(now)
+
+    def _take_open(self, now: float) -> None:
+        assert self._wire is not None
+        if self._wire.is_open:
+            self._connection.on_connected(now)
 
     def _read(self) -> bytes | None:
         """Return what came, b"" if the broker has closed, None if nothing came."""
@@ -326,16 +400,9 @@ class Line:
             self._tell(outcome)
 
 
-def _port(text: str) -> int:
+def _port(address: str) -> int:
     """Return the number of a port. The lookup of a name would take the lower bits of a larger number."""
+    text = address.rpartition(":")[2]
     if int(text) not in _PORTS:
         raise ValueError(f"{text} is not a port")
     return int(text)
-
-
-def _send(connection: socket.socket, pieces: list[memoryview | bytes]) -> int:
-    if len(pieces) == 1:
-        return connection.send(pieces[0])
-    if hasattr(connection, "sendmsg"):
-        return connection.sendmsg(pieces)
-    return connection.send(b"".join(pieces))  # on Windows

@@ -16,6 +16,7 @@ from typing import Final
 from weakref import WeakSet
 
 from ottla.client.kafka.sockets.line import Line
+from ottla.client.kafka.sockets.protection import OPEN, Protection
 from ottla_core.clock import Clock
 from ottla_core.forks import in_children
 from ottla_core.rpc.deadlines import NEVER
@@ -29,8 +30,9 @@ _networks: Final[WeakSet[Network]] = WeakSet()
 class Network:
     """The lines of one client. Thread-safe; never blocks."""
 
-    def __init__(self, client_id: str, software_version: str, clock: Clock) -> None:
+    def __init__(self, client_id: str, software_version: str, clock: Clock, protection: Protection = OPEN) -> None:
         self.client_id: Final = client_id
+        self.protection: Final = protection
         self.software_version: Final = software_version
         self.clock: Final = clock
         self._lock: Final = RLock()  # a signal handler may make a call, too

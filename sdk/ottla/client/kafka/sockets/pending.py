@@ -28,4 +28,6 @@ class Pending:
         """Return the outcome, or None if it has not come by then."""
         while (left := until - clock.monotonic()) > 0 and not self._done.acquire(timeout=sleep_s(left)):
             pass
-        return self._outcome
+        # The outcome has the call, whose waiter is this object. Without the cycle, the response is freed at once.
+        outcome, self._outcome = self._outcome, None
+        return outcome

@@ -30,6 +30,8 @@ _IDS_FROM: Final = 13
 _NO_SESSION: Final = 0
 _BEGINS: Final = 0
 _STANDS_ALONE: Final = -1
+_FINAL: Final = -1
+"""With this epoch, a request ends the session that it names. Without a session, it stands alone."""
 _MAX_EPOCH: Final = 2**31 - 1
 _READ_COMMITTED: Final = 1
 _NO_EPOCH: Final = -1
@@ -48,6 +50,8 @@ class FetchSession:
     def __init__(self) -> None:
         self.id = _NO_SESSION
         self.epoch = _BEGINS
+        self.is_beginning = False
+        """Whether a session may exist whose id has not come yet."""
         self.own_id = 0
         """The client's number of the session."""
         self.answered: Final[dict[PartitionId, None]] = {}
@@ -59,6 +63,15 @@ class FetchSession:
 
     def __call__(self) -> FetchTranslation:
         return FetchTranslation(self)
+
+    @property
+    def may_exist(self) -> bool:
+        """Whether the broker may have a session."""
+        return self.is_beginning or self.id != _NO_SESSION
+
+    def goodbye(self, _version: int) -> FetchRequest:
+        """Return the request that ends the session at the broker."""
+        return FetchRequest(session_id=self.id, session_epoch=_FINAL)
 
 
 class FetchTranslation:
@@ -76,7 +89,7 @@ class FetchTranslation:
         named = {PartitionId(TopicId(part.topic_id), part.partition): part for part in request.partitions}
         forgotten: list[PartitionId] = []
         if request.session.begins:
-            session.own_id, session.epoch = request.session.id, _BEGINS
+            session.own_id, session.epoch, session.is_beginning = request.session.id, _BEGINS, True
             session.topic_ids.clear()
         # The session may have begun on another stream, which is being closed. Then the request has no session on the
         # wire, and after the response the client begins a new one.
@@ -128,7 +141,10 @@ class FetchTranslation:
             fetched.partitions.extend(FetchedPartition(topic_id, data, endpoints) for data in topic.partitions)
         session = self._session
         if not self._stands_alone and session.last is self:
-            began, session.id = session.epoch == _BEGINS, response.session_id
+            began, session.is_beginning = session.epoch == _BEGINS, False
+            # An error names no session. The former one may still be there, and the next request ends it.
+            if not response.error_code or response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                session.id = response.session_id
             if response.error_code in _SESSION_IS_OVER and not began:
                 return fetched  # without a session, so that the client requests everything again in a new one
             if not response.error_code:

@@ -1,7 +1,7 @@
 """Broker.Produce is Kafka's Produce.
 
-Kafka's request has at most one batch of each partition, so the accumulator makes no others
-(`Door.batches_per_partition`).
+Kafka's request has at most one batch of each partition, and so have the accumulator's requests
+(machines/requests.py).
 """
 
 from __future__ import annotations

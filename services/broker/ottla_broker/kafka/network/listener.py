@@ -23,6 +23,7 @@ from ottla_broker.kafka.network.limits import FETCH_KEY, ConnectionLimits
 from ottla_broker.listener_settings import KafkaListener
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.server import PortInUseError
+from ottla_core.sockets.keepalive import keep_alive
 from ottla_core.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
@@ -100,6 +101,8 @@ class Listener:
         except OSError:
             raise PortInUseError(host, port) from None
         self._servers.append(server)
+        for listening in server.sockets:
+            keep_alive(listening)  # connections inherit this
         self.ports[name] = server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

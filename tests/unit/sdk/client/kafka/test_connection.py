@@ -14,6 +14,7 @@ from ottla.client.kafka import calls as calls_module
 from ottla.client.kafka.apis import INIT_PRODUCER_ID, METADATA, PRODUCE
 from ottla.client.kafka.call import Answered, Call, Ended, Failed, Written
 from ottla.client.kafka.connection import CONNECT_S, NEGOTIATION_S, KafkaConnection, Phase
+from ottla.client.kafka.sasl.plain import PlainConversation
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import (
     InitProducerIdRequest,
@@ -27,8 +28,8 @@ from ottla_core.rpc.deadlines import NEVER
 FAR = 1000.0
 
 
-def new_connection() -> KafkaConnection[Any]:
-    return KafkaConnection("b:1", "me", "1.0", 0.0)
+def new_connection(*, logs_in: bool = False) -> KafkaConnection[Any]:
+    return KafkaConnection("b:1", "me", "1.0", 0.0, logs_in=logs_in)
 
 
 def a_call(name: object = "call", deadline: float = FAR, **arguments: Any) -> Call[Any]:
@@ -76,7 +77,11 @@ def shown(outcome: Ended[Any]) -> tuple[Any, ...]:
 Event = Callable[[KafkaConnection[Any], AnsweringBroker], None]
 EVENTS: dict[str, Event] = {
     "call": lambda connection, _: connection.call(a_call("new")),
+    "accepted": lambda connection, _: connection.on_accepted(),
     "connected": lambda connection, _: connection.on_connected(1.0),
+    "login sought": lambda connection, _: connection.begin_login(1.0),
+    "logged in": lambda connection, _: connection.log_in(PlainConversation("user", "password")),
+    "refused": lambda connection, _: connection.refuse(OttlaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "no")),
     "lost": lambda connection, _: connection.on_lost("it was reset"),
     "closed by the broker": lambda connection, _: connection.on_closed(),
     "garbage": lambda connection, _: connection.on_bytes(b"\xff" * 20),
@@ -87,51 +92,52 @@ EVENTS: dict[str, Event] = {
     "finish": lambda connection, _: connection.finish(),
 }
 NETWORK, TIMED_OUT = "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"
+REFUSED = "SASL_AUTHENTICATION_FAILED"
+BEFORE = (Phase.CONNECTING, Phase.SECURING, Phase.NEGOTIATING, Phase.LOGGING_IN)
 NOTHING: list[tuple[Any, ...]] = []
 LOST_QUEUED, LOST_SENT = [("old", NETWORK, "definite")], [("old", NETWORK, "indefinite")]
-TABLE: dict[tuple[str, Phase], tuple[Phase, list[tuple[Any, ...]]]] = {
-    ("call", Phase.CONNECTING): (Phase.CONNECTING, NOTHING),
-    ("call", Phase.NEGOTIATING): (Phase.NEGOTIATING, NOTHING),
-    ("call", Phase.READY): (Phase.READY, NOTHING),
-    ("call", Phase.ENDED): (Phase.ENDED, [("new", NETWORK, "definite")]),
-    ("connected", Phase.CONNECTING): (Phase.NEGOTIATING, NOTHING),
-    ("connected", Phase.NEGOTIATING): (Phase.NEGOTIATING, NOTHING),
-    ("connected", Phase.READY): (Phase.READY, NOTHING),
-    ("connected", Phase.ENDED): (Phase.ENDED, NOTHING),
-    ("no bytes", Phase.CONNECTING): (Phase.CONNECTING, NOTHING),
-    ("no bytes", Phase.NEGOTIATING): (Phase.NEGOTIATING, NOTHING),
-    ("no bytes", Phase.READY): (Phase.READY, NOTHING),
-    ("no bytes", Phase.ENDED): (Phase.ENDED, NOTHING),
-    ("deadline of the connection", Phase.CONNECTING): (Phase.ENDED, LOST_QUEUED),
-    ("deadline of the connection", Phase.NEGOTIATING): (Phase.ENDED, LOST_QUEUED),
-    ("deadline of the connection", Phase.READY): (Phase.READY, NOTHING),
-    ("deadline of the connection", Phase.ENDED): (Phase.ENDED, NOTHING),
-    ("deadline of the call", Phase.CONNECTING): (Phase.ENDED, [("old", TIMED_OUT, "definite")]),
-    ("deadline of the call", Phase.NEGOTIATING): (Phase.ENDED, [("old", TIMED_OUT, "definite")]),
-    ("deadline of the call", Phase.READY): (Phase.ENDED, [("old", TIMED_OUT, "indefinite")]),
-    ("deadline of the call", Phase.ENDED): (Phase.ENDED, NOTHING),
-    ("finish", Phase.CONNECTING): (Phase.CONNECTING, NOTHING),
-    ("finish", Phase.NEGOTIATING): (Phase.NEGOTIATING, NOTHING),
-    ("finish", Phase.READY): (Phase.READY, NOTHING),
-    ("finish", Phase.ENDED): (Phase.ENDED, NOTHING),
-} | {
-    (event, phase): (Phase.ENDED, told_then)
-    for event in ("lost", "closed by the broker", "garbage", "close")
-    for phase, told_then in (
-        (Phase.CONNECTING, LOST_QUEUED),
-        (Phase.NEGOTIATING, LOST_QUEUED),
-        (Phase.READY, LOST_SENT),
-        (Phase.ENDED, NOTHING),
-    )
-}
+LOST = {Phase.READY: LOST_SENT, Phase.ENDED: NOTHING} | dict.fromkeys(BEFORE, LOST_QUEUED)
+TABLE: dict[tuple[str, Phase], tuple[Phase, list[tuple[Any, ...]]]] = (
+    {
+        (event, phase): (phase, NOTHING)
+        for event in ("call", "accepted", "connected", "login sought", "logged in", "no bytes", "finish")
+        for phase in Phase
+    }
+    | {
+        ("call", Phase.ENDED): (Phase.ENDED, [("new", NETWORK, "definite")]),
+        ("accepted", Phase.CONNECTING): (Phase.SECURING, NOTHING),
+        ("connected", Phase.CONNECTING): (Phase.NEGOTIATING, NOTHING),
+        ("connected", Phase.SECURING): (Phase.NEGOTIATING, NOTHING),
+    }
+    | {
+        ("deadline of the connection", phase): (Phase.ENDED, LOST_QUEUED) if phase in BEFORE else (phase, NOTHING)
+        for phase in Phase
+    }
+    | {("deadline of the call", phase): (Phase.ENDED, [("old", TIMED_OUT, "definite")]) for phase in BEFORE}
+    | {
+        ("deadline of the call", Phase.READY): (Phase.ENDED, [("old", TIMED_OUT, "indefinite")]),
+        ("deadline of the call", Phase.ENDED): (Phase.ENDED, NOTHING),
+    }
+    | {
+        (event, phase): (Phase.ENDED, told_then)
+        for event in ("lost", "closed by the broker", "garbage", "close")
+        for phase, told_then in LOST.items()
+    }
+    | {
+        ("refused", phase): (Phase.ENDED, [("old", REFUSED, how) for _, _, how in told_then])
+        for phase, told_then in LOST.items()
+    }
+)
 
 
 def in_phase(phase: Phase) -> tuple[KafkaConnection[Any], AnsweringBroker]:
     """A connection with one call, "old", which is written as soon as it can be."""
-    connection, broker = new_connection(), AnsweringBroker()
+    connection, broker = new_connection(logs_in=phase is Phase.LOGGING_IN), AnsweringBroker()
     connection.call(a_call("old"))
-    if phase is Phase.READY:
+    if phase in (Phase.READY, Phase.LOGGING_IN):
         broker.negotiate(connection)
+    elif phase is Phase.SECURING:
+        connection.on_accepted()
     elif phase is not Phase.CONNECTING:
         connection.on_connected(0.0)
         broker.take(connection)
@@ -436,9 +442,9 @@ def test_a_connection_that_has_ended_does_not_pause() -> None:
     assert connection.next_deadline == NEVER
 
 
-def test_all_responses_can_ask_for_a_pause_but_two_that_brokers_send_each_other() -> None:
+def test_all_responses_can_ask_for_a_pause_but_those_of_logins_and_two_that_brokers_send_each_other() -> None:
     can_not = {api.name for api in APIS.values() if "throttle_time_ms" not in api.response.__slots__}
-    assert can_not == {"WriteTxnMarkers", "DescribeQuorum"}
+    assert can_not == {"WriteTxnMarkers", "DescribeQuorum", "SaslHandshake", "SaslAuthenticate"}
 
 
 # ---- the requested end -----------------------------------------------------------------------------------------------

@@ -180,6 +180,26 @@ def test_a_new_session_ends_the_one_before_it() -> None:
     assert (message.session_id, message.session_epoch, forgotten(message)) == (6, 0, [])
 
 
+def test_a_last_request_ends_the_session_if_there_is_one() -> None:
+    session = FetchSession()
+    assert not session.may_exist
+    first = session()
+    sent(first, fetch((A, 0, 5), begins=True))
+    assert session.is_beginning, "its id comes with the response"
+    received(first, session_id=6)
+    assert (session.may_exist, session.is_beginning) == (True, False)
+    last = session.goodbye(17)
+    assert (last.session_id, last.session_epoch, last.max_wait_ms, list(last.topics)) == (6, -1, 0, [])
+
+
+def test_a_broker_without_room_for_a_session_has_none_to_end() -> None:
+    session = FetchSession()
+    first = session()
+    sent(first, fetch((A, 0, 5), begins=True))
+    received(first, session_id=0)
+    assert not session.may_exist
+
+
 def test_the_epoch_of_a_session_begins_again_after_the_largest() -> None:
     session = FetchSession()
     first = session()
@@ -193,14 +213,15 @@ def test_the_epoch_of_a_session_begins_again_after_the_largest() -> None:
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "left"),
     [
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
+        (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 6),
+        (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 6),
     ],
 )
-def test_a_session_that_is_over_is_no_error_but_a_response_without_one(code: ErrorCode) -> None:
+def test_a_session_that_is_over_is_no_error_but_a_response_without_one(code: ErrorCode, left: int) -> None:
+    """If the broker may still have the session, the request that begins the next one ends it."""
     session = FetchSession()
     first = session()
     sent(first, fetch((A, 0, 5), begins=True))
@@ -210,7 +231,7 @@ def test_a_session_that_is_over_is_no_error_but_a_response_without_one(code: Err
     response = received(second, error_code=int(code))
     assert (response.error.code, response.HasField("session")) == (0, False)
     message = sent(session(), fetch((A, 0, 6), session=2, begins=True))
-    assert (message.session_id, message.session_epoch) == (0, 0)
+    assert (message.session_id, message.session_epoch) == (left, 0)
 
 
 def test_a_broker_that_refuses_each_session_is_an_error() -> None:

@@ -48,8 +48,8 @@ def assert_each_ended_once(connection: KafkaConnection[Any]) -> None:
 
 STRANGERS = {
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n": "it is an HTTP server",
-    b"\x15\x03\x03\x00\x02\x02\x28": "it expects TLS, which is not supported yet",
-    b"\x15\x03\x01\x00\x02\x02\x46": "it expects TLS, which is not supported yet",
+    b"\x15\x03\x03\x00\x02\x02\x28": "it expects TLS, which this client does not use",
+    b"\x15\x03\x01\x00\x02\x02\x46": "it expects TLS, which this client does not use",
     b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" + bytes(18): "it speaks HTTP/2, as a gRPC port does",
     b"\x00\x00\x00\x04\x00\x00\x00\x00\x00": "it speaks HTTP/2, as a gRPC port does",
 }
@@ -70,7 +70,7 @@ def test_another_protocol_is_named_at_the_deadline_too() -> None:
     connection, _ = asked(answered=False)
     connection.on_bytes(b"\x15\x03\x03\x00\x02\x02\x28")
     connection.on_time(10.0)
-    assert reason(connection) == "it expects TLS, which is not supported yet"
+    assert reason(connection) == "it expects TLS, which this client does not use"
 
 
 def test_another_protocol_is_named_to_a_call_whose_deadline_comes_first() -> None:
@@ -80,7 +80,7 @@ def test_another_protocol_is_named_to_a_call_whose_deadline_comes_first() -> Non
     connection.on_time(1.0)
     (outcome,) = connection.take_outcomes()
     assert isinstance(outcome, Failed)
-    assert outcome.error.message == "InitProducerId at b:1: it expects TLS, which is not supported yet"
+    assert outcome.error.message == "InitProducerId at b:1: it expects TLS, which this client does not use"
     assert connection.ended is None
 
 

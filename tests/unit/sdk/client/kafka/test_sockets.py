@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from kafka_answers import AnsweringBroker, Request, framed
 from waiting import LIMIT_S, wait_until
 
 from ottla.client.kafka.apis import WRITE_TXN_MARKERS
+from ottla.client.kafka.call import Call
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.client.kafka.translations.metadata import MetadataTranslation
@@ -28,6 +30,8 @@ from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     EndTxnResponse,
+    FetchRequest,
+    FetchResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     InitProducerIdResponse,
@@ -163,6 +167,44 @@ def test_a_call_from_the_main_thread_and_one_from_another_share_a_connection() -
         assert peer.call(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
         assert len(server.accepted) == 1
         assert {request.client_id for request in server.requests} == {"me"}
+
+
+def test_no_call_is_kept_after_its_outcome() -> None:
+    """A call has its request, and its outcome has the response. Neither may wait for the garbage collector."""
+
+    def kept() -> list[str]:
+        return [each.api.name for each in gc.get_objects() if type(each) is Call and each not in before]
+
+    gc.collect()
+    before = [each for each in gc.get_objects() if type(each) is Call]
+    told = Told()
+    gc.disable()
+    try:
+        with serving() as (_, peer):
+            metadata(peer)
+            elsewhere(partial(metadata, peer))
+            stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+            stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+            wait_until(lambda: len(told.responses) == 1)
+            wait_until(lambda: kept() == [])
+    finally:
+        gc.enable()
+
+
+def test_the_system_probes_a_silent_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+    connect = socket.create_connection
+
+    def noted(*arguments: Any, **named: Any) -> socket.socket:
+        made.append(connect(*arguments, **named))
+        return made[-1]
+
+    monkeypatch.setattr(socket, "create_connection", noted)
+    with serving() as (_, peer):
+        metadata(peer)
+        assert made[0].getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert [made[0].getsockopt(socket.IPPROTO_TCP, option) for option in options] == [60, 10, 3]
 
 
 def group_calls(request: Request) -> Message | None:
@@ -369,6 +411,112 @@ def test_records_without_an_answer_are_taken_before_a_stream_ends() -> None:
         stream.close(timeout=LIMIT_S)
         assert len(server.requests) == 50
         assert [left for _, left in told.broken] == [[]]
+
+
+class Fetches:
+    """Answers as a broker that has begun session 6. It holds every later fetch, and the first one until `begins`."""
+
+    def __init__(self) -> None:
+        self.begins = threading.Event()
+
+    def __call__(self, request: Request) -> Message | None:
+        match cast(FetchRequest, request.message).session_epoch:
+            case 0 if self.begins.wait(LIMIT_S):
+                return FetchResponse(session_id=6)
+            case -1:
+                return FetchResponse()
+        return None
+
+
+class Fetching:
+    """A stream with a fetch session at a broker."""
+
+    def __init__(self, server: Server, peer: KafkaPeer) -> None:
+        self.told = Told()
+        self.server, self.peer = server, peer
+        self.stream = peer.open_stream(Broker.FETCH, cast(Any, self.told.on_response), self.told.on_broken)
+        self.stream.send(
+            pb.FetchRequest(session=pb.FetchSession(id=1, begins=True)), timeout_ms=2 * int(LIMIT_S) * 1000
+        )
+        wait_until(lambda: len(server.requests) == 1)
+
+    def close(self) -> None:
+        self.stream.close()
+        self.peer.close()
+
+    @property
+    def sessions(self) -> list[tuple[int, int]]:
+        """The id and the epoch of the session in each request that has come."""
+        messages = [cast(FetchRequest, request.message) for request in self.server.requests]
+        return [(message.session_id, message.session_epoch) for message in messages]
+
+
+@contextmanager
+def fetching(*, begins: bool = True) -> Iterator[tuple[Fetching, Fetches]]:
+    answer = Fetches()
+    with serving(answer) as (server, peer):
+        client = Fetching(server, peer)
+        if begins:
+            answer.begins.set()
+            wait_until(lambda: client.told.responses == [1])
+        try:
+            yield client, answer
+        finally:
+            answer.begins.set()
+
+
+in_either_thread = pytest.mark.parametrize("run", [lambda call: call(), elsewhere], ids=["main", "other"])
+
+
+@in_either_thread
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_fetch_session_ends_with_its_stream_though_a_fetch_waits(run: Callable[[Any], Any], waits: bool) -> None:
+    with fetching() as (client, _):
+        if waits:
+            client.stream.send(pb.FetchRequest(session=pb.FetchSession(id=1)), timeout_ms=10_000)
+            wait_until(lambda: len(client.server.requests) == 2)
+        run(client.close)
+        wait_until(lambda: client.sessions[-1] == (6, -1))
+        wait_until(lambda: [left for _, left in client.told.broken] == [[2] * waits])
+        wait_until(lambda: not network_threads())
+
+
+@in_either_thread
+def test_a_fetch_session_that_is_beginning_ends_with_its_stream(
+    run: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id comes with the response, for which the close of a client waits. All its streams wait at once."""
+    monkeypatch.setattr("ottla.client.kafka.peer._GOODBYE_S", LIMIT_S / 10)
+    with fetching(begins=False) as (first, answer), fetching(begins=False) as (second, other_answer):
+        first.stream.close()
+        second.stream.close()
+        answer.begins.set()
+        other_answer.begins.set()
+        run(first.peer.close)
+        run(second.peer.close)
+        wait_until(lambda: first.sessions == second.sessions == [(0, 0), (6, -1)])
+        wait_until(lambda: [left for _, left in first.told.broken] == [[]])
+
+
+@in_either_thread
+def test_a_broker_that_does_not_answer_the_first_fetch_delays_a_close_for_a_moment_only(
+    run: Callable[[Any], Any],
+) -> None:
+    with fetching(begins=False) as (client, _):
+        run(client.stream.close)
+        wait_until(lambda: [left for _, left in client.told.broken] == [[1]])
+        run(client.peer.close)
+        assert client.sessions == [(0, 0)]
+        wait_until(lambda: not network_threads())
+
+
+def test_a_stream_whose_fetches_stand_alone_sends_no_last_one() -> None:
+    with fetching() as (client, _):
+        alone = client.peer.open_stream(Broker.FETCH, cast(Any, client.told.on_response), client.told.on_broken)
+        alone.send(pb.FetchRequest(), timeout_ms=10_000)
+        wait_until(lambda: len(client.told.responses) == 2)
+        alone.close()
+        assert client.sessions == [(0, 0), (0, -1)]
 
 
 def test_values_that_make_no_sense_are_the_error_of_their_call(monkeypatch: pytest.MonkeyPatch) -> None:

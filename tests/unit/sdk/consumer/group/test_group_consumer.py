@@ -48,8 +48,6 @@ def test_the_first_poll_finds_the_coordinator_joins_and_reads_what_it_is_given()
             count += len(consumer.poll(WAIT))
         assert consumer.assignment() == {T[0], T[1]}
         assert consumer.group_metadata == GroupMetadata("g", 1, "member-1", None)
-    asked = [body for _, body in cluster.seen]
-    assert any(isinstance(body, b.MetadataRequest) and body.shards for body in asked)
     joins = cluster.requests(pb.JoinRequest)
     assert [join.member.member_id for join in joins] == ["", "member-1"]
     assert [p.name for p in joins[1].protocols] == ["range", "cooperative-sticky"]

@@ -1,0 +1,1 @@
+"""What is set on sockets, by clients and by brokers."""

@@ -1,1 +1,0 @@
-"""The SDK's two transports, gRPC and Kafka's protocol, beside each other."""

@@ -1,0 +1,1 @@
+"""How a client logs in, and how it encrypts its connections (docs/adr/0029)."""

@@ -1,0 +1,105 @@
+"""The admin of a cluster knows its topics, configs and groups, in the form in which a mirror needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Final, Self
+
+import ottla
+from ottla.connect import ClusterClient, KafkaTransport, bootstrap_addresses, list_offsets
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
+
+CALL_S: Final = 10.0
+"""A cluster counts as away if it does not answer for this long."""
+
+Committed = Mapping[TopicPartition, int]
+
+
+class Admin:
+    """Asks about topics, configs and groups, and changes them. Thread-safe."""
+
+    def __init__(self, bootstrap: Sequence[str], name: str) -> None:
+        self._admin: Final = open_admin(bootstrap, name)
+        self._bootstrap: Final = bootstrap
+        self._name: Final = name
+
+    def topics(self) -> Mapping[str, int]:
+        """Return the topics' numbers of partitions by name, without internal topics."""
+        return {topic.name: len(topic.partitions) for topic in self._admin.topics.describe()}
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None) -> None:
+        """Create a topic, unless it exists."""
+        self._admin.topics.create(name, partitions=partitions, replicas=replicas, config=config, if_exists="ok")
+
+    def add_partitions(self, name: str, total: int) -> None:
+        self._admin.topics.add_partitions(name, total)
+
+    def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Return the configs that are set on each topic itself. Topics that do not exist are left out."""
+        return {
+            topic: {name: e.value or "" for name, e in entries.items() if e.source == "DYNAMIC_TOPIC_CONFIG"}
+            for topic, entries in self._admin.configs.of_topics(*topics).items()
+        }
+
+    def alter_configs(self, topic: str, altered: Mapping[str, str], gone: Iterable[str]) -> None:
+        if altered:
+            self._admin.configs.set(altered, topic=topic)
+        if removed := list(gone):
+            self._admin.configs.unset(*removed, topic=topic)
+
+    def end(self, topic: str, timeout: float) -> int:
+        """Return the end of the topic's only partition, open transactions included.
+
+        A reader of committed records gets there once they are decided.
+        """
+        partition = TopicPartition(topic, 0)
+        found = list_offsets(self._cluster, {partition: LATEST_TIMESTAMP}, timeout=timeout)[partition]
+        return 0 if found is None else found.offset
+
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, TopicId]:
+        """Return the ids of the topics that exist. A topic that was created again has a new id (KIP-516)."""
+        return {t.name: TopicId(bytes.fromhex(t.id)) for t in self._admin.topics.describe() if t.name in names}
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the end offsets of partitions. Raises if one does not exist."""
+        return self._offsets(partitions, LATEST_TIMESTAMP)
+
+    def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the log start offsets of partitions. Raises if one does not exist."""
+        return self._offsets(partitions, EARLIEST_TIMESTAMP)
+
+    def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        found = list_offsets(self._cluster, dict.fromkeys(partitions, timestamp), timeout=CALL_S)
+        return {partition: 0 if at is None else at.offset for partition, at in found.items()}
+
+    def groups(self, timeout: float) -> Sequence[str]:
+        return [group.name for group in self._admin.groups.list(timeout=timeout)]
+
+    def committed(self, group: str) -> Committed:
+        """Return the group's committed offsets: none if the group does not exist."""
+        return self._admin.groups.committed(group, if_missing="ok")
+
+    def commit(self, group: str, offsets: Committed) -> None:
+        """Commit for a group. Raises NON_EMPTY_GROUP while it has members."""
+        self._admin.groups.commit(group, offsets)
+
+    def close(self) -> None:
+        self._admin.close()
+        if "_cluster" in vars(self):
+            self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @cached_property
+    def _cluster(self) -> ClusterClient:
+        return ClusterClient(bootstrap_addresses(list(self._bootstrap)), KafkaTransport(self._name))
+
+
+def open_admin(bootstrap: Sequence[str], name: str) -> ottla.Admin:
+    """Open a client for what is needed beyond `Admin`."""
+    return ottla.Admin(list(bootstrap), client_id=name, request_timeout=CALL_S)

@@ -1,0 +1,63 @@
+"""Certificates for tests, issued by authorities that each test makes for itself with OpenSSL."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_LIMIT_S: Final = 30.0
+_CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The files of a certificate and its private key. `both` has the two of them, as Kafka wants its keystores."""
+
+    certificate: Path
+    key: Path
+    both: Path
+
+
+class Authority:
+    """Issues certificates that are valid for a day."""
+
+    def __init__(self, folder: Path, name: str = "Test CA") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder: Final = folder
+        self.certificate: Final = folder / "ca.pem"
+        self._key: Final = folder / "ca.key"
+        _openssl(
+            *("req", "-x509", *_CURVE, "-nodes", "-days", "1", "-subj", f"/CN={name}"),
+            *("-keyout", self._key, "-out", self.certificate),
+        )
+
+    def issue(self, name: str, *hosts: str, days: int = 1) -> Certificate:
+        """Issue a certificate for these hosts: "DNS:localhost", "IP:127.0.0.1". With -1 days it has expired."""
+        key, request, signed = (self._folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
+        extensions = self._folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={','.join(hosts)}\n" if hosts else "")
+        _openssl("req", *_CURVE, "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+        _openssl(
+            *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial"),
+            *("-days", str(days), "-extfile", extensions, "-out", signed),
+        )
+        both = self._folder / f"{name}-both.pem"
+        both.write_text(key.read_text() + signed.read_text())
+        return Certificate(signed, key, both)
+
+
+def encrypted(key: Path, password: str) -> Path:
+    """Return a file with the private key, encrypted by the password."""
+    file = key.with_suffix(".encrypted")
+    _openssl("pkcs8", "-topk8", "-in", key, "-out", file, "-passout", f"pass:{password}")
+    return file
+
+
+def _openssl(*arguments: str | Path) -> None:
+    command = shutil.which("openssl")
+    assert command is not None, "this test needs the command openssl: apt-get install openssl"
+    done = subprocess.run([command, *arguments], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
