@@ -164,7 +164,8 @@ def _stream(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
         refused = error
     _wait(told, begun, until)
     late_s = time.monotonic() - until
-    stream.close()
+    stream.close()  # which does not wait for the last request of a fetch session
+    peer.close()
     return _judged(told, begun, refused, late_s)
 
 

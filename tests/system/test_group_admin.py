@@ -58,7 +58,7 @@ def members() -> Iterator[list[Any]]:
 
 
 class Silent:
-    """A member that speaks the contract itself, and says nothing once it has been assigned something."""
+    """A member that makes its calls itself, and says nothing once it has been assigned something."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, *, session_timeout_ms: int = 6_000) -> None:
         self._way = Way(cluster.bootstrap.split(","), KafkaTransport("silent"))
@@ -71,8 +71,11 @@ class Silent:
             protocols=[pb.Protocol(name="range", metadata=encode_subscription(Subscription((topic,))))],
             reason="to be silent",
         )
+        # The first response has nothing but an id for the new member (KIP-394).
+        at = self._way.connection(coordinators.of(group, timeout=LIMIT_S))
+        self.member_id = at.ask(Group.JOIN, asked, timeout=LIMIT_S).member_id
+        asked.member.member_id = self.member_id
         joined = coordinators.call(group, Group.JOIN, asked, timeout=LIMIT_S)
-        self.member_id = joined.member_id
         sync = pb.SyncRequest(group=group, member=pb.Member(member_id=self.member_id), generation=joined.generation)
         coordinators.call(group, Group.SYNC, sync, timeout=LIMIT_S)
 
@@ -195,7 +198,7 @@ def test_a_member_that_falls_silent_is_evicted_and_its_partitions_move(
     assert after[2].generation == events[evicted].generation + 1
     assert command(f"group explain {group} -b {cluster.bootstrap} -o table") == 0
     told = capsys.readouterr().out
-    assert f"{silent.member_id} at 127.0.0.1 was evicted: sent no heartbeat for 6000 ms" in told
+    assert f"{silent.member_id} at /127.0.0.1 was evicted: sent no heartbeat for 6000 ms" in told
     assert "1 eviction" in told
 
 

@@ -100,7 +100,13 @@ class Address:
             reason = self._reason
             raise OttlaError(reason.code, f"{self.address}: {reason.message}", hint=reason.hint)
 
-        line = Line(self.address, self._network, self._rest, on_ended)
+        def end(error: OttlaError) -> None:
+            try:
+                on_ended(error)
+            finally:
+                self._lines.discard(line)  # only now, since `close` has to wait for a line that is ending
+
+        line = Line(self.address, self._network, self._rest, end)
         self._lines.add(line)
         self._network.add(line)
         return line
@@ -108,7 +114,6 @@ class Address:
     def _rest(self, line: Line, error: OttlaError) -> None:
         # Without the lock, for which the network's thread must not wait (`Network._goes_on`). No other thread writes
         # these.
-        self._lines.discard(line)
         if line.was_closed:
             return
         self._reason = error

@@ -388,6 +388,25 @@ def test_what_is_open_when_a_stream_breaks_is_named_once() -> None:
         assert "it closed the connection" in told.broken[0][0].message
 
 
+def test_a_close_waits_until_the_end_of_a_broken_stream_has_been_reported() -> None:
+    reporting, has_closed = threading.Event(), threading.Event()
+    reports: list[bool] = []
+
+    def on_broken(_error: OttlaError, _left: list[int]) -> None:
+        reporting.set()
+        reports.append(has_closed.wait(0.2))
+
+    with serving(lambda request: None) as (server, peer):
+        stream = peer.open_stream(Broker.PRODUCE, lambda number, response: None, on_broken)
+        stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+        wait_until(lambda: len(server.requests) == 1)
+        server.accepted[0].shutdown(socket.SHUT_RDWR)
+        assert reporting.wait(LIMIT_S)
+        peer.close()
+        has_closed.set()
+        assert reports == [False]
+
+
 def test_a_request_that_fails_alone_is_answered_by_an_error_and_the_stream_goes_on() -> None:
     told = Told()
     with serving() as (_, peer):
