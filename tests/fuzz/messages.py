@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Protocol
 
-from ottla_core.kafka.schema import Field, Schema, Struct, message_names, schema_of
+from ottla_core.kafka import messages, private_messages
+from ottla_core.kafka.message import Message
+from ottla_core.kafka.schema import KAFKAS, PRIVATE, Field, Schema, Struct, message_names, schema_of
 
 CLIENT_ID: Final = "fuzz"
 _REQUEST_CORRELATION_AT: Final = 8
@@ -101,8 +103,15 @@ def responses() -> dict[int, Schema]:
     return _schemas("response")
 
 
+def class_of(schema: Schema) -> type[Message]:
+    """Return the class of a message."""
+    name = schema.struct.name
+    found: type[Message] = getattr(messages, name, None) or getattr(private_messages, name)
+    return found
+
+
 def _schemas(kind: str) -> dict[int, Schema]:
-    schemas = [schema_of(name) for name in message_names()]
+    schemas = [schema_of(name) for file in (KAFKAS, PRIVATE) for name in message_names(file)]
     return {schema.api_key: schema for schema in schemas if schema.kind == kind}
 
 

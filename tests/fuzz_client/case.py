@@ -15,8 +15,6 @@ _WHOLE_SHARE: Final = 0.05
 _HANDSHAKE_SHARE: Final = 0.25
 _MOST_CALLS: Final = 3
 """The most frames that a stream sends."""
-_MOST_RESPONSES: Final = 7
-"""For a whole client, the hostile response is chosen among this many."""
 _POOLS: Final = {
     where: [name for name, misdeed in MISDEEDS.items() for _ in range(misdeed.weight) if misdeed.where & where]
     for where in (Where.HANDSHAKE, Where.CALL)
@@ -31,10 +29,15 @@ class Level(Enum):
     STREAM = "stream"
     PRODUCER = "producer"
     CONSUMER = "consumer"
+    OPERATOR = "operator"
 
     @property
     def is_whole_client(self) -> bool:
-        return self in (Level.PRODUCER, Level.CONSUMER)
+        return self in _WHOLE_CLIENTS
+
+
+_WHOLE_CLIENTS: Final = {Level.PRODUCER: 7, Level.CONSUMER: 7, Level.OPERATOR: 3}
+"""The hostile response is chosen among this many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,8 @@ def cases(methods: list[str], count: int, seed: int) -> list[Case]:
 
 def _case(methods: list[str], number: int, chance: random.Random) -> Case:
     if chance.random() < _WHOLE_SHARE:
-        level, method = chance.choice((Level.PRODUCER, Level.CONSUMER)), ""
-        at = chance.randrange(_MOST_RESPONSES)
+        level, method = chance.choice(tuple(_WHOLE_CLIENTS)), ""
+        at = chance.randrange(_WHOLE_CLIENTS[level])
     else:
         method = methods[number % len(methods)]
         level = Level.STREAM if method in _STREAMS else Level.CALL

@@ -7,11 +7,11 @@ import struct
 from typing import Any, Final, NamedTuple
 
 from tests.fuzz import batches
-from tests.fuzz.messages import Composer, requests
+from tests.fuzz.messages import Composer, class_of, requests
 from tests.fuzz_client.vocabulary import HOST, NODE, RECORDS, TOPIC, TOPIC_ID, HonestVocabulary
 
 from ottla.client.kafka import apis
-from ottla_core.kafka import codec, messages
+from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     ApiVersionsResponse,
@@ -53,8 +53,8 @@ def read_request(frame: bytes) -> Request:
     key, version, correlation_id = struct.unpack_from(">hhi", frame)
     schema = requests()[key]
     header, at = codec.decode_at(RequestHeader, frame, 2 if version in schema.flexible else 1, 0)
-    message_type: type[Message] = getattr(messages, schema.struct.name)
-    return Request(key, version, correlation_id, header.client_id, codec.decode_at(message_type, frame, version, at)[0])
+    message, _ = codec.decode_at(class_of(schema), frame, version, at)
+    return Request(key, version, correlation_id, header.client_id, message)
 
 
 class Broker:

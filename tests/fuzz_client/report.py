@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz_client.case import Case
+from tests.fuzz_client.case import Case, Level
 from tests.fuzz_client.ending import How
 from tests.fuzz_client.run import Outcome
 
@@ -31,7 +31,7 @@ def print_table(outcome: Outcome) -> None:
 def summary(outcome: Outcome, *, seed: int, planted: int, planted_found: int) -> dict[str, object]:
     return {
         "cases": outcome.cases,
-        "whole_clients": sum(n for (level, _, _), n in outcome.ends.items() if level in ("producer", "consumer")),
+        "whole_clients": sum(n for (level, _, _), n in outcome.ends.items() if Level(level).is_whole_client),
         "methods": outcome.methods,
         "versions": len(outcome.versions),
         "hangs": outcome.count("hang"),

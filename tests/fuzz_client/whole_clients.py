@@ -1,4 +1,4 @@
-"""Plays a whole producer or consumer, which goes on after the misdeed, or raises one OttlaError."""
+"""Plays a whole producer, consumer or operator, which goes on after the misdeed, or raises one OttlaError."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from tests.fuzz_client.misdeeds import MISDEEDS
 from tests.fuzz_client.vocabulary import HOST, RECORDS, TOPIC
 
 import ottla
+from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.kafka_descriptions import describe_cluster, eligible_leaders
+from ottla.client.named_coordinators import NamedCoordinators
 from ottla.errors import OttlaError
+from ottla_core.routing import GROUP
 
 _REQUEST_S: Final = 0.5
 _DELIVERY_S: Final = 2.0
@@ -23,11 +27,10 @@ LIMIT_S: Final = 12.0
 
 
 def play_client(case: Case, port: int) -> Ending:
-    """Send three records, or read those that are there."""
+    """Send three records, or read those that are there, or ask what only Kafka's own messages can ask."""
     until = time.monotonic() + LIMIT_S
-    play = _produce if case.level is Level.PRODUCER else _consume
     try:
-        ending = play(case, port, until)
+        ending = _PLAYS[case.level](case, port, until)
     except OttlaError as error:
         ending = Ending(How.ERROR, str(error))
     except Exception:
@@ -82,3 +85,17 @@ def _consume(case: Case, port: int, until: float) -> Ending:
     if becomes_honest and values != [b"value"] * RECORDS:
         faults.append(f"the consumer has read {values!r:.300}")
     return Ending(How.RESPONSE, faults=faults)
+
+
+def _operate(case: Case, port: int, until: float) -> Ending:
+    cluster = ClusterClient([f"{HOST}:{port}"], KafkaTransport(case.client_id), connect_timeout=_DELIVERY_S)
+    try:
+        describe_cluster(cluster, timeout=_DELIVERY_S)
+        eligible_leaders(cluster, (TOPIC,), timeout=_DELIVERY_S)
+        NamedCoordinators(cluster, GROUP).find(("g", "h"), timeout=_DELIVERY_S)
+    finally:
+        cluster.close()
+    return Ending(How.RESPONSE)
+
+
+_PLAYS: Final = {Level.PRODUCER: _produce, Level.CONSUMER: _consume, Level.OPERATOR: _operate}

@@ -13,7 +13,7 @@ import pytest
 from kio.serial import entity_reader
 from kio.serial.errors import OutOfBoundValue, UnexpectedNull
 from tests.fuzz.kio_schemas import response_schema
-from tests.fuzz.messages import Composer, requests, responses
+from tests.fuzz.messages import Composer, class_of, requests, responses
 from tests.fuzz_client.calls import play_call
 from tests.fuzz_client.case import Case, Level, cases
 from tests.fuzz_client.ending import Ending, How
@@ -26,9 +26,9 @@ from tests.fuzz_client.requests import methods, plausible
 from tests.fuzz_client.run import Finding, Outcome
 from tests.fuzz_client.vocabulary import HonestVocabulary, OddVocabulary
 
+from ottla.client.kafka.apis import OTTLA_CALL
 from ottla.client.kafka.frames import response_in
-from ottla_core.kafka import codec, messages
-from ottla_core.kafka.message import Message
+from ottla_core.kafka import codec
 from ottla_proto.contracts import Broker
 
 VERSIONS = [(api.key, version) for api in APIS.values() for version in api.versions]
@@ -47,6 +47,8 @@ def test_every_response_that_is_meant_to_be_valid_is_valid(vocabulary: HonestVoc
         frame = draft.frame(7)
         assert struct.unpack_from(">ii", frame) == (len(frame) - 4, 7)
         response_in(APIS[key], version, frame)
+        if key == OTTLA_CALL.key:
+            continue  # kio knows Kafka's messages alone
         try:
             _, size_bytes = entity_reader(response_schema(key, version))(frame, draft.body_at)
         except (UnexpectedNull, OutOfBoundValue, ValueError):
@@ -54,14 +56,13 @@ def test_every_response_that_is_meant_to_be_valid_is_valid(vocabulary: HonestVoc
         assert draft.body_at + size_bytes == len(frame), (key, version)
 
 
-def test_every_response_of_kafka_can_be_written() -> None:
+def test_every_response_can_be_written() -> None:
     """This includes responses of APIs that the clients do not call yet."""
     compose = Composer(OddVocabulary(9), random.Random(2))
     for key, schema in responses().items():
         for version in schema.versions:
-            kind: type[Message] = getattr(messages, schema.struct.name)
             draft = compose.response(key, version)
-            assert codec.decode_at(kind, bytes(draft.data), version, draft.body_at)[1] == len(draft.data)
+            assert codec.decode_at(class_of(schema), bytes(draft.data), version, draft.body_at)[1] == len(draft.data)
 
 
 def test_honest_responses_have_no_errors() -> None:

@@ -58,6 +58,7 @@ class Sides:
         return {partition: self.obstacles.pop() for partition in partitions if self.obstacles}
 
     def close(self) -> None:
+        self.target._steps.clear()  # a failed test may leave the target full, which `producer.close` would wait out
         self.producer.close()
         self.reader.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from ottla.client.kafka.apis import OTTLA_CALL, Api
 from ottla.client.kafka.translations.translation import Terms
@@ -36,8 +36,5 @@ class PrivateTranslation:
     def response(self, response: OttlaCallResponse, terms: Terms) -> Message:
         code, text = response.error_code, response.error_message or ""
         if not code:
-            try:
-                return self._method.response.FromString(response.body)  # type: ignore[no-any-return]  # any method's
-            except DecodeError:
-                code, text = ErrorCode.NETWORK_EXCEPTION, f"the broker answered {self.api.name} with garbage"
+            return self._method.response.FromString(response.body)  # type: ignore[no-any-return]  # any method's
         return self._method.response(error=Error(code=code, message=text))  # type: ignore[no-any-return]  # any method's
