@@ -246,10 +246,7 @@ def test_clients_do_not_load_grpc(cluster: Cluster, topic: str) -> None:
     assert run_script(cluster.bootstrap, topic, use).stdout.splitlines() == ["['x']", "True", "[]"]
 
 
-async def test_the_same_for_asyncio(cluster: Cluster, bootstrap: str, request: pytest.FixtureRequest) -> None:
-    topic = f"asyncio-{request.node.callspec.id}"
-    async with ottla.aio.Admin(cluster.bootstrap) as admin:
-        await admin.topics.create(topic, partitions=3)
+async def test_records_sent_and_read_with_asyncio_are_whole(bootstrap: str, topic: str) -> None:
     async with ottla.aio.Producer(bootstrap, topic=topic, compression="lz4") as producer:
         places = await asyncio.gather(*(producer.send({"n": n}, key=str(n % 5)) for n in range(2000)))
     assert len({(place.partition, place.offset) for place in places}) == 2000

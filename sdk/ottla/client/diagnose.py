@@ -68,7 +68,10 @@ def diagnose_address(address: str, security: Security = PLAINTEXT) -> Diagnosis:
         if not protocol_of(response):
             response = _first_bytes(host, int(port), GET)
         if security.login is None and protocol_of(response) == ("kafka" if security.tls is None else "tls"):
-            expects_login = _hangs_up(host, int(port), METADATA, security.tls)
+            # A broker that goes down also hangs up, but does not listen afterwards.
+            expects_login = _hangs_up(host, int(port), METADATA, security.tls) and bool(
+                _first_bytes(host, int(port), API_VERSIONS)
+            )
     except socket.gaierror:
         return Diagnosis(f"the host name of {address} can't be resolved", hopeless=False)  # not yet, in a container
     except ConnectionRefusedError:

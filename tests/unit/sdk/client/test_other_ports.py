@@ -33,6 +33,27 @@ def test_another_port_is_named(response: bytes, words: str, hopeless: bool, monk
     assert (found.message, found.hopeless) == (f"b:1 {words}", hopeless)
 
 
+def test_a_port_that_hangs_up_on_a_request_expects_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnose, "_first_bytes", lambda *_: OF_KAFKA)
+    monkeypatch.setattr(diagnose, "_hangs_up", lambda *_: True)
+    found = diagnose_address("b:1")
+    assert found.hopeless
+    assert found.message == "b:1 expects a login (SASL): pass login=, or set security.protocol"
+
+
+def test_a_broker_that_is_going_down_does_not_expect_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    met = iter([OF_KAFKA])
+
+    def first_bytes(*_: object) -> bytes:
+        if (response := next(met, None)) is None:
+            raise ConnectionRefusedError
+        return response
+
+    monkeypatch.setattr(diagnose, "_first_bytes", first_bytes)
+    monkeypatch.setattr(diagnose, "_hangs_up", lambda *_: True)
+    assert diagnose_address("b:1") == ("nothing listens at b:1", False, False)
+
+
 def test_the_first_contact_names_the_port_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnose, "_first_bytes", lambda *_: OF_HTTP)
     cluster = ClusterClient(["127.0.0.1:1"], KafkaTransport("me"), connect_timeout=0.5)
