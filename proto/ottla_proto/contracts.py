@@ -88,33 +88,13 @@ class Broker:
     REPLICA_FETCH = Method("Broker", "ReplicaFetch", b.FetchRequest, b.FetchResponse, Operation.CLUSTER_ACTION)
     METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse, Operation.DESCRIBE)
     LIST_OFFSETS = Method("Broker", "ListOffsets", b.ListOffsetsRequest, b.ListOffsetsResponse, Operation.DESCRIBE)
-    DELETE_RECORDS = Method(
-        "Broker", "DeleteRecords", b.DeleteRecordsRequest, b.DeleteRecordsResponse, Operation.DELETE
-    )
-    DESCRIBE_LOG_DIRS = Method(
-        "Broker", "DescribeLogDirs", b.DescribeLogDirsRequest, b.DescribeLogDirsResponse, Operation.DESCRIBE
-    )
-    OFFSETS_FOR_LEADER_EPOCH = Method(
-        "Broker",
-        "OffsetsForLeaderEpoch",
-        b.OffsetsForLeaderEpochRequest,
-        b.OffsetsForLeaderEpochResponse,
-        Operation.DESCRIBE,
-    )
-    INIT_PRODUCER_ID = Method(
-        "Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdResponse, Operation.IDEMPOTENT_WRITE
-    )
     SHARD_APPEND = Method(
         "Broker", "ShardAppend", b.ShardAppendRequest, b.ShardAppendResponse, Operation.CLUSTER_ACTION
     )
     CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceResponse, Operation.CLUSTER_ACTION)
     LOG_ENDS = Method("Broker", "LogEnds", b.LogEndsRequest, b.LogEndsResponse, Operation.CLUSTER_ACTION)
-    IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse, Operation.WRITE)
     WRITE_TXN_MARKERS = Method(
         "Broker", "WriteTxnMarkers", b.WriteTxnMarkersRequest, b.WriteTxnMarkersResponse, Operation.CLUSTER_ACTION
-    )
-    DESCRIBE_PRODUCERS = Method(
-        "Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse, Operation.DESCRIBE
     )
     CALLS = GatheredCalls("Broker", "Calls", b.BrokerCall, b.BrokerResponse)
     APPENDS = GatheredCalls("Broker", "Appends", b.AppendCall, b.AppendResponse)

@@ -24,7 +24,7 @@ from ottla.connect import (
 from ottla.errors import ConfigError, ErrorCode, OttlaError, RetriableError, UnknownTopicError, error_from_code
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 from pyspark_ottla.machines.decisions import TOPIC as DECISIONS_TOPIC
 from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets, TopicIds
 from pyspark_ottla.options import ConsumerStrategy, ReadOptions
@@ -161,7 +161,7 @@ class SourcePartitions:
         self._cluster.close()
 
     def _log_dirs(self, address: str, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
-        return self._cluster.call(address, Broker.DESCRIBE_LOG_DIRS, request, timeout=_TRY_S)
+        return self._cluster.call(address, Client.DESCRIBE_LOG_DIRS, request, timeout=_TRY_S)
 
     def _at(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = True

@@ -12,6 +12,7 @@ from tests.fuzz import batches
 from tests.fuzz_client.vocabulary import NODE, TOPIC, TOPIC_ID
 
 from ottla_proto import contracts
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Method
 
 _SAYS_MORE_SHARE: Final = 0.3
@@ -50,9 +51,9 @@ _INTEGERS: Final = frozenset(
 
 @cache
 def methods() -> dict[str, Method[Any, Any]]:
-    """Return every method of the contracts by its path."""
+    """Return every method of the contracts, and every call that only clients make, by its path."""
     services = [each for each in vars(contracts).values() if hasattr(each, "SERVICE")]
-    found = [each for service in services for each in vars(service).values() if isinstance(each, Method)]
+    found = [each for service in (*services, Client) for each in vars(service).values() if isinstance(each, Method)]
     return {method.path: method for method in found}
 
 

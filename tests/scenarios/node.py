@@ -143,10 +143,10 @@ class Node:
         self._older_metadata = OlderMetadata(cast(Any, None))  # which never runs: a start finds all that there is
         self.replicas.on_older_metadata(self._older_metadata.found)
         self.replicas.on_proposal(self._isr_changes.submit, self._isr_changes.forget)
-        no_ids = no_transactions = cast(Any, None)
+        no_transactions = cast(Any, None)
         lives = FollowerEpochs(metadata, self._clock)
         self.service = BrokerService(
-            self.replicas, metadata, lambda: self.log_dir, Addresses({}), no_ids, lives, self._seat, no_transactions
+            self.replicas, metadata, lambda: self.log_dir, Addresses({}), lives, self._seat, no_transactions
         )
         await self.replicas.start()
         self.state = State.RUNS

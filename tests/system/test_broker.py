@@ -16,7 +16,7 @@ from ottla_core.records.batch import iter_headers, read_header
 from ottla_core.records.reader import read_records
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2 as cpb
-from ottla_proto.contracts import Broker, Controller
+from ottla_proto.contracts import Controller
 from ottla_stack.cluster import Cluster
 
 _names = (f"topic-{n}" for n in itertools.count())
@@ -189,26 +189,6 @@ def test_offsets_by_time(wire: Wire, topic: bytes) -> None:
     assert (found.offset, found.timestamp_ms) == (1, 1_000_001)
     assert wire.list_offset(topic, -3).offset == 2
     assert wire.list_offset(topic, 2_000_001).offset == -1
-
-
-def test_deleted_records_are_gone_and_sizes_are_told(wire: Wire, topic: bytes) -> None:
-    for n in range(3):
-        wire.produce(topic, batch(b"%d" % n))
-
-    def delete(before: int) -> pb.PartitionLowWatermark:
-        wanted = pb.DeleteRecordsPartition(topic_id=topic, before_offset=before)
-        return wire.peer.call(
-            Broker.DELETE_RECORDS, pb.DeleteRecordsRequest(partitions=[wanted]), timeout=5
-        ).partitions[0]
-
-    assert delete(2).low_watermark == 2
-    assert wire.fetch(topic, 1).error.code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert values(wire.fetch(topic, 2).records) == [b"2"]
-    assert delete(9).error.code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert delete(-1).low_watermark == 3
-    described = wire.peer.call(Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=LIMIT_S).log_dirs[0]
-    assert described.total_bytes > described.usable_bytes > 0
-    assert {p.topic_id: p.size_bytes for p in described.partitions}[topic] == 3 * len(batch(b"0"))
 
 
 @pytest.mark.rule(65)

@@ -18,13 +18,10 @@ from ottla.testing import Cluster
 from ottla_broker.replication import topic_config
 from ottla_broker.service import BrokerService
 from ottla_cli.main import run
-from ottla_core.errors import OttlaError as ServiceError
 from ottla_core.model import TopicPartition
-from ottla_core.rpc.client import Peer
 from ottla_group_coordinator.service import GroupService
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Broker
 
 LOST: list[bool] = []
 """While there is something in it, markers are acknowledged and not written: so transactions hang."""
@@ -194,21 +191,6 @@ def test_open_in_skips_an_id_that_is_forgotten_after_it_was_listed(
 
     monkeypatch.setattr(admin.transactions, "list", list_with_another)
     assert [each.is_hanging for found in admin.transactions.open_in(topic) for each in found.open] == [False]
-
-
-def test_a_request_for_partitions_twice_is_refused_and_of_none_is_in_band(cluster: Cluster, topic: str) -> None:
-    peer = Peer(cluster.grpc_bootstrap.split(",")[0])
-    log = broker_pb2.PartitionOfLog(topic_id=b"?" * 16, partition=0)
-    try:
-        request = broker_pb2.DescribeProducersRequest(partitions=[log])
-        (found,) = peer.call(Broker.DESCRIBE_PRODUCERS, request, timeout=LIMIT_S).partitions
-        assert found.error.code
-        with pytest.raises(ServiceError, match="twice"):
-            peer.call(
-                Broker.DESCRIBE_PRODUCERS, broker_pb2.DescribeProducersRequest(partitions=[log, log]), timeout=LIMIT_S
-            )
-    finally:
-        peer.close()
 
 
 @pytest.mark.feature(164)

@@ -35,6 +35,7 @@ from ottla.errors import ErrorCode, error_from_code
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker, Controller
 
 _client_numbers = itertools.count(1)
@@ -208,7 +209,7 @@ class ClusterOverview:
         if known is None:
             raise error_from_code(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
         response = self._channel.cluster.call(
-            known.address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=deadline.left()
+            known.address, Client.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=deadline.left()
         )
         for directory in response.log_dirs:
             raise_in_band(directory.error)

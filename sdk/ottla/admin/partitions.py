@@ -20,7 +20,8 @@ from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallRespons
 from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
 from ottla_proto import broker_pb2
 from ottla_proto import controller_pb2 as pb
-from ottla_proto.contracts import Broker, Controller
+from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Controller
 
 _POLICY: Final = "cleanup.policy"
 _MOST_LEADERS: Final = 10_000
@@ -120,7 +121,7 @@ class Partitions:
         Raises ConnectError and ottla.TimeoutError.
         """
         cluster, deadline = self._channel.cluster, self._channel.deadline(timeout)
-        nothing = OttlaCallRequest(method=Broker.IMPORT_RECORDS.path, timeout_ms=int(1000 * deadline.left()))
+        nothing = OttlaCallRequest(method=Client.IMPORT_RECORDS.path, timeout_ms=int(1000 * deadline.left()))
         try:
             # An import into no topic changes nothing: a broker that serves it answers that there is no such topic.
             ask_any_broker(cluster, OTTLA_CALL, lambda version: nothing, OttlaCallResponse, timeout=deadline.left())
@@ -161,7 +162,7 @@ class Partitions:
                 timeout_ms=int(1000 * deadline.left()),
             )
             try:
-                response = self._channel.cluster.call(address, Broker.IMPORT_RECORDS, request, timeout=deadline.left())
+                response = self._channel.cluster.call(address, Client.IMPORT_RECORDS, request, timeout=deadline.left())
                 raise_in_band(response.error)
             except OttlaError:
                 self._leaders.pop(at, None)  # another broker may lead by now, or the topic may have been recreated

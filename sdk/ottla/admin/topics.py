@@ -18,8 +18,9 @@ from ottla.errors import ConfigError, ErrorCode, config_error, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView
 from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
 from ottla_proto import broker_pb2, controller_pb2
+from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Broker, Controller
+from ottla_proto.contracts import Controller
 
 if TYPE_CHECKING:
     from ottla.client.kafka_descriptions import EligibleLeaders
@@ -241,7 +242,7 @@ class Topics:
                 ]
             )
             timeout = min(deadline.left(), TRY_S)
-            response = self._channel.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=timeout)
+            response = self._channel.cluster.call(address, Client.DELETE_RECORDS, request, timeout=timeout)
             first |= {a.partition: a.low_watermark for a in response.partitions if not a.error.code}
             for partition in response.partitions:
                 raise_in_band(partition.error)

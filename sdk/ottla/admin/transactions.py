@@ -35,6 +35,7 @@ from ottla_core.routing import GROUP, TXN
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto import txn_pb2 as pb
+from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import TxnMarker, TxnProducer
 from ottla_proto.contracts import Broker, Group, Txn
 
@@ -283,7 +284,7 @@ class Transactions:
             for address, led in by_leader.items():
                 partitions = [broker_pb2.PartitionOfLog(topic_id=found.id, partition=number) for number in led]
                 request = broker_pb2.DescribeProducersRequest(partitions=partitions, open_only=open_only)
-                response = cluster.call(address, Broker.DESCRIBE_PRODUCERS, request, timeout=deadline.left())
+                response = cluster.call(address, Client.DESCRIBE_PRODUCERS, request, timeout=deadline.left())
                 for number, described in zip(led, response.partitions, strict=True):
                     raise_in_band(described.error)
                     known[number] = described

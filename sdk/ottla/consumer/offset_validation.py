@@ -18,7 +18,7 @@ from ottla.machines.position import EpochCheck, FetchOutcome
 from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 _TRY_S: Final = 2.0
 
@@ -76,7 +76,7 @@ class Validator:
     def _validate(self, address: str, checks: Sequence[EpochCheck]) -> list[FetchOutcome]:
         request = pb.OffsetsForLeaderEpochRequest(partitions=map(_question, checks))
         try:
-            response = self._cluster.call(address, Broker.OFFSETS_FOR_LEADER_EPOCH, request, timeout=_TRY_S)
+            response = self._cluster.call(address, Client.OFFSETS_FOR_LEADER_EPOCH, request, timeout=_TRY_S)
         except OttlaError as error:
             return self._enter(checks, {}, error)
         responses = {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}

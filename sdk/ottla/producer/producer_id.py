@@ -11,7 +11,7 @@ from ottla.client.cluster import ClusterClient
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.producer")
 
@@ -65,7 +65,7 @@ class ProducerIdSource:
                 return
 
     def _fetch(self) -> int:
-        response = self._cluster.call_any(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=self._timeout)
+        response = self._cluster.call_any(Client.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=self._timeout)
         return response.producer_id
 
     def _done(self) -> None:

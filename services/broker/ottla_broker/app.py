@@ -154,7 +154,6 @@ class _Parts:
             self.metadata,
             self.log_dir,
             addresses,
-            self.producer_ids,
             follower_epochs,
             self.registration_view,
             self.verifier,

@@ -22,9 +22,6 @@ from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.machines.transactions import TransactionEnd
-from ottla_broker.partition_requests.active_producers import ActiveProducer, active_producers
-from ottla_broker.partition_requests.delete_records import delete_records
-from ottla_broker.partition_requests.record_import import import_records
 from ottla_broker.partition_requests.shard_append import append_to_shard
 from ottla_broker.partition_requests.transaction_markers import MarkersToWrite, check_markers, write_markers
 from ottla_broker.peers.advertised_addresses import Addresses
@@ -43,12 +40,10 @@ from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_follower
 from ottla_broker.replication.leadership_confirmation import check_fence
 from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks
-from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Topic
-from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, few_at_once, sliced
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, NO_OWNER, PartitionId, TopicId
@@ -59,18 +54,13 @@ from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
-
-_DELETE_RECORDS_S: Final = 30.0
-"""How long to wait for the followers to delete the records as well; a less patient client ends its call."""
+from ottla_proto.common_pb2 import Error, TxnMarker
 
 _APPLIED_S: Final = 3.0
 """How long a request waits for this broker to apply the metadata that it depends on."""
 
 _LOOK_UPS_AT_ONCE: Final = 2
 """How many lookups of one request run at once, so that a long request leaves threads to others."""
-_DELETIONS_AT_ONCE: Final = 100
-"""How many deletions of one request run at once. They mostly wait for followers, not for threads."""
 _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -81,7 +71,6 @@ class BrokerService:
         metadata: MetadataFollower,
         log_dir: Callable[[], LogDir],
         addresses: Addresses,
-        producer_ids: ProducerIdManager,
         follower_epochs: FollowerEpochs,
         registration: RegistrationView,
         verifier: TransactionVerifier,
@@ -91,7 +80,6 @@ class BrokerService:
         self._metadata = metadata
         self._log_dir = log_dir
         self._addresses = addresses
-        self._producer_ids = producer_ids
         self._follower_epochs = follower_epochs
         self._registration = registration
         self._verifier = verifier
@@ -223,37 +211,6 @@ class BrokerService:
             response.offset, response.timestamp_ms = found.offset, found.timestamp_ms
         return response
 
-    async def delete_records(
-        self, request: pb.DeleteRecordsRequest, context: RequestContext
-    ) -> pb.DeleteRecordsResponse:
-        check_no_repeats((partition.topic_id, partition.partition) for partition in request.partitions)
-        delete = partial(self._delete_records, deadline=asyncio.get_running_loop().time() + _DELETE_RECORDS_S)
-        responses = await few_at_once(delete, request.partitions, at_once=_DELETIONS_AT_ONCE)
-        return pb.DeleteRecordsResponse(partitions=responses)
-
-    async def _delete_records(self, requested: pb.DeleteRecordsPartition, deadline: float) -> pb.PartitionLowWatermark:
-        response = pb.PartitionLowWatermark(
-            topic_id=requested.topic_id, partition=requested.partition, low_watermark=-1
-        )
-        try:
-            leading = self._replicas.table.leading(_id_of(requested), None)
-            response.low_watermark = await delete_records(leading, requested.before_offset, deadline)
-        except OttlaError as error:
-            response.error.CopyFrom(error_message(error))
-        return response
-
-    async def describe_log_dirs(
-        self, request: pb.DescribeLogDirsRequest, context: RequestContext
-    ) -> pb.DescribeLogDirsResponse:
-        sizes = self._log_dir().sizes()
-        log_dir = pb.LogDir(path=sizes.path, total_bytes=sizes.total_bytes, usable_bytes=sizes.usable_bytes)
-        topic_ids = [TopicId(each) for each in request.topic_ids]
-        table = self._replicas.table
-        replicas = table.of_topics(topic_ids) if topic_ids else list(table.all())
-        # They are described in slices, because a broker has thousands of replicas.
-        log_dir.partitions.extend(await sliced(_log_dir_partition, replicas))
-        return pb.DescribeLogDirsResponse(log_dirs=[log_dir])
-
     async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:
         image = self._metadata.image
         response = pb.MetadataResponse(cluster_id=image.cluster_id, revision=image.revision)
@@ -291,23 +248,6 @@ class BrokerService:
             reported.address = self._addresses.advertised(owner.address, context)
         return reported
 
-    async def offsets_for_leader_epoch(
-        self, request: pb.OffsetsForLeaderEpochRequest, context: RequestContext
-    ) -> pb.OffsetsForLeaderEpochResponse:
-        return pb.OffsetsForLeaderEpochResponse(partitions=await sliced(self._end_offset, request.partitions))
-
-    def _end_offset(self, requested: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
-        end = pb.EpochEnd(leader_epoch=-1, end_offset=-1)
-        response = pb.EpochEndOfPartition(topic_id=requested.topic_id, partition=requested.partition)
-        try:
-            log = self._replicas.table.leading(_id_of(requested), _epoch_of(requested)).log
-            found = log.epochs.end_offset_for(requested.leader_epoch, log.log_end_offset)
-            end = pb.EpochEnd(leader_epoch=found.epoch, end_offset=found.start_offset)
-        except OttlaError as error:
-            response.error.CopyFrom(error_message(error))
-        response.end.CopyFrom(end)
-        return response
-
     async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsResponse:
         # The controller asks by what it has decided: a broker that has not applied it yet may still lead the partition,
         # and its log would grow after it was reported.
@@ -329,27 +269,6 @@ class BrokerService:
                     sound=sound,
                 )
         return response
-
-    async def import_records(
-        self, request: pb.ImportRecordsRequest, context: RequestContext
-    ) -> pb.ImportRecordsResponse:
-        response = pb.ImportRecordsResponse(next_offset=-1)
-        try:
-            response.next_offset = await import_records(
-                self._replicas.table.find(_id_of(request)),
-                request.expected_next_offset,
-                request.records,
-                request.log_start_offset,
-                timeout_s=request.timeout_ms / 1000,
-            )
-        except OttlaError as error:
-            response.error.CopyFrom(error_message(error))
-        return response
-
-    async def init_producer_id(
-        self, request: pb.InitProducerIdRequest, context: RequestContext
-    ) -> pb.InitProducerIdResponse:
-        return pb.InitProducerIdResponse(producer_id=await self._producer_ids.next(), producer_epoch=0)
 
     async def shard_append(self, request: pb.ShardAppendRequest, context: RequestContext) -> pb.ShardAppendResponse:
         response = pb.ShardAppendResponse(base_offset=-1)
@@ -393,27 +312,6 @@ class BrokerService:
                 pb.MarkerWritten(partitions=[Error() if e is None else error_message(e) for e in errors])
                 for errors in written
             ]
-        )
-
-    async def describe_producers(
-        self, request: pb.DescribeProducersRequest, context: RequestContext
-    ) -> pb.DescribeProducersResponse:
-        check_no_repeats((partition.topic_id, partition.partition) for partition in request.partitions)
-        # They run one after the other, because each goes through all producers of its partition.
-        described = [await self._producers_of(each, open_only=request.open_only) for each in request.partitions]
-        return pb.DescribeProducersResponse(partitions=described)
-
-    async def _producers_of(self, requested: pb.PartitionOfLog, *, open_only: bool) -> pb.PartitionProducers:
-        try:
-            leading = self._replicas.table.leading(_id_of(requested), None)
-        except OttlaError as error:
-            return pb.PartitionProducers(error=error_message(error))
-        producers = await active_producers(leading.log.producers, open_only=open_only)
-        _, last_stable_offset, high_watermark = leading.offsets.positions
-        return pb.PartitionProducers(
-            high_watermark=high_watermark,
-            last_stable_offset=last_stable_offset,
-            producers=await sliced(_producer_message, producers),
         )
 
     async def check_fence(self, request: pb.CheckFenceRequest, context: RequestContext) -> pb.CheckFenceResponse:
@@ -463,16 +361,6 @@ def _end_of(marker: TxnMarker) -> TransactionEnd:
     decided = EndTransactionMarker(marker.committed, marker.coordinator_epoch)
     raises_epochs = marker.transaction_version >= TRANSACTIONS_V2
     return TransactionEnd(marker.producer.id, marker.producer.epoch, decided, raises_epochs)
-
-
-def _producer_message(found: ActiveProducer) -> pb.ActiveProducer:
-    return pb.ActiveProducer(
-        producer=TxnProducer(id=found.producer_id, epoch=found.epoch),
-        last_sequence=found.last_sequence,
-        last_timestamp_ms=found.last_timestamp_ms,
-        coordinator_epoch=found.coordinator_epoch,
-        first_offset=found.first_offset,
-    )
 
 
 def _request_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> PartitionFetch:
@@ -536,17 +424,6 @@ def check_no_repeats(requested: Iterable[tuple[object, ...]]) -> None:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST, "the request names a partition twice", hint="name each partition once"
         )
-
-
-def _log_dir_partition(replica: Replica) -> pb.PartitionSize:
-    return pb.PartitionSize(
-        topic_id=replica.id.topic_id,
-        topic=replica.topic,
-        partition=replica.id.partition,
-        size_bytes=replica.log.size_bytes,
-        uncleanable=replica.log.compaction.failure,
-        late_transaction=replica.has_late_transaction,
-    )
 
 
 def _epoch_of(

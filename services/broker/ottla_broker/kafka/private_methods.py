@@ -21,8 +21,9 @@ from ottla_core.event_loop.slices import few_at_once
 from ottla_core.model import NO_OWNER, PartitionId, TopicId
 from ottla_core.routing import GROUP, TXN
 from ottla_proto import broker_pb2, group_pb2, mirror_pb2
+from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
-from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Txn
+from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
 
 SMALL_BYTES: Final = 128 * 1024
 """The limit for a request that names one group or transactional id. As a string of Kafka's, such a name has up to 32
@@ -148,7 +149,7 @@ async def _import(
 
 
 _TABLE: Final = (
-    PrivateMethod(Broker.IMPORT_RECORDS, _import, _LARGEST_BYTES),
+    PrivateMethod(Client.IMPORT_RECORDS, _import, _LARGEST_BYTES),
     _by_controller(Controller.DECLARE_RESTORED),
     PrivateMethod(Group.COMMIT_OFFSETS, _commit_first, _COMMIT_BYTES),
     _by_owner(GROUP, Group.EXPLAIN_GROUP, _group),

@@ -200,7 +200,7 @@ def describing_by_rpc() -> Coroutine[Any, Any, Any]:
     follower: Any = Told(image=LARGE)
     unused: Any = None
     replicas: Any = Told(table=Told(consumers=None))
-    broker = service.BrokerService(replicas, follower, unused, unused, unused, unused, unused, unused)
+    broker = service.BrokerService(replicas, follower, unused, unused, unused, unused, unused)
     return broker.metadata(broker_pb2.MetadataRequest(topics=["t"]), unused)
 
 

@@ -34,6 +34,7 @@ from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.parts import PARTITIONS_AT_ONCE
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2, controller_pb2, group_pb2, txn_pb2
+from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error, ShardsRequest, ShardsResponse, ShardStanding
 from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Operation, Txn
 
@@ -162,7 +163,7 @@ def test_the_private_api_is_not_in_the_table_of_apis() -> None:
 def test_the_list_of_methods_is_short() -> None:
     """Adding a method is a decision, because any client that may connect may call it."""
     assert {each.method for each in PRIVATE_METHODS.values()} == {
-        Broker.IMPORT_RECORDS,
+        Client.IMPORT_RECORDS,
         Controller.DECLARE_RESTORED,
         Group.COMMIT_OFFSETS,
         Group.EXPLAIN_GROUP,
@@ -394,6 +395,6 @@ async def test_records_are_imported_here_within_the_shorter_of_both_times(monkey
     request = broker_pb2.ImportRecordsRequest(
         topic_id=b"i" * 16, partition=3, expected_next_offset=7, records=bytes(2 * SMALL_BYTES), timeout_ms=1500
     )
-    response = await called(backend, Broker.IMPORT_RECORDS.path, request.SerializeToString())
+    response = await called(backend, Client.IMPORT_RECORDS.path, request.SerializeToString())
     assert broker_pb2.ImportRecordsResponse.FromString(response.body).next_offset == 12
     assert imported == [(PartitionId(TopicId(b"i" * 16), 3), 7, request.records, 0, 1.5)]

@@ -73,7 +73,7 @@ async def test_a_produce_over_grpc_that_only_waits_is_held_no_longer(tmp_path: P
         table=SimpleNamespace(find=lambda partition_id: brokers.replicas[1], consumers=None)
     )
     nobody: Any = None
-    service = BrokerService(replicas, nobody, nobody, nobody, nobody, nobody, nobody, nobody)
+    service = BrokerService(replicas, nobody, nobody, nobody, nobody, nobody, nobody)
     let_go: list[str] = []
     in_flight: Any = SimpleNamespace(let_go=lambda: let_go.append("let go"))
     request = pb.ProduceRequest(acks=ACKS_ALL)

@@ -32,6 +32,7 @@ from ottla_core.model import TopicPartition
 from ottla_core.records.batch import CONTROL, iter_headers, placed_prefix, read_header
 from ottla_core.records.twins import new_builder
 from ottla_proto import broker_pb2 as pb
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker
 
 WAIT = 10.0
@@ -642,7 +643,7 @@ def test_a_check_that_fails_is_made_again(failure: Any) -> None:
     cluster = filled({0: 50}, brokers=2)
     consumer, _ = half_read(cluster)
     with consumer:
-        cluster.will(Broker.OFFSETS_FOR_LEADER_EPOCH, failure, failure)
+        cluster.will(Client.OFFSETS_FOR_LEADER_EPOCH, failure, failure)
         cluster.move_leader("t", 0, broker=1, epoch=3)
         send(cluster, b"50")
         assert consumer.poll(WAIT).values() == [50]

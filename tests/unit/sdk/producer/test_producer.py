@@ -24,6 +24,7 @@ from ottla.producer.delivery import Delivery, RecordMetadata
 from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker
 
 WAIT = 10.0
@@ -175,7 +176,7 @@ def test_order_and_number_survive_a_bad_connection_with_five_batches_in_flight()
 
 def test_a_broker_that_can_give_no_producer_id_yet_is_asked_again() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.INIT_PRODUCER_ID, Reject(ErrorCode.NOT_CONTROLLER), Break(), Hang())
+    cluster.will(Client.INIT_PRODUCER_ID, Reject(ErrorCode.NOT_CONTROLLER), Break(), Hang())
     with producer_of(cluster) as producer:
         assert producer.send(b"x").result(WAIT).offset == 0
     assert len(cluster.requests(pb.InitProducerIdRequest)) == 4
@@ -183,7 +184,7 @@ def test_a_broker_that_can_give_no_producer_id_yet_is_asked_again() -> None:
 
 def test_a_refused_producer_id_fails_records_in_words_and_the_next_asks_again() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.INIT_PRODUCER_ID, Reject(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "you may not"))
+    cluster.will(Client.INIT_PRODUCER_ID, Reject(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "you may not"))
     with producer_of(cluster) as producer:
         with pytest.raises(OttlaError, match="you may not"):
             producer.send(b"x").result(WAIT)

@@ -49,15 +49,16 @@ from ottla.client.kafka.translations.transactions import (
 )
 from ottla.client.kafka.translations.translation import Translation
 from ottla_proto import group_pb2
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
 
 _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Broker.METADATA.path: MetadataTranslation,
     Broker.PRODUCE.path: ProduceTranslation,
     Broker.LIST_OFFSETS.path: ListOffsetsTranslation,
-    Broker.OFFSETS_FOR_LEADER_EPOCH.path: EpochEndsTranslation,
-    Broker.INIT_PRODUCER_ID.path: ProducerIdTranslation,
-    Broker.DESCRIBE_PRODUCERS.path: DescribeProducersTranslation,
+    Client.OFFSETS_FOR_LEADER_EPOCH.path: EpochEndsTranslation,
+    Client.INIT_PRODUCER_ID.path: ProducerIdTranslation,
+    Client.DESCRIBE_PRODUCERS.path: DescribeProducersTranslation,
     Broker.WRITE_TXN_MARKERS.path: WriteTxnMarkersTranslation,
     Txn.INIT_PRODUCER.path: InitProducerTranslation,
     Txn.ADD_PARTITIONS.path: AddPartitionsTranslation,
@@ -65,8 +66,8 @@ _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Txn.END_TXN.path: EndTxnTranslation,
     Txn.LIST_TRANSACTIONS.path: ListTransactionsTranslation,
     Txn.DESCRIBE_TRANSACTIONS.path: DescribeTransactionsTranslation,
-    Broker.DELETE_RECORDS.path: DeleteRecordsTranslation,
-    Broker.DESCRIBE_LOG_DIRS.path: DescribeLogDirsTranslation,
+    Client.DELETE_RECORDS.path: DeleteRecordsTranslation,
+    Client.DESCRIBE_LOG_DIRS.path: DescribeLogDirsTranslation,
     Controller.CREATE_TOPICS.path: CreateTopicsTranslation,
     Controller.DELETE_TOPICS.path: DeleteTopicsTranslation,
     Controller.CREATE_PARTITIONS.path: CreatePartitionsTranslation,

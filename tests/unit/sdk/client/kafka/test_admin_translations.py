@@ -26,8 +26,9 @@ from ottla_core.kafka.messages import (
 from ottla_core.kafka.schema import schema_of
 from ottla_proto import broker_pb2
 from ottla_proto import controller_pb2 as pb
+from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Broker, Controller, Method
+from ottla_proto.contracts import Controller, Method
 
 ID_A, ID_B = b"a" * 16, b"b" * 16
 NOT_CONTROLLER, TIMED_OUT = ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT
@@ -40,8 +41,8 @@ ADMINS = [
     Controller.ALTER_CONFIGS,
     Controller.ELECT_LEADERS,
     Controller.DESCRIBE_QUORUM,
-    Broker.DELETE_RECORDS,
-    Broker.DESCRIBE_LOG_DIRS,
+    Client.DELETE_RECORDS,
+    Client.DESCRIBE_LOG_DIRS,
 ]
 
 
@@ -345,7 +346,7 @@ def test_records_are_deleted_by_the_names_of_topics() -> None:
         partition(topic_id=ID_B, partition=1, before_offset=-1),
         partition(topic_id=ID_A, partition=2, before_offset=0),
     ]
-    message = sent(Broker.DELETE_RECORDS, broker_pb2.DeleteRecordsRequest(partitions=partitions))
+    message = sent(Client.DELETE_RECORDS, broker_pb2.DeleteRecordsRequest(partitions=partitions))
     assert message.timeout_ms == 1500
     assert [(topic.name, [(p.partition_index, p.offset) for p in topic.partitions]) for topic in message.topics] == [
         ("a", [(0, 7), (2, 0)]),
@@ -356,7 +357,7 @@ def test_records_are_deleted_by_the_names_of_topics() -> None:
 def test_records_of_a_topic_without_a_known_name_are_not_deleted() -> None:
     unknown = broker_pb2.DeleteRecordsPartition(topic_id=b"c" * 16)
     with pytest.raises(OttlaError) as caught:
-        sent(Broker.DELETE_RECORDS, broker_pb2.DeleteRecordsRequest(partitions=[unknown]))
+        sent(Client.DELETE_RECORDS, broker_pb2.DeleteRecordsRequest(partitions=[unknown]))
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
@@ -369,7 +370,7 @@ def test_a_partition_begins_where_records_were_deleted() -> None:
         partition(partition_index=0, low_watermark=7),
         partition(partition_index=1, low_watermark=-1, error_code=1),
     ]
-    response = returned(Broker.DELETE_RECORDS, DeleteRecordsResponse(topics=[topic(name="a", partitions=results)]))
+    response = returned(Client.DELETE_RECORDS, DeleteRecordsResponse(topics=[topic(name="a", partitions=results)]))
     assert [(p.topic_id, p.partition, p.low_watermark, p.error.code) for p in response.partitions] == [
         (ID_A, 0, 7, 0),
         (ID_A, 1, -1, 1),
@@ -398,8 +399,8 @@ def directory(version: int) -> DescribeLogDirsResponse:
 
 @pytest.mark.parametrize("version", DESCRIBE_LOG_DIRS.versions)
 def test_directories_have_the_sizes_of_what_is_in_them(version: int) -> None:
-    assert sent(Broker.DESCRIBE_LOG_DIRS, broker_pb2.DescribeLogDirsRequest()).topics is None
-    found, lost = returned(Broker.DESCRIBE_LOG_DIRS, directory(version), version).log_dirs
+    assert sent(Client.DESCRIBE_LOG_DIRS, broker_pb2.DescribeLogDirsRequest()).topics is None
+    found, lost = returned(Client.DESCRIBE_LOG_DIRS, directory(version), version).log_dirs
     assert (found.path, found.total_bytes, found.usable_bytes) == ("/data", *((1000, 400) if version >= 4 else (0, 0)))
     assert [(p.topic_id, p.topic, p.partition, p.size_bytes) for p in found.partitions] == [
         (ID_A, "a", 2, 70),
@@ -409,11 +410,11 @@ def test_directories_have_the_sizes_of_what_is_in_them(version: int) -> None:
 
 
 def test_only_the_topics_of_the_request_are_described() -> None:
-    translation = translations_of(Broker.DESCRIBE_LOG_DIRS)()
+    translation = translations_of(Client.DESCRIBE_LOG_DIRS)()
     translation.request(broker_pb2.DescribeLogDirsRequest(topic_ids=[ID_B]), terms(5))
     found = translation.response(directory(5), terms(5)).log_dirs[0]  # type: ignore[attr-defined]  # see the table
     assert [p.topic for p in found.partitions] == ["b"]
 
 
 def test_a_broker_may_refuse_to_describe_its_directories() -> None:
-    assert returned(Broker.DESCRIBE_LOG_DIRS, DescribeLogDirsResponse(error_code=31)).error.code == 31
+    assert returned(Client.DESCRIBE_LOG_DIRS, DescribeLogDirsResponse(error_code=31)).error.code == 31

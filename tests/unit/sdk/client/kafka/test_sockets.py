@@ -46,6 +46,7 @@ from ottla_core.kafka.messages import (
 )
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import group_pb2, txn_pb2
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker, Group, Txn
 
 Answer = Callable[[Request], Message | None]
@@ -164,7 +165,7 @@ def test_a_call_from_the_main_thread_and_one_from_another_share_a_connection() -
     with serving() as (server, peer):
         assert metadata(peer).cluster_id == "c"
         assert elsewhere(lambda: metadata(peer)).cluster_id == "c"
-        assert peer.call(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
+        assert peer.call(Client.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
         assert len(server.accepted) == 1
         assert {request.client_id for request in server.requests} == {"me"}
 

@@ -1,0 +1,33 @@
+"""The calls that only clients make: no service has a method for them.
+
+They travel in Kafka's messages or, as ImportRecords does, in the private API (docs/adr/0028). The broker that gets one
+answers it. Clients name them like the methods of the contracts, and so need one way to call either.
+"""
+
+from __future__ import annotations
+
+from ottla_proto import broker_pb2 as b
+from ottla_proto.contracts import Method, Operation
+
+
+class Client:
+    DELETE_RECORDS = Method(
+        "Broker", "DeleteRecords", b.DeleteRecordsRequest, b.DeleteRecordsResponse, Operation.DELETE
+    )
+    DESCRIBE_LOG_DIRS = Method(
+        "Broker", "DescribeLogDirs", b.DescribeLogDirsRequest, b.DescribeLogDirsResponse, Operation.DESCRIBE
+    )
+    OFFSETS_FOR_LEADER_EPOCH = Method(
+        "Broker",
+        "OffsetsForLeaderEpoch",
+        b.OffsetsForLeaderEpochRequest,
+        b.OffsetsForLeaderEpochResponse,
+        Operation.DESCRIBE,
+    )
+    INIT_PRODUCER_ID = Method(
+        "Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdResponse, Operation.IDEMPOTENT_WRITE
+    )
+    IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse, Operation.WRITE)
+    DESCRIBE_PRODUCERS = Method(
+        "Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse, Operation.DESCRIBE
+    )
