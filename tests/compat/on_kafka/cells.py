@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 from tests.compat.on_kafka.kind import Kind
-from tests.compat.on_kafka.suite import strangers, why_not
+from tests.compat.on_kafka.suite import why_not
 
 _SKIPPED: Final = "Skipped: "
 
@@ -28,10 +28,6 @@ class Cells:
             if (why := why_not(_function(item.nodeid), self._kind, version)) is not None:
                 item.add_marker(pytest.mark.skip(reason=why))
         self._ended = dict.fromkeys((item.nodeid for item in items), "never ran")
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        if unknown := strangers(_function(item.nodeid) for item in session.items):
-            raise pytest.UsageError(f"suite.py names tests that do not exist: {', '.join(unknown)}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep one outcome of set-up, test and teardown: the worst."""

@@ -39,12 +39,13 @@ def install_from_environment() -> None:
         install([instead_of(_TRANSPORT, _with_login)], Notes(Path(os.devnull)))
 
 
-def _with_login(original: Any, self: Any, client_id: str, security: Any = None) -> None:
+def _with_login(original: Any, self: Any, client_id: str, *given: Any) -> None:
     from ottla.client.security.logins import Scram
     from ottla.client.security.security import PLAINTEXT, Security
     from ottla.client.security.tls import Tls
 
-    if security in (None, PLAINTEXT) and (file := Path(os.environ[LOGIN])).exists():
+    security = given[0] if given else PLAINTEXT
+    if security == PLAINTEXT and (file := Path(os.environ[LOGIN])).exists():
         said = json.loads(file.read_text())
         security = Security(Scram(said["user"], said["password"]), Tls(ca=said["ca"]))
     original(self, client_id, security)

@@ -1,7 +1,12 @@
-"""The clusters of Apache Kafka of one run: each is started once, and used by one test or module after another."""
+"""The clusters of Apache Kafka of one run: the tests of a file use each one after another.
+
+The next file gets new ones. A broker that restarts may give a topic the configs of a deleted one of the same name, and
+tests of all files like the same names.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
@@ -17,6 +22,8 @@ from tests.compat.on_kafka import default_login
 from tests.compat.on_kafka.kind import Kind
 
 _USER: Final = "alice"
+_CURRENT_TEST: Final = "PYTEST_CURRENT_TEST"
+"""The environment variable in which pytest names the test."""
 _LIMIT_S: Final = 60.0
 _SETTINGS: Final = MappingProxyType(
     {
@@ -41,9 +48,10 @@ class Servers:
         self._folder: Final = folder
         self._trusted: Final = folder / "trusted.pem"
         """The certificates of the authorities of all clusters."""
-        self._running: Final = ExitStack()
+        self._running = ExitStack()
         self._free: dict[int, list[KafkaServer]] = {}
         self._started = 0
+        self._file = ""
 
     def __enter__(self) -> Servers:
         if self.kind.logs_in:
@@ -55,6 +63,10 @@ class Servers:
 
     def take(self, nodes: int) -> KafkaServer:
         """Return a cluster of so many nodes that nobody uses, and that has no topics and no groups."""
+        file = os.environ[_CURRENT_TEST].partition("::")[0]
+        if file != self._file:
+            self._running.close()
+            self._running, self._free, self._file = ExitStack(), {}, file
         free = self._free.setdefault(nodes, [])
         return free.pop() if free else self._running.enter_context(self._make(nodes))
 
