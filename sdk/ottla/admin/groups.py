@@ -7,7 +7,7 @@ until the deadline.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
@@ -269,7 +269,7 @@ class Groups:
         response = self._coordinators.call(group, Group.FETCH_OFFSETS, request, timeout=deadline.left())
         if not response.offsets and if_missing == "error":
             self.describe(group, timeout=deadline.left())
-        return dict(sorted((TopicPartition(p.topic, p.partition), p.offset) for p in response.offsets))
+        return by_partition((TopicPartition(p.topic, p.partition), p.offset) for p in response.offsets)
 
     # ---- failures ---------------------------------------------------------------------------------------------------
 
@@ -362,6 +362,11 @@ def member_in(group: GroupInfo, name: str) -> GroupMember:
     near = difflib.get_close_matches(name, names, n=3) or names[:3]
     hint = f"did you mean {' or '.join(near)}?" if near else "the group has no members"
     raise error_from_code(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.name} has no member {name!r}", hint=hint)
+
+
+def by_partition(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    """Return offsets in the order of their partitions. Kafka's coordinators list them in no order."""
+    return dict(sorted(offsets))
 
 
 def _partitions(partitions: Sequence[TopicPartition]) -> Sequence[pb.GroupPartition]:

@@ -544,6 +544,7 @@ def test_topics_that_nothing_is_sent_to_are_forgotten_and_found_again(idempotent
         assert cluster.values(topic, 1)[-2:] == [b"2", b"3"]
 
 
+@pytest.mark.story("a-code-and-nothing-else")
 def test_a_rejection_without_words_names_the_partition_and_what_the_code_means() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""))
