@@ -62,9 +62,11 @@ def as_text(item: Item) -> str:
     behind = "nothing is committed yet"
     if any(partition["committed"] is not None for partition in item["partitions"]):
         behind = f"{counted(item['records'], 'record')} behind"
-        if item["records"]:
+        if item["records"] and item["seconds"] is not None:
             behind += f", the oldest {_seconds(item['seconds'])} s old"
-    who = f"{counted(item['members'], 'member')}, coordinator {item['coordinator']}"
+    who = counted(item["members"], "member")
+    if item["coordinator"] >= 0:  # Kafka's clusters do not name it
+        who += f", coordinator {item['coordinator']}"
     return f"{item['name']}  {item['state']}, {who}; {behind}"
 
 

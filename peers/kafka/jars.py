@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from peers import maven
@@ -10,10 +11,14 @@ from peers.maven import java as java
 
 VERSION: Final = "4.4.0"
 """As in pom.xml; a test compares them."""
+OLDER: Final = MappingProxyType({"3.9.1": "pom-3.9.xml"})
+"""Older versions that the clients are tested with, each with the file that names its jars."""
 
-_POM: Final = Path(__file__).parent / "pom.xml"
+_HERE: Final = Path(__file__).parent
 
 
-def classpath() -> str:
+def classpath(version: str = VERSION) -> str:
     """Raises PeerError where the jars can't be had."""
-    return maven.classpath("kafka", _POM)
+    if version == VERSION:
+        return maven.classpath("kafka", _HERE / "pom.xml")
+    return maven.classpath(f"kafka-{version}", _HERE / OLDER[version])

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from peers.kafka.jars import classpath, java
+from peers.kafka.jars import VERSION, classpath, java
 from peers.place import PeerError
 
 _JVM: Final = [
@@ -56,6 +56,7 @@ class KafkaServer:
     `heap` is what a node's JVM gets; the default is that of Kafka's own start script. `features` are levels to finalize
     when the folder is formatted; the others are Kafka's defaults. `scram` are credentials to store then, as its tool
     takes them. `listeners` are further security protocols, for each of which a node has a listener of that name.
+    `version` is one of those that `peers.kafka.jars` has. A node that was killed or stopped can be started again.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class KafkaServer:
         heap: str = "1G",
         scram: Sequence[str] = (),
         listeners: Sequence[str] = (),
+        version: str = VERSION,
     ) -> None:
         self._directory: Final = directory
+        self._version: Final = version
         self._jvm: Final = [f"-Xms{heap}", f"-Xmx{heap}", *_JVM]
         self._own_settings: Final = settings
         self._formats: Final = [
@@ -80,7 +83,7 @@ class KafkaServer:
         self._broker_ports: Final = ports[:nodes]
         self._controller_ports: Final = ports[nodes : 2 * nodes]
         self._further: Final = {name: ports[nodes * (2 + n) :][:nodes] for n, name in enumerate(listeners)}
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
     def bootstrap(self) -> str:
@@ -92,7 +95,29 @@ class KafkaServer:
 
     @property
     def pids(self) -> list[int]:
-        return [process.pid for process in self._running]
+        return [process.pid for process in self._running.values()]
+
+    @property
+    def running(self) -> set[int]:
+        """The nodes that run, as far as this program has started and ended them."""
+        return set(self._running)
+
+    def start(self, *nodes: int) -> None:
+        """Start nodes, and wait until they take connections. Raises PeerError with the end of what one said."""
+        for node in nodes:
+            self._running[node] = self._start(node)
+        for node in nodes:
+            self._wait_for(node)
+
+    def kill(self, node: int) -> None:
+        """End a node by SIGKILL."""
+        process = self._running.pop(node)
+        process.kill()
+        process.wait()
+
+    def stop(self, node: int) -> None:
+        """Stop a node in order: it hands over what it leads."""
+        self._end(self._running.pop(node))
 
     def format(self) -> None:
         """Make the nodes' folders. Raises PeerError."""
@@ -101,7 +126,7 @@ class KafkaServer:
             folder.mkdir(parents=True)
             settings = "".join(f"{name}={value}\n" for name, value in self._settings(node).items())
             self._properties(node).write_text(settings)
-            command = [java(), "-cp", classpath(), "kafka.tools.StorageTool", "format"]
+            command = [java(), "-cp", classpath(self._version), "kafka.tools.StorageTool", "format"]
             command += ["-t", _CLUSTER_ID, "-c", str(self._properties(node)), *self._formats]
             done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_LIMIT_S, check=False)
             if done.returncode != 0:
@@ -111,9 +136,7 @@ class KafkaServer:
         if not self._folder(0).exists():
             self.format()
         try:
-            self._running += [self._start(node) for node in self._nodes()]
-            for node in self._nodes():
-                self._wait_for(node)
+            self.start(*self._nodes())
         except BaseException:
             self._stop()
             raise
@@ -155,14 +178,14 @@ class KafkaServer:
         }
 
     def _start(self, node: int) -> subprocess.Popen[bytes]:
-        command = [java(), *self._jvm, "-cp", classpath(), "kafka.Kafka", str(self._properties(node))]
-        with self._log(node).open("wb") as output:
+        command = [java(), *self._jvm, "-cp", classpath(self._version), "kafka.Kafka", str(self._properties(node))]
+        with self._log(node).open("ab") as output:
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
 
     def _wait_for(self, node: int) -> None:
-        """Until the node takes connections. Raises PeerError with the end of what it said."""
+        """Wait until the node takes connections. Raises PeerError with the end of what it said."""
         give_up_at = time.monotonic() + _READY_LIMIT_S
         while not takes_connections(self._broker_ports[node]):
             ended = self._running[node].poll()
@@ -173,15 +196,20 @@ class KafkaServer:
 
     def _stop(self) -> None:
         """All at once: one by one, the last would wait for a quorum that has gone."""
-        for process in self._running:
+        for process in self._running.values():
             process.terminate()
-        for process in self._running:
-            try:
-                process.wait(timeout=_STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        for process in self._running.values():
+            self._end(process)
         self._running.clear()
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        process.terminate()
+        try:
+            process.wait(timeout=_STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def takes_connections(port: int) -> bool:

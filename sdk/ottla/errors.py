@@ -249,6 +249,44 @@ _CLASSES: Final[dict[int, type[OttlaError]]] = {
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: ConfigError,
 }
 
+_MEANINGS: Final[dict[int, str]] = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed to handle the request",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the offset is outside the log",
+    ErrorCode.CORRUPT_MESSAGE: "the records were damaged on their way to the broker",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the broker knows no such topic or partition",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the broker does not lead the partition",
+    ErrorCode.REQUEST_TIMED_OUT: "the broker did not finish the request in time",
+    ErrorCode.MESSAGE_TOO_LARGE: "a batch of records is larger than the topic takes",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "a batch of records is larger than a segment of the topic",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still loading",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "there is no coordinator at the moment",
+    ErrorCode.NOT_COORDINATOR: "the broker is not the coordinator any more",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "the partition has fewer in-sync replicas than min.insync.replicas",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the records are on fewer in-sync replicas than min.insync.replicas",
+    ErrorCode.ILLEGAL_GENERATION: "the group has begun another generation without this member",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "this member and the others of its group have no assignor in common",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group does not know this member",
+    ErrorCode.INVALID_SESSION_TIMEOUT: "the broker does not allow this session timeout",
+    ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "the user may not do this with the topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "the user may not use the group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the user may not do this with the cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user may not use the transactional id",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "the epoch of the producer is not the newest",
+    ErrorCode.INVALID_TXN_STATE: "the transaction is in a state that does not allow this",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "the broker does not allow a transaction_timeout this long",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the broker can't use its disk",
+    ErrorCode.NON_EMPTY_GROUP: "the group has members",
+    ErrorCode.GROUP_ID_NOT_FOUND: "the group does not exist",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as it may have",
+    ErrorCode.FENCED_INSTANCE_ID: "another member of the group has this group_instance_id",
+    ErrorCode.INVALID_RECORD: "the broker rejects a record",
+    ErrorCode.PRODUCER_FENCED: "another producer has this transactional_id",
+    ErrorCode.UNKNOWN_TOPIC_ID: "the broker knows no topic with this id",
+}
+"""What Kafka's brokers do not say: many of their responses have a code alone."""
+
 _HINTS: Final[dict[int, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create it with Admin().topics.create(…) or check the name",
     ErrorCode.MESSAGE_TOO_LARGE: "send smaller records or batches, or raise the topic's max.message.bytes",
@@ -278,7 +316,7 @@ def error_from_code(code: int, message: str, *, hint: str = "", broker: str = ""
     fallback = RetriableError if is_retriable(code) else FatalError
     if not hint and ";" not in message:  # a service's own hint comes within its message
         hint = _HINTS.get(code, "")
-    return _CLASSES.get(code, fallback)(code, message or _name(code), hint=hint, broker=broker)
+    return _CLASSES.get(code, fallback)(code, message or meaning(code), hint=hint, broker=broker)
 
 
 def from_core(error: OttlaError, *, broker: str = "") -> OttlaError:
@@ -302,6 +340,11 @@ def did_you_mean(name: str, names: Iterable[str], otherwise: str) -> str:
 
     near = get_close_matches(name, [known for known in names if known != name], n=3)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
+
+
+def meaning(code: int) -> str:
+    """Return what a code of Kafka's means, for a response without words, or its name if it needs none."""
+    return _MEANINGS.get(code) or _name(code)
 
 
 def _name(code: int) -> str:

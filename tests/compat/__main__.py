@@ -14,6 +14,8 @@ import sys
 import pytest
 from tests.compat.cells import VARIABLE, roll_call
 from tests.compat.matrix import Matrix
+from tests.compat.on_kafka import run as on_kafka
+from tests.compat.on_kafka.kind import KINDS
 
 LEAST_CELLS = 60
 
@@ -25,9 +27,13 @@ def main(arguments: list[str]) -> int:
         default="all",
         help="names with commas between them; `tools`, `connect`, `streams`, `mm2` are Kafka's own, `spark` is "
         "Spark's, `delta` Delta Lake's, `logs` are the files of logs, between Kafka and ottla, `differs` compares what "
-        "clients experience with both",
+        f"clients experience with both; `{on_kafka.NAME}` stands alone: the SDK's own tests with Apache Kafka",
     )
+    parser.add_argument("--kafka", default="", help=f"kinds of clusters for {on_kafka.NAME}: {', '.join(KINDS)}")
+    parser.add_argument("--only", default="", help=f"files or tests of {on_kafka.NAME}; `short` stands for a few")
     given = parser.parse_args(arguments)
+    if given.clients == on_kafka.NAME:
+        return on_kafka.run(_listed(given.kafka), _listed(given.only))
     os.environ[VARIABLE] = given.clients
 
     matrix = Matrix()
@@ -41,6 +47,10 @@ def main(arguments: list[str]) -> int:
         print(f"{counts['cells']} cells are fewer than {LEAST_CELLS}")
     print(json.dumps({"clients": there, **counts, "differs": matrix.differs}), flush=True)
     return 0 if ended == pytest.ExitCode.OK and counts["green"] == counts["cells"] and not missing and not few else 1
+
+
+def _listed(names: str) -> list[str]:
+    return [name for name in names.split(",") if name]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from certificates import Authority
@@ -17,6 +19,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from peers.kafka.jars import VERSION
 from peers.kafka.server import KafkaServer
 
 import ottla
@@ -40,13 +43,23 @@ _LOGIN_MODULES: Final = {
 class SecuredKafka:
     """Makes the certificates in a folder. `server` is Kafka, which a test starts."""
 
-    def __init__(self, folder: Path, *, reauthenticates_ms: int = 0, **settings: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        nodes: int = 1,
+        version: str = VERSION,
+        reauthenticates_ms: int = 0,
+        settings: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         self.authority: Final = Authority(folder / "authority")
         self.stranger: Final = Authority(folder / "stranger", "Strange CA")
         self.client: Final = self.authority.issue("client")
         of_broker = self.authority.issue("broker", f"IP:{HOST}")
         self.server: Final = KafkaServer(
             folder / "kafka",
+            nodes=nodes,
+            version=version,
             heap="512m",
             scram=[
                 f"{mechanism}=[name={user},password={password}]"

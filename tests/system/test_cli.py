@@ -230,6 +230,12 @@ def test_a_member_of_a_group_goes_on_where_it_left_off_and_leaves_at_ctrl_c(admi
     assert (process.returncode, out, err) == (130, b"", b"")
     assert not admin.groups.members("readers")
     assert set(admin.groups.committed("readers").values()) <= {2, 5}, "all of a batch, or none where Ctrl-C hit it"
+
+
+def test_why_a_member_left_is_explained(admin: sdk.Admin, cluster: Cluster) -> None:
+    admin.topics.create("shared", partitions=1)
+    cluster.produce("shared", ["news"])
+    assert shell("consume", "shared", "-g", "readers", "-n", "1")[0] == 0
     code, out, err = shell("group", "explain", "readers")
     assert (code, b'"kind":"left"' in out, b"-1" in err) == (0, True, False)
 

@@ -80,8 +80,9 @@ class PartitionLag:
     `committed` is None if no offset is committed. `start` is the first offset in the log, and `end` is the offset of
     the next record to be written. `records` is the number of offsets from `committed` to `end`; the real number of
     records may be lower, because compaction and transactions leave gaps. `seconds` is the age of the oldest of these
-    records, or 0 if the group has no lag. If the leader can't be queried, `error` says why, and `start`, `end`,
-    `records` and `seconds` are None. `member_id` is "" if the partition is not assigned to a member.
+    records, or 0 if the group has no lag. Kafka's clusters do not tell the age, so there it is None if the group has a
+    lag. If the leader can't be queried, `error` says why, and `start`, `end`, `records` and `seconds` are None.
+    `member_id` is "" if the partition is not assigned to a member.
     """
 
     topic: str
@@ -137,9 +138,14 @@ class GroupLag:
         return sum(partition.records or 0 for partition in self.partitions)
 
     @property
-    def seconds(self) -> float:
-        """The lag in seconds of the partition that is furthest behind."""
-        return max((partition.seconds or 0.0 for partition in self.partitions), default=0.0)
+    def seconds(self) -> float | None:
+        """The lag in seconds of the partition that is furthest behind.
+
+        None means that the group is behind, and it is not known for how long, as in Kafka's clusters.
+        """
+        behind = [partition for partition in self.partitions if partition.records]
+        ages = [partition.seconds for partition in behind if partition.seconds is not None]
+        return max(ages) if ages else None if behind else 0.0
 
 
 @dataclass(frozen=True, slots=True)

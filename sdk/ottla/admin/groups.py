@@ -7,7 +7,7 @@ until the deadline.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
@@ -26,6 +26,7 @@ from ottla.admin.group_info import (
     summary_of,
 )
 from ottla.admin.group_reset import ResetTarget, check_target, planned
+from ottla.admin.measured_lag import measured_lag
 from ottla.admin.shard_statuses import shard_statuses
 from ottla.admin.topics import raise_in_band, topic_in
 from ottla.client.by_partition import OffsetsByPartition
@@ -85,10 +86,21 @@ class Groups:
         return self.describe(group, timeout=timeout).members
 
     def lag(self, group: str, *, timeout: Duration | None = None) -> GroupLag:
-        """Return how far the group is behind in each partition, in records and in seconds, as of the response."""
+        """Return how far the group is behind in each partition, in records and in seconds, as of the response.
+
+        Kafka's coordinators can't tell this, so there the client compares offsets: `seconds` is None unless it is 0.
+        """
         deadline = self._channel.deadline(timeout)
+        request = pb.LagRequest(group=group)
         with self._with_hint(group, deadline):
-            response = self._coordinators.call(group, Group.LAG, pb.LagRequest(group=group), timeout=deadline.left())
+            try:
+                response = self._coordinators.call(group, Group.LAG, request, timeout=deadline.left())
+            except OttlaError as error:
+                if error.code != ErrorCode.UNSUPPORTED_VERSION:
+                    raise
+                described = self._describe(group, deadline)
+                committed = self.committed(group, timeout=deadline.left())
+                return measured_lag(self._channel.cluster, described, committed, timeout=deadline.left())
         return lag_of(group, response.partitions, self._channel.cluster.clock.wall_ms())
 
     def explain(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupEvent, ...]:
@@ -245,7 +257,7 @@ class Groups:
     def committed(
         self, group: str, *, if_missing: Literal["error", "ok"] = "error", timeout: Duration | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the group's committed offset in each partition, which is the offset of the next record to read.
+        """Return the group's committed offsets by partition, in order. Each is the offset of the next record to read.
 
         Raises GROUP_ID_NOT_FOUND if the group does not exist; with if_missing="ok" the result is empty instead. A group
         begins to exist with its first member or commit; if all members leave before any of them commits, it ceases to
@@ -257,7 +269,7 @@ class Groups:
         response = self._coordinators.call(group, Group.FETCH_OFFSETS, request, timeout=deadline.left())
         if not response.offsets and if_missing == "error":
             self.describe(group, timeout=deadline.left())
-        return {TopicPartition(p.topic, p.partition): p.offset for p in response.offsets}
+        return by_partition((TopicPartition(p.topic, p.partition), p.offset) for p in response.offsets)
 
     # ---- failures ---------------------------------------------------------------------------------------------------
 
@@ -350,6 +362,11 @@ def member_in(group: GroupInfo, name: str) -> GroupMember:
     near = difflib.get_close_matches(name, names, n=3) or names[:3]
     hint = f"did you mean {' or '.join(near)}?" if near else "the group has no members"
     raise error_from_code(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.name} has no member {name!r}", hint=hint)
+
+
+def by_partition(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    """Return offsets in the order of their partitions. Kafka's coordinators list them in no order."""
+    return dict(sorted(offsets))
 
 
 def _partitions(partitions: Sequence[TopicPartition]) -> Sequence[pb.GroupPartition]:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.units import timestamp_ms
-from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, config_error, error_from_code
+from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, config_error, error_from_code, meaning
 from ottla.machines.metadata import ClusterView, Route
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.rpc.retry import Backoff
@@ -103,7 +103,7 @@ def _request_leaders(
     for partition in timestamps:
         route = view.routes.get(partition)
         if route is None:
-            last = _no_leader(view, partition)
+            last = no_leader(view, partition)
         else:
             by_leader.setdefault(route.address, {})[partition] = route
     for address, routes in by_leader.items():
@@ -142,9 +142,8 @@ def _enter(
             continue  # the request did not have it
         unanswered.pop(partition, None)
         if partition_response.error.code:
-            last = error_from_code(
-                partition_response.error.code, f"{partition}: {partition_response.error.message}", broker=address
-            )
+            error = partition_response.error
+            last = error_from_code(error.code, f"{partition}: {error.message or meaning(error.code)}", broker=address)
         else:
             at = OffsetAndTimestamp(partition_response.offset, partition_response.timestamp_ms)
             found[partition] = at if partition_response.offset >= 0 else None
@@ -155,7 +154,8 @@ def _enter(
     return last
 
 
-def _no_leader(view: ClusterView, partition: TopicPartition) -> OttlaError:
+def no_leader(view: ClusterView, partition: TopicPartition) -> OttlaError:
+    """Return the error of a partition that has no leader, or does not exist."""
     topic = view.topics.get(partition.topic)
     if topic is None or topic.error:
         code = topic.error if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -13,6 +13,7 @@ from ottla.errors import (
     SerializationError,
     TruncationError,
     error_from_code,
+    meaning,
 )
 from ottla.machines.batches import BatchResponse, ProducerBatch
 from ottla_core.model import TopicPartition
@@ -150,7 +151,7 @@ def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
 
 def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
     """Return the error of a batch's response."""
-    return error_from_code(response.code, f"{batch.partition}: {response.message}" if response.message else "")
+    return error_from_code(response.code, f"{batch.partition}: {response.message or meaning(response.code)}")
 
 
 def perhaps_written(batch: ProducerBatch) -> OttlaError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -87,6 +88,18 @@ def test_show_tells_lag_in_records_and_in_seconds(capsys: pytest.CaptureFixture[
     assert lines[2].split() == ["orders", "0", "10", "14", "4", "42.9", "m1"]
     assert lines[3].split() == ["orders", "1", "-", "5", "-", "-"]
     assert lines[4] == "idle  Empty, 0 members, coordinator 0; nothing is committed yet"
+
+
+def test_show_leaves_out_what_kafkas_clusters_do_not_tell(
+    groups: FakeGroups, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups.groups["billing"].lag[0] = PartitionLag("orders", 0, 10, 0, 14, 4, None)
+    described = groups.describe
+    monkeypatch.setattr(groups, "describe", lambda name: replace(described(name), coordinator=-1, shard=-1))
+    assert ottla("group show billing -o table") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "billing  Stable, 2 members; 4 records behind"
+    assert lines[2].split() == ["orders", "0", "10", "14", "4", "-"]
 
 
 def test_show_tells_what_a_leader_could_not(groups: FakeGroups, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,15 @@ MAIN = [
 
 @pytest.mark.parametrize(("jars", "artifact"), MAIN)
 def test_the_version_is_the_one_that_maven_gets(jars: ModuleType, artifact: str) -> None:
-    pom = ElementTree.parse(Path(str(jars.__file__)).parent / "pom.xml").getroot()
-    versions = {found.findtext("artifactId"): found.findtext("version") for found in pom.iter("dependency")}
-    assert versions[artifact] == jars.VERSION
+    assert versions_in(Path(str(jars.__file__)).parent / "pom.xml")[artifact] == jars.VERSION
+
+
+@pytest.mark.parametrize(("version", "pom"), kafka.OLDER.items())
+def test_an_older_kafka_has_the_version_by_which_it_is_asked_for(version: str, pom: str) -> None:
+    versions = versions_in(Path(str(kafka.__file__)).parent / pom)
+    assert (versions["kafka_2.13"], versions["kafka-tools"]) == (version, version)
+
+
+def versions_in(pom: Path) -> dict[str | None, str | None]:
+    dependencies = ElementTree.parse(pom).getroot().iter("dependency")
+    return {found.findtext("artifactId"): found.findtext("version") for found in dependencies}

@@ -5,7 +5,7 @@ import builtins
 import pytest
 
 import ottla
-from ottla.errors import ErrorCode, FatalError, OttlaError, RetriableError, error_from_code, from_core
+from ottla.errors import ErrorCode, FatalError, OttlaError, RetriableError, error_from_code, from_core, meaning
 from ottla_core.errors import is_retriable
 
 
@@ -35,6 +35,15 @@ def test_an_error_says_what_why_and_what_to_do() -> None:
     )
     assert error_from_code(ErrorCode.MESSAGE_TOO_LARGE, "too large; send less").hint == ""
     assert error_from_code(999, "").message == "error 999"
+
+
+def test_a_code_without_words_gets_some() -> None:
+    error = error_from_code(ErrorCode.MESSAGE_TOO_LARGE, "")
+    assert str(error) == (
+        "a batch of records is larger than the topic takes (MESSAGE_TOO_LARGE); "
+        "send smaller records or batches, or raise the topic's max.message.bytes"
+    )
+    assert meaning(ErrorCode.STREAMS_TOPOLOGY_FENCED) == "STREAMS_TOPOLOGY_FENCED"
 
 
 def test_an_error_of_the_core_becomes_the_subclass_and_ours_stay_themselves() -> None:

@@ -265,6 +265,27 @@ def test_lag_is_in_records_and_seconds(cluster: FakeCluster, groups: Any) -> Non
     assert (lag.records, lag.seconds) == (5, ages[0])
 
 
+@pytest.mark.story("committed-offsets-in-no-order")
+def test_committed_offsets_are_sorted_by_partition(cluster: FakeCluster, groups: Any) -> None:
+    """Kafka's brokers list them in no order."""
+    shuffled = [pb.CommittedOffset(topic=topic, partition=n, offset=n) for topic, n in (("u", 0), ("t", 10), ("t", 2))]
+    cluster.answer(Group.FETCH_OFFSETS, pb.FetchOffsetsResponse(offsets=shuffled))
+    assert list(groups.committed("g")) == [("t", 2), ("t", 10), ("u", 0)]
+
+
+@pytest.mark.story("no-lag-with-apache-kafka")
+def test_lag_is_measured_where_the_coordinator_can_not_tell_it(cluster: FakeCluster, groups: Any) -> None:
+    cluster.answer(Group.LAG, error_from_code(ErrorCode.UNSUPPORTED_VERSION, "Kafka has no such call"))
+    cluster.answer(Group.DESCRIBE_GROUPS, described())
+    cluster.answer(
+        Group.FETCH_OFFSETS, pb.FetchOffsetsResponse(offsets=[pb.CommittedOffset(topic="t", partition=1, offset=4)])
+    )
+    (partition,) = groups.lag("g").partitions
+    assert (partition.topic, partition.partition, partition.committed) == ("t", 1, 4)
+    assert partition.error is not None, "this cluster has no topics"
+    assert "does not exist" in partition.error.message
+
+
 def test_a_delete_whose_answer_was_lost_is_done(cluster: FakeCluster, groups: Any) -> None:
     gone = pb.DeleteGroupsResponse(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.GROUP_ID_NOT_FOUND))])
     cluster.answer(Group.DELETE_GROUPS, error_from_code(ErrorCode.NETWORK_EXCEPTION, "lost"), gone)

@@ -543,3 +543,12 @@ def test_topics_that_nothing_is_sent_to_are_forgotten_and_found_again(idempotent
     assert b"late" in cluster.values("t0", 0)
     for topic in topics:
         assert cluster.values(topic, 1)[-2:] == [b"2", b"3"]
+
+
+@pytest.mark.story("a-code-and-nothing-else")
+def test_a_rejection_without_words_names_the_partition_and_what_the_code_means() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""))
+    with producer_of(cluster) as producer:
+        error = producer.send(b"x").exception(WAIT)
+    assert str(error) == "t-0: the user may not do this with the topic (TOPIC_AUTHORIZATION_FAILED)"
