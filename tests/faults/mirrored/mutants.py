@@ -62,7 +62,7 @@ def _crc_not_checked() -> None:
 
 
 def _position_outside_the_transaction() -> None:
-    """The group has the position some time after the records are committed."""
+    """The group has the position one round after the records are committed."""
     step = ExactlyOnceCopier.step
 
     def step_and_commit(self: Any, timeout: float) -> None:
@@ -72,11 +72,11 @@ def _position_outside_the_transaction() -> None:
             late.update(offsets)
 
         self._writer.send_offsets = keep
+        former = dict(late)
+        late.clear()
         step(self, timeout)
-        if late and self._clock.monotonic() >= self._commit_at:
-            self._commit_at = self._clock.monotonic() + 1.0
-            member.commit(dict(late))
-            late.clear()
+        if former:
+            member.commit(former)
 
     put_in_place(ExactlyOnceCopier, "step", step_and_commit)
 
