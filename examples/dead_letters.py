@@ -22,13 +22,14 @@ app = ottla.App("billing", consumer={"auto_offset_reset": "earliest"})
 @app.on("orders", value="json", retries=2, backoff=0.1, dead_letter="orders.dead")
 async def bill(order: dict[str, Any], context: ottla.Context) -> None:
     await context.send({"id": order["id"], "due": order["total"]}, topic="bills", key=context.key)
-    print("billed", order["id"], flush=True)
+    print(f"billed {order['id']}", flush=True)
 
 
 @app.on("orders.dead", group="clerk", value="bytes")
 def mend(value: bytes, context: ottla.Context) -> None:
     """Send a dead letter back with the total that it lacked, which a person has looked up."""
-    print("dead letter after", (context.record.header("ottla.attempts") or b"").decode(), "attempts", flush=True)
+    attempts = (context.record.header("ottla.attempts") or b"").decode()
+    print(f"dead letter after {attempts} attempts", flush=True)
     context.send({**json.loads(value), "total": 7.0}, topic="orders", key=context.key)
 
 

@@ -59,7 +59,8 @@ def test_an_example_prints_what_it_should_and_again_when_it_is_repeated(name: st
 
 
 def printed(cluster: Cluster, name: str, directory: Path, *arguments: str) -> list[str]:
-    environment = {**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap}
+    # Unbuffered output is written in pieces, and those of two threads would mix.
+    environment = {**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap, "PYTHONUNBUFFERED": ""}
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     with ending(
         subprocess.Popen(
