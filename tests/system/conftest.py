@@ -72,7 +72,5 @@ async def stack() -> AsyncIterator[Stack]:
 
 
 @pytest.fixture
-async def client(stack: Stack) -> AsyncIterator[Client]:
-    client = Client(stack)
-    yield client
-    await client.close()
+def client(stack: Stack) -> Client:
+    return Client(stack)

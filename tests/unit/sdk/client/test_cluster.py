@@ -12,8 +12,7 @@ from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import group_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Group
+from ottla_proto.contracts import Broker, Group
 
 
 def asked(brokers: ScriptedCluster) -> list[str]:
@@ -53,7 +52,7 @@ def test_a_broker_that_answers_with_an_error_is_no_suspect() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=3)
     cluster = ClusterClient(["b0:1"], brokers.connect)
     cluster.fetch_metadata(timeout=5)
-    brokers.will(Client.METADATA, Reject(ErrorCode.NOT_CONTROLLER))
+    brokers.will(Broker.METADATA, Reject(ErrorCode.NOT_CONTROLLER))
     cluster.fetch_metadata(timeout=5)
     brokers.seen.clear()
     for _ in range(6):
