@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Final, Literal, Self
 
 import typer
@@ -12,21 +14,26 @@ from ottla.client.units import parse_duration
 from ottla.errors import config_error
 
 _TIMEOUT_S: Final = 10.0
+_BOOTSTRAP: Final = "bootstrap.servers"
 
 Form = Literal["table", "json", "jsonl", "name"]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the shared options say. `timeout` is in seconds; `output` is None if the terminal decides."""
+    """What the shared options say. `timeout` is in seconds; `output` is None if the terminal decides.
 
-    NAMES: ClassVar[frozenset[str]] = frozenset({"bootstrap", "output", "timeout", "yes", "client_config"})
+    `client_config` is what -X says. `config` has the profile's settings, too.
+    """
+
+    NAMES: ClassVar[frozenset[str]] = frozenset({"bootstrap", "profile", "output", "timeout", "yes", "client_config"})
 
     bootstrap: str | None = None
     output: Form | None = None
     timeout: float = _TIMEOUT_S
     yes: bool = False
     client_config: Mapping[str, str] = field(default_factory=dict)
+    profile: str | None = None
 
     @classmethod
     def merged(cls, values: Mapping[str, tuple[Any, Any]]) -> Self:
@@ -39,13 +46,49 @@ class Settings:
             timeout=parse_duration(timeout, "--timeout") if timeout else _TIMEOUT_S,
             yes=bool(nearest.get("yes")),
             client_config=pairs([text for level in values.get("client_config", ()) for text in level or ()], "-X"),
+            profile=nearest.get("profile") or default_profile(),
         )
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings of clients under Kafka's names: those of the profile, and those of -X, which win.
+
+        The profile is read here, because some commands need no cluster. Raises ConfigError.
+        """
+        if self.profile is None:
+            return self.client_config
+        given = {*self.client_config, *([_BOOTSTRAP] if self.bootstrap else [])}
+        of_profile = _profile_config(self.profile)
+        kept = {name: value for name, value in of_profile.items() if not _is_given(name, given)}
+        return {**kept, **self.client_config}
+
+    @property
+    def addresses(self) -> str | None:
+        """The addresses of brokers that an option or the profile has."""
+        return self.bootstrap or self.config.get(_BOOTSTRAP)
 
     @staticmethod
     def of(ctx: typer.Context) -> Settings:
         settings = ctx.obj
         assert isinstance(settings, Settings)
         return settings
+
+
+@cache  # a command that prints a password runs once
+def _profile_config(name: str) -> Mapping[str, Any]:
+    from ottla.client.security.profiles import load_profile  # here, because most commands are called without a profile
+
+    return load_profile(name).config()
+
+
+def _is_given(name: str, given: Iterable[str]) -> bool:
+    """Return whether a setting is given, or a reference to it: sasl.password.env takes the place of sasl.password."""
+    return any(each == name or each.startswith(f"{name}.") for each in given)
+
+
+def default_profile() -> str | None:
+    """Return the name of the profile of commands that name none."""
+    return os.environ.get("OTTLA_PROFILE") or None
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:

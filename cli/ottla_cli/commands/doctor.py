@@ -112,7 +112,7 @@ def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
         return check_kafka([_checked(address) for address in addresses], looks)
     with open_admin(settings) as admin:
         info = admin.cluster.describe()
-    came_by = bootstrap_addresses(settings.bootstrap or settings.client_config.get("bootstrap.servers"))
+    came_by = bootstrap_addresses(settings.addresses)
     return check_cluster(info, list(dict.fromkeys(map(host_of, came_by))), looks)
 
 

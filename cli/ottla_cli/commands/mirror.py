@@ -259,10 +259,19 @@ def _end_with(troubles: Sequence[str]) -> None:
 
 
 def _client(settings: Settings, address: str | None) -> MirrorClient:
+    from ottla.client.security.names import SECURITY_NAMES, merged_security
     from ottla.mirror.client import MirrorClient
 
-    bootstrap = None if address else settings.bootstrap
-    return MirrorClient(address, bootstrap=bootstrap, request_timeout=settings.timeout, client_id="ottla-cli")
+    if address:
+        return MirrorClient(address, request_timeout=settings.timeout, client_id="ottla-cli")
+    security = merged_security(None, None, {n: value for n, value in settings.config.items() if n in SECURITY_NAMES})
+    return MirrorClient(
+        bootstrap=settings.addresses,
+        request_timeout=settings.timeout,
+        login=security.login,
+        tls=security.tls,
+        client_id="ottla-cli",
+    )
 
 
 def _partitions(flows: Iterable[FlowInfo]) -> Iterator[Item]:
