@@ -136,7 +136,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OttlaError):
         # An error in what the user typed needs no error name; one of the cluster can be looked up by its name.
         named = "" if isinstance(error, ConfigError | NotFoundError) else f" ({error.name})"
-        return _in_cli_terms(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
+        return in_cli_terms(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ottla"
@@ -164,7 +164,8 @@ def _usage_error(message: str, context: Any) -> str:
     )
 
 
-def _in_cli_terms(text: str) -> str:
+def in_cli_terms(text: str) -> str:
+    """Return a message or hint of the SDK in the words of the command line."""
     for theirs, ours in _CLI_TERMS.items():
         text = text.replace(theirs, ours)
     return text
@@ -183,7 +184,7 @@ class SdkWarnings(logging.Handler):
         if record.levelno != logging.WARNING or (record.name == "ottla.admin" and text == self._last_text):
             return
         self._last_text = text
-        say(f"ottla: {_in_cli_terms(text)}")
+        say(f"ottla: {in_cli_terms(text)}")
 
 
 def hear_sdk() -> None:

@@ -6,12 +6,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import typer
 
 from ottla.client.units import parse_duration
 from ottla.errors import config_error
+
+if TYPE_CHECKING:
+    from ottla.client.security.security import Security
 
 _TIMEOUT_S: Final = 10.0
 _BOOTSTRAP: Final = "bootstrap.servers"
@@ -66,6 +69,13 @@ class Settings:
     def addresses(self) -> str | None:
         """The addresses of brokers that an option or the profile has."""
         return self.bootstrap or self.config.get(_BOOTSTRAP)
+
+    @property
+    def security(self) -> Security:
+        """The login and the TLS of clients. Raises ConfigError."""
+        from ottla.client.security.names import SECURITY_NAMES, merged_security
+
+        return merged_security(None, None, {name: v for name, v in self.config.items() if name in SECURITY_NAMES})
 
     @staticmethod
     def of(ctx: typer.Context) -> Settings:

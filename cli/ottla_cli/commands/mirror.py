@@ -259,12 +259,11 @@ def _end_with(troubles: Sequence[str]) -> None:
 
 
 def _client(settings: Settings, address: str | None) -> MirrorClient:
-    from ottla.client.security.names import SECURITY_NAMES, merged_security
     from ottla.mirror.client import MirrorClient
 
     if address:
         return MirrorClient(address, request_timeout=settings.timeout, client_id="ottla-cli")
-    security = merged_security(None, None, {n: value for n, value in settings.config.items() if n in SECURITY_NAMES})
+    security = settings.security
     return MirrorClient(
         bootstrap=settings.addresses,
         request_timeout=settings.timeout,
