@@ -58,10 +58,8 @@ class Settings:
 
         The profile is read here, because some commands need no cluster. Raises ConfigError.
         """
-        if self.profile is None:
-            return self.client_config
         given = {*self.client_config, *([_BOOTSTRAP] if self.bootstrap else [])}
-        of_profile = _profile_config(self.profile)
+        of_profile = profile_config(self.profile)
         kept = {name: value for name, value in of_profile.items() if not _is_given(name, given)}
         return {**kept, **self.client_config}
 
@@ -85,7 +83,10 @@ class Settings:
 
 
 @cache  # a command that prints a password runs once
-def _profile_config(name: str) -> Mapping[str, Any]:
+def profile_config(name: str | None) -> Mapping[str, Any]:
+    """Return the settings of a profile under Kafka's names, with all passwords. Without a name there are none."""
+    if name is None:
+        return {}
     from ottla.client.security.profiles import load_profile  # here, because most commands are called without a profile
 
     return load_profile(name).config()

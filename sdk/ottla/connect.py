@@ -13,7 +13,9 @@ A mirror opens no record: `BatchReader` returns batches as they are in the log, 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
-from ottla.client.security.names import SECURITY_NAMES
+from ottla.client.security.names import SECURITY_NAMES, merged_security
+from ottla.client.security.security import PLAINTEXT, Security
+from ottla.client.security.written_settings import BOOTSTRAP, written_settings
 from ottla.client.settings import (
     CONSUMER_NAMES,
     PRODUCER_NAMES,
@@ -35,7 +37,9 @@ from ottla.producer.producer import check_config
 from ottla.producer.send_columns import ByteColumns
 
 __all__ = [
+    "BOOTSTRAP",
     "CONSUMER_NAMES",
+    "PLAINTEXT",
     "PRODUCER_NAMES",
     "SECURITY_NAMES",
     "UNKNOWN_TOPIC_GRACE_S",
@@ -51,6 +55,7 @@ __all__ = [
     "PreparedTransaction",
     "ReadPosition",
     "RecordRange",
+    "Security",
     "Segment",
     "Subscriber",
     "TopicView",
@@ -61,8 +66,10 @@ __all__ = [
     "list_offsets",
     "list_offsets_or_end",
     "merge_config",
+    "merged_security",
     "parse_duration",
     "read_properties",
     "size_bytes",
     "withhold_moving",
+    "written_settings",
 ]

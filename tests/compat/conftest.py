@@ -21,6 +21,7 @@ _OF_PROGRAMS = {
     DIFFERS: [
         "test_admin_at_kafka.py",
         "test_cli_logins_with_kafka.py",
+        "test_mirror_logins_with_kafka.py",
         "test_differential.py",
         "test_sdk_kafka_failover.py",
         "test_sdk_logins_with_kafka.py",

@@ -45,7 +45,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OTTLA_CONFIG", str(file))
     monkeypatch.delenv("OTTLA_PROFILE", raising=False)
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
-    settings._profile_config.cache_clear()
+    settings.profile_config.cache_clear()
     return file
 
 
@@ -178,3 +178,24 @@ def test_errors_of_logins_are_told_in_the_words_of_the_command_line() -> None:
             said = sentence(error_from_code(code, message))
             assert "login=" not in said
             assert "tls=" not in said
+
+
+def test_a_verification_reads_each_cluster_by_its_own_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[dict[str, Any]] = []
+
+    class Client:
+        def __enter__(self) -> Client:
+            return self
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def verify(self, flow: str, topics: list[str], **arguments: Any) -> list[Any]:
+            called.append(arguments)
+            return []
+
+    monkeypatch.setattr("ottla_cli.commands.mirror._client", lambda settings, address: Client())
+    assert run(shlex.split("mirror verify 'east->west' --source-profile prod --target-profile test")) == 0
+    assert security(called[0]["source"]).login == ottla.Plain("alice", PASSWORD)
+    assert called[0]["target"] == {"bootstrap.servers": "test:9092"}
+    assert run(shlex.split("mirror verify 'east->west'")) == 0
+    assert called[1]["source"] == called[1]["target"] == {}

@@ -86,7 +86,8 @@ def _login(given: Login | None, config: Mapping[str, Any], names: list[str]) -> 
     if mechanism is None:
         raise config_error("there is no way to log in", hint="set sasl.mechanism, or pass login=")
     if mechanism == _OAUTHBEARER:
-        raise config_error("OAUTHBEARER needs a function", hint="pass login=ottla.OAuthBearer(function)")
+        hint = "pass login=ottla.OAuthBearer(function) in a program, or use another mechanism"
+        raise config_error("OAUTHBEARER needs a function", hint=hint)
     of: dict[str, Callable[[str, str], Login]] = {
         "PLAIN": Plain,
         "SCRAM-SHA-256": lambda user, password: Scram(user, password, "SCRAM-SHA-256"),
