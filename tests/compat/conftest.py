@@ -27,6 +27,7 @@ _OF_PROGRAMS = {
         "test_sdk_logins_with_kafka.py",
         "test_sdk_transactions_with_kafka.py",
         "test_sdk_with_kafka.py",
+        "test_spark_logins_with_kafka.py",
     ],
     MM2: ["test_mirror_maker.py", "test_mirror_maker_flows.py", "test_mirror_client.py", "test_mirror_with_kafka.py"],
 }

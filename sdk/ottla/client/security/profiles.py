@@ -13,14 +13,12 @@ Services read their own tables of the file that OTTLA_CONFIG names, so it may ha
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ottla.client.security.names import merged_security
-from ottla.client.security.password_commands import printed_password
 from ottla.client.security.passwords import PASSWORD_NAMES, with_passwords
 from ottla.client.security.written_settings import BOOTSTRAP, written_settings
 from ottla.errors import ConfigError, config_error, did_you_mean
@@ -54,6 +52,8 @@ class Profile:
         return config
 
     def _with_printed(self) -> dict[str, Any]:
+        from ottla.client.security.password_commands import printed_password  # here, because few profiles need it
+
         settings = dict(self.settings)
         for command, name in _COMMANDS.items():
             if command not in settings:
@@ -86,6 +86,8 @@ def profiles_file() -> Path:
 
 
 def _profiles(file: Path) -> dict[str, Any]:
+    import tomllib  # here, because connectors that need no profile start often
+
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
