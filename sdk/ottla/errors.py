@@ -311,12 +311,21 @@ _HINTS: Final[dict[int, str]] = {
 }
 
 
-def error_from_code(code: int, message: str, *, hint: str = "", broker: str = "") -> OttlaError:
-    """Return the subclass for Kafka's `code`, with a default hint if neither message nor caller has one."""
+def error_from_code(
+    code: int, message: str, *, of: object | None = None, hint: str = "", broker: str = ""
+) -> OttlaError:
+    """Return the subclass for Kafka's `code`, with a default hint if neither message nor caller has one.
+
+    If the message is empty, the meaning of the code takes its place. `of` is what the error is about, such as a
+    partition, and comes before the message.
+    """
+    message = message or _MEANINGS.get(code) or _name(code)
+    if of is not None:
+        message = f"{of}: {message}"
     fallback = RetriableError if is_retriable(code) else FatalError
     if not hint and ";" not in message:  # a service's own hint comes within its message
         hint = _HINTS.get(code, "")
-    return _CLASSES.get(code, fallback)(code, message or meaning(code), hint=hint, broker=broker)
+    return _CLASSES.get(code, fallback)(code, message, hint=hint, broker=broker)
 
 
 def from_core(error: OttlaError, *, broker: str = "") -> OttlaError:
@@ -340,11 +349,6 @@ def did_you_mean(name: str, names: Iterable[str], otherwise: str) -> str:
 
     near = get_close_matches(name, [known for known in names if known != name], n=3)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
-
-
-def meaning(code: int) -> str:
-    """Return what a code of Kafka's means, for a response without words, or its name if it needs none."""
-    return _MEANINGS.get(code) or _name(code)
 
 
 def _name(code: int) -> str:

@@ -28,12 +28,6 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
-
-
 @pytest.fixture
 def name() -> str:
     return next(_names)

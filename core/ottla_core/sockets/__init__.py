@@ -1,1 +1,1 @@
-"""What is set on sockets, by clients and by brokers."""
+"""Socket options that clients and brokers share."""

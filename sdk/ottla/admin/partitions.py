@@ -14,7 +14,7 @@ from ottla.admin.topics import check_partition, leader_of, raise_in_band, topic_
 from ottla.client.any_broker import ask_any_broker
 from ottla.client.kafka.apis import OTTLA_CALL
 from ottla.client.units import Duration
-from ottla.errors import ErrorCode, NotABrokerError, OttlaError, error_from_code, meaning
+from ottla.errors import ErrorCode, NotABrokerError, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
@@ -213,6 +213,6 @@ def _with_leader(election: Election, view: ClusterView) -> Election:
 def _election(result: pb.LeaderElected) -> Election:
     if not result.error.code:
         return Election(result.topic, result.partition, result.leader)
-    code, message = result.error.code, result.error.message or meaning(result.error.code)
-    error = error_from_code(code, f"{result.topic}-{result.partition}: {message}")
+    partition = TopicPartition(result.topic, result.partition)
+    error = error_from_code(result.error.code, result.error.message, of=partition)
     return Election(result.topic, result.partition, NO_LEADER, error)

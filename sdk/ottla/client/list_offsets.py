@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.units import timestamp_ms
-from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, config_error, error_from_code, meaning
+from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, config_error, error_from_code
 from ottla.machines.metadata import ClusterView, Route
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.rpc.retry import Backoff
@@ -143,7 +143,7 @@ def _enter(
         unanswered.pop(partition, None)
         if partition_response.error.code:
             error = partition_response.error
-            last = error_from_code(error.code, f"{partition}: {error.message or meaning(error.code)}", broker=address)
+            last = error_from_code(error.code, error.message, of=partition, broker=address)
         else:
             at = OffsetAndTimestamp(partition_response.offset, partition_response.timestamp_ms)
             found[partition] = at if partition_response.offset >= 0 else None

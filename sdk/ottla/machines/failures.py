@@ -13,7 +13,6 @@ from ottla.errors import (
     SerializationError,
     TruncationError,
     error_from_code,
-    meaning,
 )
 from ottla.machines.batches import BatchResponse, ProducerBatch
 from ottla_core.model import TopicPartition
@@ -151,7 +150,7 @@ def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
 
 def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
     """Return the error of a batch's response."""
-    return error_from_code(response.code, f"{batch.partition}: {response.message or meaning(response.code)}")
+    return error_from_code(response.code, response.message, of=batch.partition)
 
 
 def perhaps_written(batch: ProducerBatch) -> OttlaError:

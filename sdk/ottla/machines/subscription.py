@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ottla.errors import ErrorCode, OttlaError, error_from_code, meaning
+from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.failures import log_truncated, position_reset, topic_recreated
 from ottla.machines.fetch_sessions import FetchSessions
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, LookupPace, Route
@@ -348,7 +348,7 @@ class SubscriptionState:
             position.retry_at = now + pause
             position.failures += 1
         else:
-            self.error = error_from_code(code, f"{position.partition}: {message or meaning(code)}")
+            self.error = error_from_code(code, message, of=position.partition)
             position.retry_at = now + self.limits.backoff_most_s
 
     def _reset(self, position: Position, message: str, outcome: FetchOutcome) -> None:

@@ -52,11 +52,8 @@ class Cells:
 
 def _name(node: str) -> str:
     """Return `file::function[parameters]`."""
-    return (
-        node.rpartition("/")[2]
-        if "[" not in node
-        else node.partition("[")[0].rpartition("/")[2] + node[node.index("[") :]
-    )
+    path, bracket, parameters = node.partition("[")  # parameters may have slashes, too
+    return path.rpartition("/")[2] + bracket + parameters
 
 
 def _function(node: str) -> str:

@@ -61,8 +61,8 @@ def _rejected_below(original, backend, request, context):
     return UpdateFeaturesResponse(version=context.version, error_code=0, error_message=None, results=[rejected])
 
 
-async def _without_markers_times(original, replica, *, open_only=False):
-    found = await original(replica, open_only=open_only)
+async def _without_markers_times(original, producers):
+    found = await original(producers)
     return [each if each.last_sequence >= 0 else each._replace(last_timestamp_ms=-1) for each in found]
 
 

@@ -5,7 +5,7 @@ import builtins
 import pytest
 
 import ottla
-from ottla.errors import ErrorCode, FatalError, OttlaError, RetriableError, error_from_code, from_core, meaning
+from ottla.errors import ErrorCode, FatalError, OttlaError, RetriableError, error_from_code, from_core
 from ottla_core.errors import is_retriable
 
 
@@ -43,7 +43,7 @@ def test_a_code_without_words_gets_some() -> None:
         "a batch of records is larger than the topic takes (MESSAGE_TOO_LARGE); "
         "send smaller records or batches, or raise the topic's max.message.bytes"
     )
-    assert meaning(ErrorCode.STREAMS_TOPOLOGY_FENCED) == "STREAMS_TOPOLOGY_FENCED"
+    assert error_from_code(ErrorCode.STREAMS_TOPOLOGY_FENCED, "").message == "STREAMS_TOPOLOGY_FENCED"
 
 
 def test_an_error_of_the_core_becomes_the_subclass_and_ours_stay_themselves() -> None:

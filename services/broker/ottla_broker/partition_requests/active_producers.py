@@ -1,4 +1,4 @@
-"""The producers of a partition, for operators (KIP-664). Both protocols use it."""
+"""The producers of a partition, for operators (KIP-664)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ class ActiveProducer(NamedTuple):
     first_offset: int
 
 
-async def active_producers(producers: Producers, *, open_only: bool = False) -> list[ActiveProducer]:
-    """Return the active producers, which followers know as well as the leader does. With `open_only`, return those with
-    an open transaction."""
+async def active_producers(producers: Producers) -> list[ActiveProducer]:
+    """Return the active producers, which followers know as well as the leader does."""
 
     def describe(producer_id: int) -> ActiveProducer | None:
         known = producers.get(producer_id)
-        if known is None or (open_only and known.transaction_offset < 0):
+        if known is None:
             return None
         last = known.batches[-1] if known.batches else None
         sequence, timestamp_ms = -1, known.seen_at_ms

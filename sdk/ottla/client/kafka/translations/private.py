@@ -7,10 +7,10 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from ottla.client.kafka.apis import OTTLA_CALL, Api
+from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
-from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
 MOST_BYTES: Final = 16 * 1024 * 1024 - 64 * 1024
@@ -34,7 +34,7 @@ class PrivateTranslation:
         return OttlaCallRequest(method=self._method.path, timeout_ms=terms.timeout_ms, body=body)
 
     def response(self, response: OttlaCallResponse, terms: Terms) -> Message:
-        code, text = response.error_code, response.error_message or ""
-        if not code:
-            return self._method.response.FromString(response.body)  # type: ignore[no-any-return]  # any method's
-        return self._method.response(error=Error(code=code, message=text))  # type: ignore[no-any-return]  # any method's
+        if response.error_code:
+            error = error_of(response.error_code, response.error_message)
+            return self._method.response(error=error)  # type: ignore[no-any-return]  # any method's
+        return self._method.response.FromString(response.body)  # type: ignore[no-any-return]  # any method's
