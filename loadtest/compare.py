@@ -10,12 +10,9 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +24,6 @@ from loadtest.programs import Program, run
 from ottla_stack.running import RunningStack
 
 console = Console()
-
-
-@contextmanager
-def answering_server(response_bytes: int = 1 << 20) -> Iterator[str]:
-    command = [sys.executable, "-m", "loadtest.rows.answering", "--response-bytes", str(response_bytes)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        yield server.stdout.readline().strip()
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
 
 
 class Figures:
@@ -67,25 +52,19 @@ def produce_and_consume(figures: Figures, stack: RunningStack, pairs: int, recor
     figures.add(
         "SDK produce, 100 B, acks=1", repeat(pairs, "rows.produce", real, *count), "records/s", "≥ 0.5 M", least=500_000
     )
-    with answering_server() as answering:
-        figures.add("… acks=all", repeat(pairs, "rows.produce", real, *count, "--acks", "all"), "records/s", "")
-        keyed = repeat(pairs, "rows.produce", real, *count, "--keys", "100000")
-        figures.add("… 100,000 distinct keys", keyed, "records/s", "≥ 0.25 M", least=250_000)
-        one_kb = repeat(pairs, "rows.produce", real, "--size", "1000", "--records", str(records // 4))
-        figures.add("… 1 KB values", one_kb, "records/s", "")
-        asyncio_s = repeat(pairs, "rows.aio_produce", real, *count)
-        figures.add("… asyncio, an awaited future a record", asyncio_s, "records/s", "≥ 0.3 M", least=300_000)
-        runs = [
-            (run("rows.aio_produce", real, *count, "--many", "--window", "100000"), run("rows.produce", real, *count))
-            for _ in range(pairs)
-        ]
-        ratios = [a["records_s"] / b["records_s"] for a, b in runs]
-        figures.add("… asyncio, send_many against send", ratios, "×", "≥ 0.8", least=0.8)
-        of_services = stack.plan.grpc_bootstrap
-        fetches = [(run("rows.fetch", of_services), run("rows.fetch", answering)) for _ in range(pairs)]
-        figures.add("fetch, 1 MB responses", [float(a["mb_s"]) for a, _ in fetches], "MB/s", "")
-        ratios = [a["mb_s"] / b["mb_s"] for a, b in fetches]
-        figures.add("fetch against a server that only answers", ratios, "×", "≥ 0.6", least=0.6)
+    figures.add("… acks=all", repeat(pairs, "rows.produce", real, *count, "--acks", "all"), "records/s", "")
+    keyed = repeat(pairs, "rows.produce", real, *count, "--keys", "100000")
+    figures.add("… 100,000 distinct keys", keyed, "records/s", "≥ 0.25 M", least=250_000)
+    one_kb = repeat(pairs, "rows.produce", real, "--size", "1000", "--records", str(records // 4))
+    figures.add("… 1 KB values", one_kb, "records/s", "")
+    asyncio_s = repeat(pairs, "rows.aio_produce", real, *count)
+    figures.add("… asyncio, an awaited future a record", asyncio_s, "records/s", "≥ 0.3 M", least=300_000)
+    runs = [
+        (run("rows.aio_produce", real, *count, "--many", "--window", "100000"), run("rows.produce", real, *count))
+        for _ in range(pairs)
+    ]
+    ratios = [a["records_s"] / b["records_s"] for a, b in runs]
+    figures.add("… asyncio, send_many against send", ratios, "×", "≥ 0.8", least=0.8)
     ottla.Admin(real).topics.create("small", partitions=6)
     run("rows.produce", real, "--topic", "small", *count, "--keys", "1000")
     small = ("--topic", "small")

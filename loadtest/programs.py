@@ -24,7 +24,6 @@ Program = Literal[
     "rows.connections",
     "rows.consume",
     "rows.failover",
-    "rows.fetch",
     "rows.footprint",
     "rows.groups",
     "rows.large_groups",

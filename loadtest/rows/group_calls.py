@@ -10,12 +10,13 @@ from typing import Any, Final, Self, TypeVar
 
 from google.protobuf.message import Message
 
+from ottla.client.kafka.transport import KafkaTransport
 from ottla_core.errors import OttlaError
-from ottla_core.routing import GROUP, shard_of
+from ottla_core.routing import shard_of
 from ottla_core.rpc.aio import AioPeer
-from ottla_proto import broker_pb2 as b
 from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Broker, Group, Method
+from ottla_proto.common_pb2 import ShardsRequest
+from ottla_proto.contracts import Group, Method
 from ottla_stack.running import RunningStack
 
 Asked = TypeVar("Asked", bound=Message)
@@ -30,8 +31,12 @@ class GroupCalls:
     """`async with GroupCalls(stack) as calls`: every shard has an owner by then."""
 
     def __init__(self, stack: RunningStack) -> None:
-        [broker] = (service for service in stack.plan.services() if service.name == "broker-0")
-        self._broker: Final = AioPeer(f"127.0.0.1:{broker.port}")
+        self._coordinators: Final = {
+            service.name: f"127.0.0.1:{service.port}"
+            for service in stack.plan.services()
+            if service.name.startswith("group-coordinator-")
+        }
+        self._broker: Final = KafkaTransport("group-calls")(stack.bootstrap.split(",")[0])
         self._peers: Final[dict[str, AioPeer]] = {}
         self._owners: list[str] = []
 
@@ -45,13 +50,14 @@ class GroupCalls:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        await asyncio.gather(*(peer.close() for peer in (self._broker, *self._peers.values())))
+        await asyncio.gather(*(peer.close() for peer in self._peers.values()))
+        self._broker.close()
 
     async def look_up(self) -> bool:
         """Ask who owns what; whether each shard has somebody."""
-        response = await self._broker.call(Broker.METADATA, b.MetadataRequest(shards=True), timeout=LIMIT_S)
-        shards = sorted((each for each in response.shards if each.kind == GROUP), key=lambda each: each.shard)
-        self._owners = [each.address for each in shards]
+        response = await asyncio.to_thread(self._broker.call, Group.SHARDS, ShardsRequest(), timeout=LIMIT_S)
+        shards = sorted(response.shards, key=lambda each: each.shard)
+        self._owners = [self._coordinators.get(f"group-coordinator-{each.coordinator}", "") for each in shards]
         return bool(shards) and all(self._owners)
 
     def owner(self, group: str) -> str:

@@ -83,24 +83,6 @@ class AppendResponse(_message.Message):
     shard_append: ShardAppendResponse
     def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., shard_append: _Optional[_Union[ShardAppendResponse, _Mapping]] = ...) -> None: ...
 
-class ProduceFrame(_message.Message):
-    __slots__ = ("correlation_id", "timeout_ms", "body")
-    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
-    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
-    BODY_FIELD_NUMBER: _ClassVar[int]
-    correlation_id: int
-    timeout_ms: int
-    body: ProduceRequest
-    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., body: _Optional[_Union[ProduceRequest, _Mapping]] = ...) -> None: ...
-
-class ProduceResponseFrame(_message.Message):
-    __slots__ = ("correlation_id", "body")
-    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
-    BODY_FIELD_NUMBER: _ClassVar[int]
-    correlation_id: int
-    body: ProduceResponse
-    def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[ProduceResponse, _Mapping]] = ...) -> None: ...
-
 class ProduceRequest(_message.Message):
     __slots__ = ("acks", "partitions", "transactional_id", "transaction_version")
     ACKS_FIELD_NUMBER: _ClassVar[int]
@@ -312,48 +294,28 @@ class EpochEnd(_message.Message):
     def __init__(self, leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class MetadataRequest(_message.Message):
-    __slots__ = ("topics", "all_topics", "shards")
+    __slots__ = ("topics", "all_topics")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     ALL_TOPICS_FIELD_NUMBER: _ClassVar[int]
-    SHARDS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     all_topics: bool
-    shards: bool
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: _Optional[bool] = ..., shards: _Optional[bool] = ...) -> None: ...
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: _Optional[bool] = ...) -> None: ...
 
 class MetadataResponse(_message.Message):
-    __slots__ = ("error", "cluster_id", "revision", "brokers", "controller", "topics", "shards")
+    __slots__ = ("error", "cluster_id", "revision", "brokers", "controller", "topics")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
-    SHARDS_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     cluster_id: str
     revision: int
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerNode]
     controller: ControllerNode
     topics: _containers.RepeatedCompositeFieldContainer[TopicMetadata]
-    shards: _containers.RepeatedCompositeFieldContainer[ShardOwner]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerNode, _Mapping]]] = ..., controller: _Optional[_Union[ControllerNode, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ...) -> None: ...
-
-class ShardOwner(_message.Message):
-    __slots__ = ("kind", "shard", "owner", "address", "shard_epoch", "incarnation")
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    OWNER_FIELD_NUMBER: _ClassVar[int]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    INCARNATION_FIELD_NUMBER: _ClassVar[int]
-    kind: str
-    shard: int
-    owner: int
-    address: str
-    shard_epoch: int
-    incarnation: int
-    def __init__(self, kind: _Optional[str] = ..., shard: _Optional[int] = ..., owner: _Optional[int] = ..., address: _Optional[str] = ..., shard_epoch: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerNode, _Mapping]]] = ..., controller: _Optional[_Union[ControllerNode, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ...) -> None: ...
 
 class BrokerNode(_message.Message):
     __slots__ = ("id", "address", "kafka_address", "rack", "epoch", "fenced", "read_only", "kafka_listeners")

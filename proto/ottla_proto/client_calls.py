@@ -31,3 +31,5 @@ class Client:
     DESCRIBE_PRODUCERS = Method(
         "Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse, Operation.DESCRIBE
     )
+    METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse, Operation.DESCRIBE)
+    PRODUCE = Method("Broker", "Produce", b.ProduceRequest, b.ProduceResponse, Operation.WRITE)

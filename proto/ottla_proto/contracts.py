@@ -6,7 +6,6 @@ table with the descriptors, and a service whose contract has a method that is mi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -42,17 +41,13 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Request, Response]):
-    """One RPC. For a framed stream `request` and `response` are the frames' bodies.
-
-    `silent(request)` tells that the client awaits no answer; where there would be one, the stream ends (rule 66).
-    """
+    """One RPC. For a framed stream `request` and `response` are the frames' bodies."""
 
     service: str
     name: str
     request: type[Request]
     response: type[Response]
     operation: Operation
-    silent: Callable[[Request], bool] = lambda request: False
 
     @property
     def path(self) -> str:
@@ -76,17 +71,8 @@ class GatheredCalls:
 
 class Broker:
     SERVICE: Final[ServiceDescriptor] = b.DESCRIPTOR.services_by_name["Broker"]
-    PRODUCE = Method(
-        "Broker",
-        "Produce",
-        b.ProduceRequest,
-        b.ProduceResponse,
-        Operation.WRITE,
-        silent=lambda request: request.acks == 0,
-    )
     FETCH = Method("Broker", "Fetch", b.FetchRequest, b.FetchResponse, Operation.READ)
     REPLICA_FETCH = Method("Broker", "ReplicaFetch", b.FetchRequest, b.FetchResponse, Operation.CLUSTER_ACTION)
-    METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse, Operation.DESCRIBE)
     LIST_OFFSETS = Method("Broker", "ListOffsets", b.ListOffsetsRequest, b.ListOffsetsResponse, Operation.DESCRIBE)
     SHARD_APPEND = Method(
         "Broker", "ShardAppend", b.ShardAppendRequest, b.ShardAppendResponse, Operation.CLUSTER_ACTION

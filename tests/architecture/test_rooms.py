@@ -15,7 +15,7 @@ WHEEL = [Path(package) for package in PROJECT["hatch"]["build"]["targets"]["whee
 WORDS = {"clock", "errors", "forks", "model", "plural", "routing", "telemetry", "transactions"}
 """What every part of the product speaks of. Whatever has a subject of its own has a folder."""
 
-SERVICE = {"__main__", "app", "config", "consumer_sessions", "listener_settings", "metrics", "service"}
+SERVICE = {"__main__", "app", "config", "listener_settings", "metrics", "service"}
 """The service itself. `config` reads `listener_settings`, and `app` puts the rest together."""
 
 

@@ -19,6 +19,7 @@ from ottla.client.kafka.sockets.network import Network
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import SystemClock
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker
 
 TIMEOUT_S: Final = 8.0
@@ -149,7 +150,7 @@ def _stream(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
     at_once = method is not Broker.FETCH  # which has one request at a time
     until = time.monotonic() + timeout_s + _GRACE_S
     begun, refused = [], None
-    is_silent = method is Broker.PRODUCE and chance.random() < _SILENT_SHARE
+    is_silent = method is Client.PRODUCE and chance.random() < _SILENT_SHARE
     try:
         stream = peer.open_stream(method, told.on_response, told.on_broken)
         for _ in range(case.at + 1 + chance.randrange(2)):

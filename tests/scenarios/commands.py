@@ -86,9 +86,9 @@ class Interpreter:
 
     def _answers(self) -> Iterator[str]:
         for sent, answer in self._world.take_answered():
-            if answer is None:
+            if not sent.acks:
                 yield f"{sent}: no answer, as asked for"
-            elif answer.error.code:
+            elif answer.error is not None:
                 yield f"{sent}: {_error(answer.error)}"
             else:
                 yield f"{sent}: acknowledged at {answer.base_offset}"

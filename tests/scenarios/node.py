@@ -22,7 +22,6 @@ from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.partition import IsrProposal
 from ottla_broker.membership.restored_metadata import OlderMetadata
-from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.registration_view import RegistrationView
 from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.following import LeaderResponse
@@ -143,11 +142,8 @@ class Node:
         self._older_metadata = OlderMetadata(cast(Any, None))  # which never runs: a start finds all that there is
         self.replicas.on_older_metadata(self._older_metadata.found)
         self.replicas.on_proposal(self._isr_changes.submit, self._isr_changes.forget)
-        no_transactions = cast(Any, None)
         lives = FollowerEpochs(metadata, self._clock)
-        self.service = BrokerService(
-            self.replicas, metadata, lambda: self.log_dir, Addresses({}), lives, self._seat, no_transactions
-        )
+        self.service = BrokerService(self.replicas, metadata, lambda: self.log_dir, lives, self._seat)
         await self.replicas.start()
         self.state = State.RUNS
 

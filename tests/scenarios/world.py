@@ -13,14 +13,14 @@ from replicas import PARTITION
 from tests.scenarios.controller import Controller
 from tests.scenarios.node import Node, State
 
+from ottla_broker.replication import produce as replication
 from ottla_broker.replication.leading import ACKS_ALL
+from ottla_broker.replication.produce import ProduceResult
 from ottla_controller.machines.recovery import LogsReport
 from ottla_core.clock import ManualClock
 from ottla_core.records.batch import NO_PRODUCER_ID, iter_headers
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
-from ottla_core.rpc.context import RequestContext
-from ottla_proto import broker_pb2 as pb
 
 _TURNS: Final = 50
 """Turns of the event loop: more than any scenario needs to come to rest, as nothing waits for time or other threads."""
@@ -58,14 +58,12 @@ class Produce:
     def __str__(self) -> str:
         return " ".join(self.values)
 
-    def request(self) -> pb.ProduceRequest:
+    def batch(self) -> bytes:
         builder = new_builder(1 << 16)
         for value in self.values:
             assert builder.append(NOON, None, value.encode(), [])
         producer_id, epoch, sequence = self.producer
-        batch = builder.seal(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
-        part = pb.PartitionRecords(topic_id=PARTITION.topic_id, records=batch, current_leader_epoch=self.leader_epoch)
-        return pb.ProduceRequest(acks=self.acks, partitions=[part])
+        return builder.seal(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
 @dataclass
@@ -76,7 +74,7 @@ class World:
     nodes: dict[int, Node] = field(default_factory=dict)
     in_sockets: list[Produce] = field(default_factory=list)
     """What was sent to brokers that are stopped."""
-    waiting: list[tuple[Produce, asyncio.Task[pb.ProduceResponse | None]]] = field(default_factory=list)
+    waiting: list[tuple[Produce, asyncio.Task[ProduceResult]]] = field(default_factory=list)
     promised: list[str] = field(default_factory=list)
     """Values that were acknowledged with acks=all."""
 
@@ -109,23 +107,21 @@ class World:
         if node.state is State.STOPPED:
             self.in_sockets.append(sent)
         else:
-            request = node.service.produce(sent.request(), RequestContext())
-            self.waiting.append((sent, asyncio.create_task(request)))
+            self.waiting.append((sent, asyncio.create_task(_produced(node, sent))))
 
     def take_from_socket(self, broker_id: int) -> list[Produce]:
         found = [sent for sent in self.in_sockets if sent.broker == broker_id]
         self.in_sockets = [sent for sent in self.in_sockets if sent.broker != broker_id]
         return found
 
-    def take_answered(self) -> list[tuple[Produce, pb.PartitionAppended | None]]:
-        """The requests that are answered since the last call; without an answer for acks=0."""
+    def take_answered(self) -> list[tuple[Produce, ProduceResult]]:
+        """The requests that are answered since the last call."""
         done = [(sent, task.result()) for sent, task in self.waiting if task.done()]
         self.waiting = [(sent, task) for sent, task in self.waiting if not task.done()]
-        answers = [(sent, response.partitions[0] if response is not None else None) for sent, response in done]
-        for sent, answer in answers:
-            if answer is not None and not answer.error.code and sent.acks == ACKS_ALL:
+        for sent, result in done:
+            if result.error is None and sent.acks == ACKS_ALL:
                 self.promised += [value for value in sent.values if value not in self.promised]
-        return answers
+        return done
 
     async def cut_off(self, broker_id: int) -> list[Produce]:
         """The connections of a broker that is gone break: what it had not answered."""
@@ -154,3 +150,11 @@ class World:
 
 def listed(ids: Sequence[int]) -> str:
     return ",".join(map(str, ids)) or "nobody"
+
+
+async def _produced(node: Node, sent: Produce) -> ProduceResult:
+    produce = replication.Produce(node.replicas.table.find, sent.acks)
+    result = produce.append(PARTITION, sent.leader_epoch, sent.batch())
+    if produce.waits:
+        await produce.acknowledged()
+    return result

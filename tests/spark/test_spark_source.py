@@ -401,7 +401,7 @@ def test_timestamps_of_the_log_and_none_at_all(read: Read, cluster: Cluster, adm
     before = datetime.fromtimestamp(cluster.clock.wall_ms() / 1000, UTC)
     with ottla.Producer(cluster.bootstrap) as producer:
         producer.send("a", topic="stamped", timestamp=5)
-    with Wire(cluster.grpc_bootstrap) as wire:  # no client of ours sends a record without a timestamp
+    with Wire(cluster.bootstrap) as wire:  # no client of ours sends a record without a timestamp
         topic_id = wire.create_topic("timeless")
         assert not wire.produce(topic_id, raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1)).error.code
     (stamped,) = read(subscribe="stamped").rows

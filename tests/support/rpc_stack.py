@@ -1,19 +1,20 @@
-"""The generic adapter with a scripted broker behind it, and a client of its produce stream."""
+"""The generic adapter with a scripted broker behind it, and a client of its fetch stream."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
-from queue import Queue
 from typing import Any
 
+import grpc
+import grpc.aio
 from waiting import LIMIT_S
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.rpc.client import Peer
-from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.context import RequestContext, client_metadata
 from ottla_core.rpc.server import RpcServer
-from ottla_core.rpc.status import TransportError
+from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, transport_error
 from ottla_core.rpc.streams import EndStreamError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
@@ -21,7 +22,8 @@ from ottla_proto.contracts import Broker, Operation
 
 
 class ScriptedBroker:
-    """A broker whose produce answers when it is told to: `gates` by acks, order of arrival in `seen`."""
+    """A broker whose fetches are answered when they are told to: `gates` by max_wait_ms, order of arrival in `seen`.
+    The `rack` of a fetch says how it fails."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -29,59 +31,40 @@ class ScriptedBroker:
         self.cancelled: list[int] = []
         self.contexts: list[RequestContext] = []
 
-    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
-        number = request.acks
+    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
+        number = request.max_wait_ms
         self.seen.append(number)
         self.contexts.append(context)
-        if number == 0:
-            return await self._in_silence(request.partitions[0].records)
-        if number < 0:
-            raise OttlaError(ErrorCode.INVALID_REQUIRED_ACKS, "no such acks", hint="use 0, 1 or all")
-        if number == 999:
-            raise EndStreamError("it has no other answer")
-        if number == 666:
-            raise ValueError("a secret of the inside")
-        if request.partitions and request.partitions[0].records.startswith(b"let go"):
-            context.in_flight.let_go()
+        match request.rack:
+            case "refused":
+                raise OttlaError(ErrorCode.INVALID_REQUEST, "no such rack", hint="use another one")
+            case "bug":
+                raise ValueError("a secret of the inside")
+            case "end":
+                raise EndStreamError("it has no other answer")
         try:
             await self.gates.setdefault(number, asyncio.Event()).wait()
         except asyncio.CancelledError:
             self.cancelled.append(number)
             raise
-        return pb.ProduceResponse(partitions=[pb.PartitionAppended(base_offset=number)])
+        return pb.FetchResponse(partitions=[pb.PartitionFetched(high_watermark=number)])
 
-    async def _in_silence(self, fate: bytes) -> pb.ProduceResponse | None:
-        """acks=0: the records say what happens to them."""
-        match fate:
-            case b"refused":
-                raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is offline")
-            case b"buggy":
-                raise ValueError("a secret of the inside")
-            case b"late":
-                await asyncio.Event().wait()
-            case b"answered":
-                return pb.ProduceResponse()
-        return None
-
-    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
+    async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         return pb.FetchResponse(partitions=[pb.PartitionFetched(records=b"x" * request.max_bytes)])
 
-    replica_fetch = fetch
-
-    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:
+    async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
         self.contexts.append(context)
-        if request.topics == ["bug"]:
+        script = request.partitions[0].topic_id if request.partitions else b""
+        if script == b"bug":
             raise ValueError("a secret of the inside")
-        if request.topics[:1] == ["slow"]:
+        if script == b"slow":
             await asyncio.sleep(60)
-        return pb.MetadataResponse(cluster_id="c")
+        return pb.ListOffsetsResponse(partitions=[pb.PartitionOffset(offset=7)])
 
     async def unscripted(self, request: Any, context: RequestContext) -> Any:
         raise OttlaError(ErrorCode.NOT_CONTROLLER, "not here", hint="ask there")
 
-    list_offsets = delete_records = describe_log_dirs = offsets_for_leader_epoch = init_producer_id = unscripted
-    shard_append = check_fence = log_ends = import_records = write_txn_markers = unscripted
-    describe_producers = unscripted
+    shard_append = check_fence = log_ends = write_txn_markers = unscripted
 
     def open_gate(self, number: int) -> None:
         self.gates.setdefault(number, asyncio.Event()).set()
@@ -118,23 +101,55 @@ class Stack:
         return float(read())
 
 
+def listing(script: bytes = b"", *, padding: int = 0) -> pb.ListOffsetsRequest:
+    """Return the request of a unary call. It is this many bytes longer."""
+    parts = [pb.ListOffsetsPartition(topic_id=script), pb.ListOffsetsPartition(topic_id=bytes(padding))]
+    return pb.ListOffsetsRequest(partitions=parts if padding else parts[:1])
+
+
 class Client:
-    """A framed stream whose callbacks land in a queue."""
+    """A framed stream of fetches, whose responses land in a queue."""
 
     def __init__(self, stack: Stack) -> None:
-        self.peer = Peer(stack.address, client_id="tester")
-        self.responses: Queue[tuple[int, pb.ProduceResponse]] = Queue()
-        self.broken: Queue[tuple[TransportError, list[int]]] = Queue()
-        self.stream = self.peer.open_stream(
-            Broker.PRODUCE, lambda i, r: self.responses.put((i, r)), lambda e, left: self.broken.put((e, left))
+        self.responses: asyncio.Queue[tuple[int, pb.FetchResponse]] = asyncio.Queue()
+        self.broken: asyncio.Queue[TransportError] = asyncio.Queue()
+        self._address = stack.address
+        self._numbers = itertools.count(1)
+        self._channel = grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS)
+        call: Any = self._channel.stream_stream(
+            Broker.FETCH.path,
+            request_serializer=pb.FetchFrame.SerializeToString,
+            response_deserializer=pb.FetchResponseFrame.FromString,
         )
+        self._call = call(metadata=client_metadata("tester"))
+        self._reading = asyncio.create_task(self._read())
 
-    def send(self, acks: int, *, timeout_ms: int = 60_000, records: bytes = b"") -> int:
-        body = pb.ProduceRequest(acks=acks, partitions=[pb.PartitionRecords(records=records)])
-        return self.stream.send(body, timeout_ms=timeout_ms, answered=acks != 0)
+    async def send(self, number: int, *, timeout_ms: int = 60_000, rack: str = "") -> int:
+        """Send a fetch with that max_wait_ms. Return its correlation id."""
+        correlation_id = next(self._numbers)
+        body = pb.FetchRequest(max_wait_ms=number, rack=rack)
+        await self._call.write(pb.FetchFrame(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body))
+        return correlation_id
 
-    async def response(self) -> tuple[int, pb.ProduceResponse]:
-        return await asyncio.to_thread(self.responses.get, timeout=LIMIT_S)
+    async def response(self) -> tuple[int, pb.FetchResponse]:
+        return await asyncio.wait_for(self.responses.get(), LIMIT_S)
 
-    async def until_broken(self) -> tuple[TransportError, list[int]]:
-        return await asyncio.to_thread(self.broken.get, timeout=LIMIT_S)
+    async def until_broken(self) -> TransportError:
+        return await asyncio.wait_for(self.broken.get(), LIMIT_S)
+
+    async def close(self) -> None:
+        self._call.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await self._channel.close()
+
+    async def _read(self) -> None:
+        try:
+            while (frame := await self._call.read()) is not grpc.aio.EOF:
+                self.responses.put_nowait((frame.correlation_id, frame.body))
+        except grpc.RpcError as error:
+            self.broken.put_nowait(transport_error(error, self._address, Broker.FETCH.name))
+
+
+def answer_of(response: pb.FetchResponse) -> int:
+    """Return the number of the fetch that was answered."""
+    return response.partitions[0].high_watermark

@@ -1,4 +1,4 @@
-"""A client of the bare contracts, for tests that must send what no SDK would."""
+"""A client for tests that send what no client of the SDK would."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Self
 
 from waiting import LIMIT_S, wait_until
 
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla.client.kafka.peer import KafkaStream
+from ottla.client.kafka.transport import KafkaTransport
+from ottla_core.errors import OttlaError
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
-from ottla_core.rpc.client import FrameStream, Peer
-from ottla_core.rpc.status import TransportError
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2 as cpb
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker, Controller
 
 
@@ -28,14 +29,16 @@ def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, codec: Codec = 
 
 
 class Wire:
-    """One broker, and through it the controller. Frames are answered in `responses` or reported in `broken`."""
+    """One broker, called without the caution of the SDK's clients.
+
+    Requests on streams are answered in the responses, or reported in `broken` if the stream ends.
+    """
 
     def __init__(self, address: str) -> None:
-        self.peer = Peer(address, client_id="wire")
-        self.broken: Queue[tuple[TransportError, list[int]]] = Queue()
+        self.peer = KafkaTransport("wire")(address)
+        self.broken: Queue[tuple[OttlaError, list[int]]] = Queue()
         self._responses: dict[str, Queue[tuple[int, Any]]] = {"Produce": Queue(), "Fetch": Queue()}
-        self._streams: dict[str, FrameStream[Any, Any]] = {}
-        self._admin: Peer | None = None
+        self._streams: dict[str, KafkaStream[Any, Any]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -44,17 +47,6 @@ class Wire:
         for stream in self._streams.values():
             stream.close()
         self.peer.close()
-        if self._admin is not None:
-            self._admin.close()
-
-    @property
-    def admin(self) -> Peer:
-        if self._admin is None:
-            response = self.peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
-            if not response.HasField("controller"):
-                raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
-            self._admin = Peer(response.controller.address, client_id="wire")
-        return self._admin
 
     def create_topic(self, name: str, partitions: int = 1, *, await_leaders: bool = True, **configs: str) -> bytes:
         """The topic's id, once this broker serves all its partitions (as the only broker of its cluster)."""
@@ -72,35 +64,34 @@ class Wire:
         return created.topic_id
 
     def administer(self, method: Any, request: Any) -> Any:
-        """The controller's answer, asked again while none is elected."""
+        """Return the controller's response to a request that the broker forwards, repeated while none is elected."""
         give_up_at = time.monotonic() + LIMIT_S
         while True:
             try:
-                return self.admin.call(method, request, timeout=LIMIT_S)
+                return self.peer.call(method, request, timeout=LIMIT_S)
             except OttlaError as error:
                 if not error.retriable or time.monotonic() > give_up_at:
                     raise
-                self._admin = None
                 time.sleep(0.02)
 
     def metadata(self, *topics: str) -> pb.MetadataResponse:
-        return self.peer.call(Broker.METADATA, pb.MetadataRequest(topics=topics), timeout=LIMIT_S)
+        return self.peer.call(Client.METADATA, pb.MetadataRequest(topics=topics), timeout=LIMIT_S)
 
     def end_offset(self, topic_id: bytes, partition: int = 0) -> int | None:
         found = self.list_offset(topic_id, -1, partition)
         return None if found.error.code else found.offset
 
     def list_offset(self, topic_id: bytes, timestamp_ms: int, partition: int = 0) -> pb.PartitionOffset:
+        # ListOffsets names topics, and the peer learns names from metadata.
+        self.peer.call(Client.METADATA, pb.MetadataRequest(all_topics=True), timeout=LIMIT_S)
         wanted = pb.ListOffsetsPartition(topic_id=topic_id, partition=partition, timestamp_ms=timestamp_ms)
         request = pb.ListOffsetsRequest(partitions=[wanted])
         return self.peer.call(Broker.LIST_OFFSETS, request, timeout=LIMIT_S).partitions[0]
 
-    def send_produce(
-        self, topic_id: bytes, records: bytes, *, partition: int = 0, acks: int = 1, epoch: int | None = None
-    ) -> int:
-        part = pb.PartitionRecords(topic_id=topic_id, partition=partition, records=records, current_leader_epoch=epoch)
+    def send_produce(self, topic_id: bytes, records: bytes, *, partition: int = 0, acks: int = 1) -> int:
+        part = pb.PartitionRecords(topic_id=topic_id, partition=partition, records=records)
         body = pb.ProduceRequest(acks=acks, partitions=[part])
-        return self._stream(Broker.PRODUCE).send(body, timeout_ms=10_000, answered=acks != 0)
+        return self._stream(Client.PRODUCE).send(body, timeout_ms=10_000, answered=acks != 0)
 
     def produce(self, topic_id: bytes, records: bytes, **wanted: Any) -> pb.PartitionAppended:
         self.send_produce(topic_id, records, **wanted)
@@ -112,6 +103,8 @@ class Wire:
 
     def send_fetch(self, partitions: Iterable[pb.FetchPartition], **wanted: Any) -> int:
         body = pb.FetchRequest(partitions=partitions, **{"max_bytes": 1 << 20, "min_bytes": 1, **wanted})
+        for part in body.partitions:
+            part.max_bytes = part.max_bytes or body.max_bytes
         return self._stream(Broker.FETCH).send(body, timeout_ms=30_000)
 
     def fetch(self, topic_id: bytes, offset: int, partition: int = 0, **wanted: Any) -> pb.PartitionFetched:
@@ -129,7 +122,7 @@ class Wire:
     def has_fetch_response(self) -> bool:
         return not self._responses["Fetch"].empty()
 
-    def _stream(self, method: Any) -> FrameStream[Any, Any]:
+    def _stream(self, method: Any) -> KafkaStream[Any, Any]:
         if method.name not in self._streams:
             responses = self._responses[method.name]
             self._streams[method.name] = self.peer.open_stream(

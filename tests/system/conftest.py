@@ -72,5 +72,7 @@ async def stack() -> AsyncIterator[Stack]:
 
 
 @pytest.fixture
-def client(stack: Stack) -> Client:
-    return Client(stack)
+async def client(stack: Stack) -> AsyncIterator[Client]:
+    client = Client(stack)
+    yield client
+    await client.close()

@@ -1,4 +1,4 @@
-"""The broker's contract over real gRPC, real files: what it takes, what it refuses, and in which words."""
+"""A broker over Kafka's protocol, with real files: what it takes, what it refuses, and in which words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def wire(cluster: Cluster) -> Iterator[Wire]:
-    with Wire(cluster.grpc_bootstrap) as wire:
+    with Wire(cluster.bootstrap) as wire:
         yield wire
 
 
@@ -54,7 +54,6 @@ def test_what_is_acknowledged_is_read_back(wire: Wire, topic: bytes, acks: int) 
     assert (fetched.high_watermark, fetched.log_start_offset) == (3, 0)
     assert values(wire.fetch(topic, 1).records) == [b"a", b"b", b"c"], "batches are whole, the client skips"
     assert wire.fetch(topic, 3, min_bytes=0).records == b""
-    assert values(wire.fetch(topic, 2, max_bytes=0).records) == [b"c"], "no limit is not a limit of nothing"
 
 
 @pytest.mark.rule(1)
@@ -70,7 +69,7 @@ def test_a_batch_keeps_its_bytes_but_for_offset_and_epoch(wire: Wire, topic: byt
 
 @pytest.mark.rule(27)
 @pytest.mark.feature(175)
-def test_frames_of_one_stream_keep_their_order(wire: Wire, topic: bytes) -> None:
+def test_requests_on_one_connection_keep_their_order(wire: Wire, topic: bytes) -> None:
     for n in range(200):
         wire.send_produce(topic, batch(b"%d" % n))
     offsets = [wire.produce_response().partitions[0].base_offset for _ in range(200)]
@@ -80,13 +79,13 @@ def test_frames_of_one_stream_keep_their_order(wire: Wire, topic: bytes) -> None
 
 @pytest.mark.rule(66)
 @pytest.mark.feature(8)
-def test_acks_0_is_never_answered_and_a_failure_ends_the_stream(wire: Wire, topic: bytes) -> None:
+def test_acks_0_is_never_answered_and_a_failure_ends_the_connection(wire: Wire, topic: bytes) -> None:
     wire.send_produce(topic, batch(b"silent"), acks=0)
     assert wire.produce(topic, batch(b"loud")).base_offset == 1
     wire.send_produce(b"?" * 16, batch(b"lost"), acks=0)
     error, left = wire.broken.get(timeout=LIMIT_S)
     assert left == []
-    assert "a produce request with acks=0 failed" in str(error)
+    assert "it closed the connection" in str(error)
 
 
 def _flipped(sent: bytes) -> bytes:
@@ -128,15 +127,13 @@ def test_a_partition_that_can_not_be_served_is_named(wire: Wire, topic: bytes) -
     assert (beyond.error.code, "no partition 9" in beyond.error.message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
     assert wire.fetch(b"?" * 16, 0).error.code == ErrorCode.UNKNOWN_TOPIC_ID
     wire.send_produce(topic, batch(b"v"), acks=2)
-    response = wire.produce_response()
-    assert (response.error.code, "acks=2" in response.error.message) == (ErrorCode.INVALID_REQUIRED_ACKS, True)
+    assert wire.produce_response().partitions[0].error.code == ErrorCode.INVALID_REQUIRED_ACKS
     assert wire.metadata("nowhere").topics[0].error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.rule(5)
 def test_a_client_of_another_leader_epoch_is_told_who_is_behind(wire: Wire, topic: bytes) -> None:
-    assert wire.produce(topic, batch(b"v"), epoch=0).base_offset == 0
-    assert wire.produce(topic, batch(b"v"), epoch=4).error.code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert wire.produce(topic, batch(b"v")).base_offset == 0
     assert wire.fetch(topic, 0, epoch=4).error.code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert wire.fetch(topic, 0, epoch=0).error.code == 0
 
@@ -228,7 +225,7 @@ def test_a_topic_created_again_is_another(wire: Wire) -> None:
     old = wire.create_topic(name)
     wire.produce(old, batch(b"old"))
     wire.send_fetch([pb.FetchPartition(topic_id=old, fetch_offset=1)], min_bytes=1, max_wait_ms=20_000)
-    wire.admin.call(Controller.DELETE_TOPICS, cpb.DeleteTopicsRequest(names=[name]), timeout=LIMIT_S)
+    wire.administer(Controller.DELETE_TOPICS, cpb.DeleteTopicsRequest(names=[name]))
     parked = wire.fetch_response().partitions[0]
     assert parked.error.code == ErrorCode.UNKNOWN_TOPIC_ID, "who waits for a deleted partition is told"
     new = wire.create_topic(name)
@@ -263,7 +260,7 @@ def test_after_a_failed_fsync_nothing_is_acknowledged(monkeypatch: pytest.Monkey
     def broken(fd: int) -> None:
         raise OSError(5, "Input/output error")
 
-    with Cluster() as cluster, Wire(cluster.grpc_bootstrap) as wire:
+    with Cluster() as cluster, Wire(cluster.bootstrap) as wire:
         topic = wire.create_topic("flushed", flush_messages="1")
         assert wire.produce(topic, batch(b"a")).base_offset == 0
         monkeypatch.setattr(os, "fdatasync", broken)
@@ -283,11 +280,6 @@ def test_a_response_has_a_size_that_no_request_can_lift(wire: Wire) -> None:
     wanted = [pb.FetchPartition(topic_id=topic, partition=n) for n in range(8)]
     wire.send_fetch(wanted, max_bytes=1 << 30, min_bytes=1 << 30, max_wait_ms=50)
     assert 2_000_000 < sum(len(part.records) for part in wire.fetch_response().partitions) <= 4 << 20
-
-
-def test_a_partition_that_is_named_twice_is_answered_twice(wire: Wire, topic: bytes) -> None:
-    wire.send_fetch([pb.FetchPartition(topic_id=topic)] * 2, min_bytes=1, max_wait_ms=10)
-    assert [part.error.code for part in wire.fetch_response().partitions] == [0, 0]
 
 
 def test_what_came_while_a_fetch_waited_is_in_its_answer_though_it_is_not_enough(wire: Wire, topic: bytes) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -13,15 +12,20 @@ import pytest
 from waiting import LIMIT_S
 
 import ottla
+from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.kafka_descriptions import describe_cluster
 from ottla.testing import Cluster
 from ottla_broker.config import BrokerConfig
 from ottla_broker.replication.replica_fetcher import ReplicaFetcher
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.client import Peer
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import contracts, controller_pb2
+from ottla_proto.client_calls import Client
 
 CLUSTER_ID = BrokerConfig().cluster_id
 
@@ -50,17 +54,16 @@ def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: py
         leader = admin.topics.describe("t")[0].partitions[0].leader
     follower = 1 - leader
     with (
-        closing(Peer(cluster.brokers[leader].address)) as peer,
         ottla.Producer(cluster.bootstrap, topic="t", acks="all", value="bytes") as producer,
     ):
-        known = metadata(peer)
+        known, address = metadata(cluster), cluster.brokers[leader].address
         epoch = next(broker.epoch for broker in known.brokers if broker.id == follower)
-        fetch(peer, known, follower, epoch, secret_of(cluster, follower), offset=1)  # what was parked has an answer now
+        fetch(address, known, follower, epoch, secret_of(cluster, follower), offset=1)
         sent = producer.send(b"not copied yet")
         for secret in (b"", b"guess" * 8):
-            error = fetch(peer, known, follower, epoch, secret, offset=2).error
-            assert error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            assert "does not have the secret" in error.message
+            with pytest.raises(OttlaError, match="does not have the secret") as refused:
+                fetch(address, known, follower, epoch, secret, offset=2)
+            assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         with pytest.raises(TimeoutError):
             sent.result(timeout=1.0)
         cluster.run(release(still))
@@ -72,8 +75,7 @@ def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: py
 @pytest.mark.story("controller-believes-a-published-epoch")
 @pytest.mark.rule(22)
 def test_a_false_broker_moves_the_controller_to_nothing(cluster: Cluster) -> None:
-    with closing(Peer(cluster.brokers[0].address)) as peer:
-        known = metadata(peer)
+    known = metadata(cluster)
     (topic,) = known.topics
     (partition,) = topic.partitions
     leader = next(broker for broker in known.brokers if broker.id == partition.leader)
@@ -94,16 +96,15 @@ def test_a_false_broker_moves_the_controller_to_nothing(cluster: Cluster) -> Non
             with pytest.raises(OttlaError) as refused:
                 controller.call(method, request, timeout=LIMIT_S)
             assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    with closing(Peer(cluster.brokers[0].address)) as peer:
-        assert set(metadata(peer).topics[0].partitions[0].isr) == {0, 1}
+    assert set(metadata(cluster).topics[0].partitions[0].isr) == {0, 1}
 
 
 def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     secret = secret_of(cluster, 1)
     assert len(secret) == 32
     assert secret != secret_of(cluster, 0)
-    with caplog.at_level(logging.DEBUG), closing(Peer(cluster.brokers[0].address)) as peer:
-        told = metadata(peer, shards=True).SerializeToString()
+    with caplog.at_level(logging.DEBUG):
+        told = metadata(cluster).SerializeToString()
         cluster.produce("t", [b"x"], acks="all")
     assert b"directory" not in told
     assert secret not in told
@@ -111,8 +112,14 @@ def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFi
     assert repr(secret)[2:-1] not in caplog.text
 
 
-def metadata(peer: Peer, *, shards: bool = False) -> pb.MetadataResponse:
-    return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, shards=shards), timeout=LIMIT_S)
+def metadata(cluster: Cluster) -> pb.MetadataResponse:
+    """Return the topics, and what brokers say of the cluster to clients of ottla."""
+    with closing(ClusterClient(cluster.bootstrap.split(","), KafkaTransport("false"))) as client:
+        known = client.call_any(Client.METADATA, pb.MetadataRequest(all_topics=True), timeout=LIMIT_S)
+        described = describe_cluster(client, timeout=LIMIT_S)
+    assert described is not None
+    described.topics.extend(known.topics)
+    return described
 
 
 def secret_of(cluster: Cluster, broker_id: int) -> bytes:
@@ -125,7 +132,7 @@ def secret_of(cluster: Cluster, broker_id: int) -> bytes:
 
 
 def fetch(
-    peer: Peer, known: pb.MetadataResponse, follower: int, epoch: int, secret: bytes, *, offset: int
+    address: str, known: pb.MetadataResponse, follower: int, epoch: int, secret: bytes, *, offset: int
 ) -> pb.FetchResponse:
     """One frame, as a follower sends it that has everything up to `offset`."""
     (topic,) = known.topics
@@ -138,15 +145,16 @@ def fetch(
         fetch_offset=offset,
         last_fetched_epoch=leader_epoch,
     )
-    responses: queue.Queue[pb.FetchResponse] = queue.Queue()
-    stream = peer.open_stream(
-        contracts.Broker.REPLICA_FETCH, lambda number, response: responses.put(response), lambda *_: None
-    )
+    return asyncio.run(_fetched(address, request))
+
+
+async def _fetched(address: str, request: pb.FetchRequest) -> pb.FetchResponse:
+    peer = AioPeer(address, client_id="false")
     try:
-        stream.send(request, timeout_ms=20_000)
-        return responses.get(timeout=LIMIT_S)
+        stream = peer.open_stream(contracts.Broker.REPLICA_FETCH)
+        return await stream.response_to(await stream.send(request, timeout_ms=20_000), timeout=LIMIT_S)
     finally:
-        stream.close()
+        await peer.close()
 
 
 async def release(event: asyncio.Event) -> None:

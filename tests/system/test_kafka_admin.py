@@ -226,7 +226,7 @@ def test_alter_configs_replaces_all_of_them(kafka: KafkaWire, topic: ottla.Topic
 
 @pytest.mark.parametrize("version", versions(21))
 def test_delete_records(cluster: Cluster, kafka: KafkaWire, topic: ottla.TopicInfo, version: int) -> None:
-    with Wire(cluster.grpc_bootstrap) as wire:
+    with Wire(cluster.bootstrap) as wire:
         wire.produce(bytes.fromhex(topic.id), batch(b"a"))
         wire.produce(bytes.fromhex(topic.id), batch(b"b"))
     wanted = messages.DeleteRecordsRequest.DeleteRecordsTopic
@@ -249,7 +249,7 @@ def test_delete_records(cluster: Cluster, kafka: KafkaWire, topic: ottla.TopicIn
 
 @pytest.mark.parametrize("version", versions(35))
 def test_describe_log_dirs(cluster: Cluster, kafka: KafkaWire, topic: ottla.TopicInfo, version: int) -> None:
-    with Wire(cluster.grpc_bootstrap) as wire:
+    with Wire(cluster.bootstrap) as wire:
         wire.produce(bytes.fromhex(topic.id), batch(b"a"))
     wanted = messages.DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic.name, partitions=[0])
     (told,) = ask(kafka, "DescribeLogDirs", version, topics=[wanted]).results
@@ -303,7 +303,7 @@ def test_describe_topic_partitions_page_by_page(kafka: KafkaWire, admin: ottla.A
 
 
 def test_describe_producers(cluster: Cluster, kafka: KafkaWire, topic: ottla.TopicInfo) -> None:
-    with Wire(cluster.grpc_bootstrap) as wire:
+    with Wire(cluster.bootstrap) as wire:
         sent = batch(b"a", b"b", producer_id=77, producer_epoch=3, base_sequence=0)
         wire.produce(bytes.fromhex(topic.id), sent)
     wanted = messages.DescribeProducersRequest.TopicRequest(name=topic.name, partition_indexes=[0, 9])

@@ -61,7 +61,7 @@ def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
 
 @pytest.fixture(scope="module")
 def contract(cluster: Cluster) -> Iterator[Wire]:
-    with Wire(cluster.grpc_bootstrap) as wire:
+    with Wire(cluster.bootstrap) as wire:
         yield wire
 
 
@@ -469,7 +469,7 @@ def test_batches_that_lie_about_their_counts_are_refused_and_stay_so_after_a_kil
     struct.pack_into(">i", lie, 57, 2**26 + 1)
     struct.pack_into(">I", lie, 17, body_crc(lie))
     with Cluster(brokers=1, group_coordinators=0) as alone:
-        with Wire(alone.grpc_bootstrap) as wire:
+        with Wire(alone.bootstrap) as wire:
             name = Topic(wire).name
         with KafkaWire(alone.bootstrap) as kafka:
             for records, code in ((batch(b"a"), 0), (bytes(lie) * 100, ErrorCode.INVALID_RECORD), (batch(b"b"), 0)):

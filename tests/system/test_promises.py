@@ -28,7 +28,7 @@ def topic_of(cluster: Cluster, **settings: object) -> bytes:
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create("t", **settings)  # type: ignore[arg-type]  # whatever the test wants
     for broker in cluster.brokers:
-        with Wire(broker.address) as wire:
+        with Wire(broker.kafka_address) as wire:
             wait_until(lambda w=wire: {p.leader for p in w.metadata("t").topics[0].partitions} <= LEADERS)
             topic_id = wire.metadata("t").topics[0].topic_id
     return topic_id
@@ -47,7 +47,7 @@ def test_each_broker_alone_knows_all_of_the_metadata(cluster: Cluster) -> None:
     told = []
     for broker in cluster.brokers:
         broker.resume()
-        with Wire(broker.address) as wire:
+        with Wire(broker.kafka_address) as wire:
             told.append(wire.metadata("t"))
         broker.pause()
     cluster.run(cluster.faults.resume("controller-0"))
@@ -115,7 +115,7 @@ def test_what_is_written_stays_as_it_is_and_is_read_again_until_retention_takes_
 
     def read() -> bytes:
         """The bytes of the first ten batches."""
-        with Wire(leader.address) as wire:
+        with Wire(leader.kafka_address) as wire:
             wait_until(lambda: wire.end_offset(topic_id) is not None)
             return b"".join(wire.fetch(topic_id, n, max_bytes=1).records for n in range(10))
 
@@ -126,7 +126,7 @@ def test_what_is_written_stays_as_it_is_and_is_read_again_until_retention_takes_
             cluster.clock.move(timedelta(hours=hours / 2))  # now: who looks before the record is there looks too early
             wait_until(lambda: cluster.read("brief") == [])
 
-    with Wire(leader.address) as wire:
+    with Wire(leader.kafka_address) as wire:
         for n in range(10):
             wire.produce(topic_id, batch(b"%d" % n, timestamp_ms=now_ms))
     first = read()

@@ -7,7 +7,7 @@ import asyncio
 import grpc
 import grpc.aio
 import pytest
-from rpc_stack import Client, Stack
+from rpc_stack import Client, Stack, answer_of, listing
 from waiting import LIMIT_S, until
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -17,7 +17,7 @@ from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.connection_shutdown import shut_down_connection
 from ottla_core.rpc.status import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES, TransportError
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker, Operation
+from ottla_proto.contracts import Broker
 
 MIB = 1 << 20
 
@@ -25,7 +25,7 @@ MIB = 1 << 20
 async def round_trip(stack: Stack) -> None:
     """What the server was to read before is read now."""
     peer = AioPeer(stack.address)
-    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
+    await peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S)
     await peer.close()
 
 
@@ -34,114 +34,67 @@ async def round_trip(stack: Stack) -> None:
 
 async def test_all_streams_of_a_method_share_a_budget(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MAX_METHOD_BYTES_IN_FLIGHT", 4 * MIB)
-    large = bytes(2 * MIB)
+    large = "x" * (2 * MIB)
     first, second, third = Client(stack), Client(stack), Client(stack)
-    third.send(3)
+    await third.send(3)
     await until(lambda: stack.service.seen == [3])
-    first.send(1, records=large)
-    second.send(2, records=large)
+    await first.send(1, rack=large)
+    await second.send(2, rack=large)
     await until(lambda: sorted(stack.service.seen) == [1, 2, 3])
     for number in (5, 6, 7):
-        third.send(number)  # the first of them was being read when the budget was used up
+        await third.send(number)  # the first of them was being read when the budget was used up
     await until(lambda: 5 in stack.service.seen)
     await round_trip(stack)
     assert stack.service.seen[3:] == [5]
-    assert stack.gauge("ottla_rpc_in_flight_bytes", "Produce") > 4 * MIB
+    assert stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") > 4 * MIB
 
     stack.service.open_gate(3)
-    assert (await third.response())[1].partitions[0].base_offset == 3, "what is open is answered all the while"
+    assert answer_of((await third.response())[1]) == 3, "what is open is answered all the while"
     stack.service.open_gate(1)
     await until(lambda: stack.service.seen[3:] == [5, 6, 7])
 
 
-async def test_frames_that_only_wait_leave_their_room_to_others(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As produces do that are appended and wait for acks=all: one partition that is late stops no other."""
-    monkeypatch.setattr(budget, "MAX_METHOD_BYTES_IN_FLIGHT", 4 * MIB)
-    late = [Client(stack) for _ in range(3)]
-    for client in late:
-        for _ in range(40):
-            client.send(1, records=b"let go" + bytes(MIB))
-    await until(lambda: len(stack.service.seen) == 120)
-    assert stack.gauge("ottla_rpc_in_flight_bytes", "Produce") == 0
-    other = Client(stack)
-    other.send(2)
-    stack.service.open_gate(2)
-    assert (await other.response())[1].partitions[0].base_offset == 2
-    stack.service.open_gate(1)
-    for client in late:
-        for _ in range(40):
-            await client.response()
-
-
 async def test_one_method_s_budget_is_not_the_other_s(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A produce with acks=all waits for fetches: they are read though all of produce's budget is used up."""
+    """Fetches of followers are read though all of the budget of other fetches is used up."""
     monkeypatch.setattr(budget, "MAX_METHOD_BYTES_IN_FLIGHT", MIB)
-    producer = Client(stack)
-    producer.send(1, records=bytes(2 * MIB))
+    reader = Client(stack)
+    await reader.send(1, rack="x" * (2 * MIB))
     await until(lambda: stack.service.seen == [1])
-    async with grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:
-        call = channel.stream_stream(Broker.FETCH.path)()
-        for number in range(1, 4):
-            frame = pb.FetchFrame(correlation_id=number, body=pb.FetchRequest(max_bytes=10))
-            await call.write(frame.SerializeToString())
-            response = pb.FetchResponseFrame.FromString(await asyncio.wait_for(call.read(), 30))
-            assert response.correlation_id == number
-    assert producer.responses.empty()
-
-
-async def test_consumers_that_take_no_responses_hold_up_no_follower(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(budget, "MAX_METHOD_BYTES_IN_FLIGHT", 8 * MIB)
-    frames = [
-        pb.FetchFrame(correlation_id=number, body=pb.FetchRequest(max_bytes=4 * MIB)).SerializeToString()
-        for number in range(8)
-    ]
-    async with (
-        grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as consumer,
-        grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as follower,
-    ):
-        stalled = consumer.stream_stream(Broker.FETCH.path)()
-        for frame in frames:
-            await stalled.write(frame)
-        await until(lambda: stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") > 8 * MIB)
-        call = follower.stream_stream(Broker.REPLICA_FETCH.path)()
-        for frame in frames:
-            await call.write(frame)
-            await asyncio.wait_for(call.read(), 20)
-        assert stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") > 8 * MIB
-        stalled.cancel()
+    peer = AioPeer(stack.address)
+    follower = peer.open_stream(Broker.REPLICA_FETCH)
+    for _ in range(3):
+        await follower.exchange(pb.FetchRequest(max_bytes=10), timeout_ms=1000, timeout=LIMIT_S)
+    assert reader.responses.empty()
+    await peer.close()
+    await reader.close()
 
 
 async def test_one_stream_too_many_is_refused_and_may_come_again(
     stack: Stack, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "MAX_OPEN_STREAMS", 1)
-    client.send(1)
+    await client.send(1)
     await until(lambda: stack.service.seen == [1])
     refused = Client(stack)
-    refused.send(2)
-    error, _ = await refused.until_broken()
-    assert "1 streams are open for Produce, and this server takes no more" in error.message
+    await refused.send(2)
+    error = await refused.until_broken()
+    assert "1 streams are open for Fetch, and this server takes no more" in error.message
     assert error.code == ErrorCode.NETWORK_EXCEPTION
     assert error.retriable
     assert stack.service.seen == [1]
 
-    await asyncio.to_thread(client.stream.close)
-    await until(lambda: stack.gauge("ottla_rpc_streams", "Produce") == 0)
+    await client.close()
+    await until(lambda: stack.gauge("ottla_rpc_streams", "Fetch") == 0)
     again = Client(stack)
-    again.send(3)
+    await again.send(3)
     await until(lambda: stack.service.seen == [1, 3])
 
 
-async def test_a_message_that_is_too_large_is_not_worth_a_second_try(stack: Stack, client: Client) -> None:
-    client.send(1, records=bytes(MAX_MESSAGE_BYTES))
-    error, _ = await client.until_broken()
-    assert (error.code, error.retriable) == (ErrorCode.MESSAGE_TOO_LARGE, False)
+async def test_a_message_that_is_too_large_is_not_worth_a_second_try(stack: Stack) -> None:
     peer = AioPeer(stack.address)
     with pytest.raises(TransportError) as raised:
-        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["t" * MAX_MESSAGE_BYTES]), timeout=LIMIT_S)
-    assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+        await peer.call(Broker.LIST_OFFSETS, listing(padding=MAX_MESSAGE_BYTES), timeout=LIMIT_S)
+    assert (raised.value.code, raised.value.retriable) == (ErrorCode.MESSAGE_TOO_LARGE, False)
     await peer.close()
 
 
@@ -176,32 +129,31 @@ async def test_calls_hold_so_much_together_and_small_ones_have_a_part_of_their_o
     monkeypatch.setattr(calls, "MAX_BYTES", 4 * MIB)
     monkeypatch.setattr(calls, "MAX_BYTES_OF_SMALL", 4 * MIB + 1000)
     peer = AioPeer(stack.address)
-    large = ["t" * MIB]
     waiting = [
-        asyncio.create_task(peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow", *large]), timeout=LIMIT_S))
+        asyncio.create_task(peer.call(Broker.LIST_OFFSETS, listing(b"slow", padding=MIB), timeout=LIMIT_S))
         for _ in range(3)
     ]
     await until(lambda: stack.gauge("ottla_rpc_calls_bytes") > 3 * MIB)
     with pytest.raises(
         TransportError, match=r"3 calls are open and hold 31.* bytes, and this server takes no more"
     ) as raised:
-        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=LIMIT_S)
+        await peer.call(Broker.LIST_OFFSETS, listing(padding=MIB), timeout=LIMIT_S)
     assert raised.value.retriable
     assert "rejected calls: 1; the last one came from ipv4:127.0.0.1" in caplog.text
     await round_trip(stack)
     for call in waiting:
         call.cancel()
     await until(lambda: stack.gauge("ottla_rpc_calls_bytes") == 0)
-    await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=LIMIT_S)
+    await peer.call(Broker.LIST_OFFSETS, listing(padding=MIB), timeout=LIMIT_S)
     await peer.close()
 
 
 @pytest.mark.story("calls-begun-at-once-are-cancelled")
 async def test_five_thousand_calls_that_begin_at_once_are_all_answered(stack: Stack) -> None:
     peer = AioPeer(stack.address)
-    calls_at_once = (peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S) for _ in range(5_000))
+    calls_at_once = (peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S) for _ in range(5_000))
     responses = await asyncio.gather(*calls_at_once)
-    assert {response.cluster_id for response in responses} == {"c"}
+    assert {response.partitions[0].offset for response in responses} == {7}
     await peer.close()
 
 
@@ -209,10 +161,10 @@ async def test_five_thousand_calls_that_begin_at_once_are_all_answered(stack: St
 async def test_so_many_calls_are_open_and_no_more(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "MAX_CALLS", 1)
     peer = AioPeer(stack.address)
-    slow = asyncio.create_task(peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow"]), timeout=LIMIT_S))
+    slow = asyncio.create_task(peer.call(Broker.LIST_OFFSETS, listing(b"slow"), timeout=LIMIT_S))
     await until(lambda: stack.gauge("ottla_rpc_calls") == 1)
     with pytest.raises(TransportError, match="1 calls are open"):
-        await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
+        await peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S)
     slow.cancel()
     await until(lambda: stack.gauge("ottla_rpc_calls") == 0)
     await round_trip(stack)
@@ -227,16 +179,16 @@ async def test_who_does_not_take_its_answers_is_cut_off_and_nobody_else(
 ) -> None:
     """1. It asks for 8 answers of 4 MiB. 2. It reads none. 3. Its connection is cut, and all that it held is free."""
     monkeypatch.setattr(streams, "WRITE_LIMIT_S", 1.0)
-    client.send(1)
+    await client.send(1)
     await until(lambda: stack.service.seen == [1])
     async with grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:
-        stalled = channel.stream_stream(Broker.FETCH.path)()
+        stalled = channel.stream_stream(Broker.REPLICA_FETCH.path)()
         for number in range(8):
             frame = pb.FetchFrame(correlation_id=number, body=pb.FetchRequest(max_bytes=4 * MIB))
             await stalled.write(frame.SerializeToString())
-        await until(lambda: stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") > 16 * MIB)
-        await until(lambda: stack.gauge("ottla_rpc_streams", "Fetch") == 0)
-        await until(lambda: stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") == 0)
+        await until(lambda: stack.gauge("ottla_rpc_in_flight_bytes", "ReplicaFetch") > 16 * MIB)
+        await until(lambda: stack.gauge("ottla_rpc_streams", "ReplicaFetch") == 0)
+        await until(lambda: stack.gauge("ottla_rpc_in_flight_bytes", "ReplicaFetch") == 0)
         assert "has not read a response within 1 s; closing its connection" in caplog.text
         assert await asyncio.wait_for(stalled.code(), 30) == grpc.StatusCode.UNAVAILABLE
     stack.service.open_gate(1)
@@ -260,42 +212,14 @@ async def test_a_connection_is_cut_by_the_name_that_grpc_has_for_its_peer() -> N
     await until(lambda: ends == [b"", b""])
 
 
-# ---- frames that nobody answers ------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule(66)
-@pytest.mark.parametrize(
-    ("fate", "why"),
-    [
-        (b"refused", "the disk is offline"),
-        (b"buggy", "internal error, in the log as request"),
-        (b"late", "was not done within 0.05 s"),
-        (b"denied", "may not WRITE"),
-        (b"answered", "gets no response"),
-    ],
-)
-async def test_acks_0_is_silence_or_the_end_of_the_stream(stack: Stack, client: Client, fate: bytes, why: str) -> None:
-    client.send(0, records=b"good")
-    await until(lambda: stack.service.seen == [0])
-    if fate == b"denied":
-        stack.denied = {Operation.WRITE}
-    client.send(0, records=fate, timeout_ms=50 if fate == b"late" else 60_000)
-    error, left = await client.until_broken()
-    assert why in error.message
-    assert "secret" not in error.message
-    assert error.code == ErrorCode.NETWORK_EXCEPTION
-    assert left == []
-    assert client.responses.empty()
-
-
 # ---- the drain -----------------------------------------------------------------------------------------------------
 
 
 async def test_a_drain_lets_the_owner_wake_what_is_parked(stack: Stack, client: Client) -> None:
     """The grace and the frame's own time are longer than the test may take: only the hook can end it."""
-    open_id = client.send(1, timeout_ms=100_000)
+    open_id = await client.send(1, timeout_ms=100_000)
     await until(lambda: stack.service.seen == [1])
     stack.on_drain = lambda: stack.service.open_gate(1)
     await asyncio.wait_for(stack.server.stop(grace_s=100), 20)
     assert (await client.response())[0] == open_id
-    assert "shutting down" in (await client.until_broken())[0].message
+    assert "shutting down" in (await client.until_broken()).message

@@ -79,7 +79,7 @@ def test_what_dies_is_started_again_and_ctrl_c_ends_all(tmp_path: Path) -> None:
         old = stack.pid("etcd")
         os.kill(old, signal.SIGKILL)
         wait_for(lambda: stack.pid("etcd") != old, "etcd to come back")
-        with Wire(stack.plan.grpc_bootstrap) as wire:
+        with Wire(stack.plan.bootstrap) as wire:
             topic = wire.create_topic("after")
             assert wire.produce(topic, batch(b"v")).base_offset == 0
         processes = running(tmp_path / "s")
@@ -94,7 +94,7 @@ def test_the_next_up_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:
     assert all(o.alive for o in orphans)
     with (
         RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack,
-        Wire(stack.plan.grpc_bootstrap) as wire,
+        Wire(stack.plan.bootstrap) as wire,
     ):
         assert not any(o.alive for o in orphans)
         assert wire.metadata().brokers[0].id == 0
@@ -155,7 +155,7 @@ def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:
 def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) -> None:
     with (
         RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack,
-        Wire(stack.plan.grpc_bootstrap) as wire,
+        Wire(stack.plan.bootstrap) as wire,
     ):
         command = [
             sys.executable,

@@ -25,7 +25,7 @@ class AioPeer:
 
     def __init__(self, address: str, *, client_id: str = "") -> None:
         self.address: Final = address
-        self._metadata: Final = client_metadata(address, client_id)
+        self._metadata: Final = client_metadata(client_id)
         self._channel: Final[Any] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._gathered: Final[dict[str, CallStream]] = {}
 

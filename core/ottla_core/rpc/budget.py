@@ -1,9 +1,9 @@
 """Bounds the memory that frames of a server may hold, in bytes: there is a budget for each stream, and one for all
 streams of a method.
 
-Each method has its own budget, so that no frame waits for one that can't be read: a produce with acks=all ends when
-followers have fetched, and a delayed fetch holds the few bytes of its request. A client that does not take its
-responses loses its stream (streams.WRITE_LIMIT_S). So what is used up becomes free again.
+Each method has its own budget, so that no frame waits for one that can't be read: acks=all waits for the fetches of
+followers, which must not wait for coordinators that read. A client that does not take its responses loses its stream
+(streams.WRITE_LIMIT_S). So what is used up becomes free again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections import deque
 from typing import Final
 
 MAX_FRAMES_IN_FLIGHT: Final = 32
-MAX_FRAMES_LET_GO: Final = 1_024
-"""The limit in one stream for frames that wait without holding their bytes, such as produces that wait for acks=all."""
 MAX_BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
 """The limit for one stream."""
 
@@ -22,7 +20,7 @@ MAX_METHOD_BYTES_IN_FLIGHT: Final = 128 * 1024 * 1024
 """The limit for all streams of one method. Two things may exceed it: the frame that each stream is reading when the
 limit is reached, and the responses to frames that have been read."""
 
-_EXPECTED_FRAME_BYTES: Final = 1024 * 1024  # Kafka's max.request.size, which a producer's frame seldom exceeds
+_EXPECTED_FRAME_BYTES: Final = 1024 * 1024
 _NEXT_LOOK_S: Final = 0.005
 
 
@@ -74,7 +72,6 @@ class StreamBudget:
     def __init__(self, method: MethodBudget) -> None:
         self.frames = 0
         self.bytes = 0
-        self.let_go = 0
         self._method = method
         self._room = asyncio.Event()
         self._room.set()
@@ -90,8 +87,7 @@ class StreamBudget:
     def change(self, frames: int, size_bytes: int) -> None:
         self.frames += frames
         self.bytes += size_bytes
-        has_frames = self.frames < MAX_FRAMES_IN_FLIGHT and self.let_go < MAX_FRAMES_LET_GO
-        if has_frames and self.bytes < MAX_BYTES_IN_FLIGHT:
+        if self.frames < MAX_FRAMES_IN_FLIGHT and self.bytes < MAX_BYTES_IN_FLIGHT:
             self._room.set()
         else:
             self._room.clear()
@@ -101,20 +97,11 @@ class StreamBudget:
 class FrameInFlight:
     """The bytes that one frame holds, from being read until its response is sent."""
 
-    __slots__ = ("_bytes", "_stream", "_was_let_go")
+    __slots__ = ("_bytes", "_stream")
 
     def __init__(self, stream: StreamBudget, size_bytes: int) -> None:
         self._stream: Final = stream
         self._bytes = size_bytes
-        self._was_let_go = False
-
-    def let_go(self) -> None:
-        """Note that the frame only waits, and nothing keeps its bytes."""
-        if not self._was_let_go:
-            self._was_let_go = True
-            size_bytes, self._bytes = self._bytes, 0
-            self._stream.let_go += 1
-            self._stream.change(-1, -size_bytes)
 
     def grow(self, size_bytes: int) -> None:
         """Count the response, which exists and is not written yet."""
@@ -122,6 +109,4 @@ class FrameInFlight:
         self._stream.change(0, size_bytes)
 
     def end(self) -> None:
-        self._stream.let_go -= self._was_let_go
-        self._stream.change(0 if self._was_let_go else -1, -self._bytes)
-        self._bytes = 0
+        self._stream.change(-1, -self._bytes)

@@ -11,28 +11,11 @@ from typing import Final, Protocol
 from ottla_proto.contracts import Operation
 
 CLIENT_ID: Final = "x-ottla-client-id"
-DIALLED: Final = "x-ottla-dialled"
 REQUEST_ID: Final = "x-ottla-request-id"
 TRACEPARENT: Final = "traceparent"
 
 _request_ids = itertools.count(1)
 _process: Final = f"{os.getpid():x}"
-
-
-class InFlight(Protocol):
-    """A request as it is counted while it is open (`budget`)."""
-
-    def let_go(self) -> None:
-        """Note that the request is no longer held, though it is not answered yet, so that others may be read in its
-        place."""
-        ...
-
-
-class _NotCounted:
-    def let_go(self) -> None: ...
-
-
-NOT_COUNTED: Final[InFlight] = _NotCounted()
 
 
 class Session(Protocol):
@@ -56,11 +39,7 @@ class StreamScope:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener.
-
-    `dialled_host` is the name under which the client reached this process: the name that a published port or a tunnel
-    has outside.
-    """
+    """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener."""
 
     principal: str = "User:ANONYMOUS"
     client_id: str = ""
@@ -68,8 +47,6 @@ class RequestContext:
     listener: str = "grpc"
     request_id: str = ""
     traceparent: str = ""
-    dialled_host: str = ""
-    in_flight: InFlight = field(default=NOT_COUNTED, compare=False)
     stream: StreamScope = field(default_factory=StreamScope, compare=False)
 
 
@@ -90,16 +67,12 @@ def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> Reques
         client_host=peer.partition(":")[2].rpartition(":")[0],
         request_id=headers.get(REQUEST_ID) or new_request_id(),
         traceparent=headers.get(TRACEPARENT, ""),
-        dialled_host=headers.get(DIALLED, ""),
     )
 
 
-def client_metadata(address: str, client_id: str) -> tuple[tuple[str, str], ...]:
-    """Return the metadata of every call: the host that the client dialled (gRPC hides it from the server's handlers),
-    and its name."""
-    host = address.rpartition(":")[0]
-    dialled = ((DIALLED, host),) if host.isascii() else ()  # gRPC carries ASCII; a name that is not can't be resolved
-    return (*dialled, (CLIENT_ID, client_id)) if client_id else dialled
+def client_metadata(client_id: str) -> tuple[tuple[str, str], ...]:
+    """Return the metadata of every call, which has the name of the client."""
+    return ((CLIENT_ID, client_id),) if client_id else ()
 
 
 def new_request_id() -> str:

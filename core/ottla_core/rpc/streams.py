@@ -11,9 +11,6 @@ because a slow acks=all must not delay the responses behind it.
 *Bounds.* The stream is not read while its frames, or those of all streams of the method, hold too much (I13, module
 `budget`). TCP then slows the client down. A client that does not take its responses would hold that memory for ever, so
 its connection is cut after `WRITE_LIMIT_S`.
-
-*Silence.* A frame that the contract calls silent (a produce with acks=0) never gets a response. If it fails, the stream
-ends, which is the only way to tell the client (rule 66).
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -165,18 +161,12 @@ class _ServedStream:
 
     async def _respond(self, frame: Any, in_flight: FrameInFlight) -> None:
         try:
-            correlation_id, timeout_ms, silent = frame.correlation_id, frame.timeout_ms, self._is_silent(frame.body)
-            call = self._endpoint.call(frame.body, replace(self._context, in_flight=in_flight))
-            # The method alone holds the frame's body now, and may drop it while it waits for acknowledgements.
-            del frame
-            body = await self._called(call, timeout_ms)
-            if silent:
-                self._check_silence(body)
-            elif body is not None:
-                response = self._sendable(correlation_id, body)
-                # The response counts until the client has taken it, or slow readers would take unbounded memory.
-                in_flight.grow(len(response))
-                await self._write(response)
+            body = await self._called(self._endpoint.call(frame.body, self._context), frame.timeout_ms)
+            assert body is not None, f"{self._endpoint.method.name} has no response"
+            response = self._sendable(frame.correlation_id, body)
+            # The response counts until the client has taken it, or slow readers would take unbounded memory.
+            in_flight.grow(len(response))
+            await self._write(response)
         except EndStreamError as end:
             self._end(end)
         # This is a bug outside the method, such as a response that can't be encoded. Without an end of the stream the
@@ -207,16 +197,6 @@ class _ServedStream:
     def _end(self, reason: EndStreamError) -> None:
         if not self._ended.done():
             self._ended.set_result(reason)
-
-    def _is_silent(self, body: Message) -> bool:
-        return bool(self._endpoint.method.silent(body))
-
-    def _check_silence(self, body: Any) -> None:
-        """Raise EndStreamError if a frame that gets no response produced one."""
-        if body is not None:
-            reason = body.error.message  # every response has one: tests/architecture
-            message = f"a {self._endpoint.method.name} that gets no response failed"
-            raise EndStreamError(f"{message}: {reason}" if reason else message)
 
     async def _called(self, call: Coroutine[Any, Any, Message | None], timeout_ms: int) -> Message | None:
         timeout_s = timeout_ms / 1000 if timeout_ms else DEFAULT_TIMEOUT_S

@@ -36,7 +36,7 @@ from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2
 from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker, Controller
+from ottla_proto.contracts import Controller
 
 _client_numbers = itertools.count(1)
 
@@ -189,7 +189,7 @@ class ClusterOverview:
         cluster = self._channel.cluster
         if (described := describe_cluster(cluster, timeout=deadline.left())) is not None:
             return described
-        return cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
+        return cluster.call_any(Client.METADATA, pb.MetadataRequest(), timeout=deadline.left())
 
     def declare_restored(self, *, timeout: Duration | None = None) -> int:
         """Declare that etcd was restored from a backup, so its leaders and ISRs are older than the logs.

@@ -15,7 +15,7 @@ from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import BrokerView, ClusterView
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.admin")
 
@@ -64,7 +64,7 @@ def _agrees(
     request = broker_pb2.MetadataRequest(topics=list(topics))
     try:
         response = channel.cluster.call(
-            broker.address, Broker.METADATA, request, timeout=min(deadline.left(), _BROKER_S)
+            broker.address, Client.METADATA, request, timeout=min(deadline.left(), _BROKER_S)
         )
     except OttlaError as error:
         logger.debug("not waiting for the broker at %s: %s", broker.address, error)

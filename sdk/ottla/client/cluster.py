@@ -38,7 +38,8 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.model import TopicId
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker, Method
+from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Method
 
 logger = logging.getLogger("ottla.cluster")
 
@@ -187,7 +188,7 @@ class ClusterClient:
     def fetch_metadata(self, topics: Iterable[str] = (), *, all_topics: bool = False, timeout: float) -> ClusterView:
         """Return the cluster as some broker sees it, with the requested topics. Raises like `call_any`."""
         request = pb.MetadataRequest(topics=list(topics), all_topics=all_topics)
-        view = view_of(self.call_any(Broker.METADATA, request, timeout=timeout))
+        view = view_of(self.call_any(Client.METADATA, request, timeout=timeout))
         self.view = view
         return view
 

@@ -34,7 +34,7 @@ from ottla.record import Record
 from ottla.serdes.serdes import HeadersLike, header_pairs
 from ottla_core.records.record import Header
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 _numbers: Final = itertools.count(1)
 
@@ -129,13 +129,13 @@ class FakeProducer(Producer[K, V]):
             self._sender.flush(self._delivery_s)  # so that it fails alone
         if error is not None:
             code = ErrorCode.INVALID_REQUEST if is_sent_again(error.code) else error.code
-            self.cluster.will(Broker.PRODUCE, Reject(code, error.message))
+            self.cluster.will(Client.PRODUCE, Reject(code, error.message))
         try:
             delivery = super().send(
                 value, key=key, topic=topic, partition=partition, headers=pairs, timestamp=timestamp
             )
         except OttlaError:
-            self.cluster.forget(Broker.PRODUCE)
+            self.cluster.forget(Client.PRODUCE)
             raise
         self._last_fails = error is not None
         if error is not None:

@@ -1,7 +1,7 @@
 """Brokers without sockets, behind the interface of a transport: they keep logs in memory and do what a test scripts.
 
     cluster = ScriptedCluster({"t": 3})
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER), Break())
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER), Break())
     producer = Producer("b0:1", topic="t", _transport=cluster.connect)
 
 Steps are taken one by one by the calls and frames of their method, whichever broker gets them; without a step a call

@@ -39,7 +39,7 @@ from ottla.producer.producer_id import ProducerIdSource
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import TRANSACTIONAL
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.producer")
 
@@ -70,7 +70,7 @@ class Sender:
         self._attributes: Final = TRANSACTIONAL if options.transactional_id else 0
         self._request_timeout: Final = options.request_timeout_s
         self._streams: Final = BrokerStreams(
-            Broker.PRODUCE, cluster.connection, cluster.clock, self._on_response, self._on_failed, self._fail
+            Client.PRODUCE, cluster.connection, cluster.clock, self._on_response, self._on_failed, self._fail
         )
         self._ids: Final = ProducerIdSource(
             cluster, self._request_timeout, self._on_producer_id, self._on_no_producer_id

@@ -30,7 +30,6 @@ from ottla_broker.membership.registration import Registration
 from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.membership.startup_readiness import StartupReadiness
 from ottla_broker.metrics import add_cleaner_metrics, add_metrics
-from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.peers.mirrors import Mirrors
 from ottla_broker.peers.registration_view import RegistrationView
@@ -148,15 +147,13 @@ class _Parts:
         add_cleaner_metrics(self.metrics, self.cleaner)
 
     def _serve(self) -> None:
-        addresses, follower_epochs = Addresses(self.config.published_hosts), FollowerEpochs(self.metadata, self.clock)
+        follower_epochs = FollowerEpochs(self.metadata, self.clock)
         service = BrokerService(
             self.replicas,
             self.metadata,
             self.log_dir,
-            addresses,
             follower_epochs,
             self.registration_view,
-            self.verifier,
         )
         self.server.add(contracts.Broker, service)
 

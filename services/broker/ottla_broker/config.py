@@ -29,7 +29,6 @@ class BrokerConfig:
     kafka_advertised: tuple[str, ...] = ()  # address for clients; default: the one they dialled (`kafka.addresses`)
     unstable_api_versions_enable: bool = False  # whether Kafka clients may use version 6 of InitProducerId (KIP-939)
     advertised_host: str = ""  # what services and clients get, or `host` if this is empty
-    published_hosts: tuple[str, ...] = ()  # a client that dials one of these hosts reaches every service at that host
     mirrors: tuple[str, ...] = ()  # gRPC addresses of the mirrors that clients reach through this broker
     rack: str = ""  # the broker's rack; replicas span racks, and consumers with the same client.rack prefer this broker
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)

@@ -18,40 +18,33 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
-from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.partition_requests.shard_append import append_to_shard
 from ottla_broker.partition_requests.transaction_markers import MarkersToWrite, check_markers, write_markers
-from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.registration_view import RegistrationView
-from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.fetch import (
     MAX_RESPONSE_BYTES,
     Consumers,
     FetchLimits,
     FetchResult,
     PartitionFetch,
-    closest_to,
     fetch,
 )
 from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_follower
 from ottla_broker.replication.leadership_confirmation import check_fence
-from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import Slice, few_at_once, sliced
-from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, NO_OWNER, PartitionId, TopicId
+from ottla_core.event_loop.slices import few_at_once
+from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.control import EndTransactionMarker
 from ottla_core.records.fence import ShardFence
-from ottla_core.rpc.context import RequestContext, StreamScope
+from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
-from ottla_core.rpc.streams import EndStreamError
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error, TxnMarker
@@ -70,84 +63,26 @@ class BrokerService:
         replicas: Replicas,
         metadata: MetadataFollower,
         log_dir: Callable[[], LogDir],
-        addresses: Addresses,
         follower_epochs: FollowerEpochs,
         registration: RegistrationView,
-        verifier: TransactionVerifier,
     ) -> None:
         self._replicas = replicas
-        self._sessions = ConsumerSessions(replicas.table.consumers)
         self._metadata = metadata
         self._log_dir = log_dir
-        self._addresses = addresses
         self._follower_epochs = follower_epochs
         self._registration = registration
-        self._verifier = verifier
-
-    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
-        check_acks(request.acks)
-        acks, produce = request.acks, Produce(self._replicas.table.find, request.acks, self._transaction_of(request))
-        # No await until here, or another frame of the stream could be appended first (I2).
-        results = [produce.append(_id_of(p), _epoch_of(p), p.records) for p in request.partitions]
-        if produce.waits:
-            # The records are in the log, or pending under a bound of their own. Nothing else may keep the frame's bytes
-            # while it waits for acks=all. Its room is given back too: one partition that is late must not stop what
-            # goes to the others.
-            del request
-            context.in_flight.let_go()
-            await produce.acknowledged()
-        if acks == 0:
-            _check_silence(results)
-            return None
-        response = pb.ProduceResponse()
-        for result in results:
-            self._add_produced(response, result, context)
-        return response
-
-    def _transaction_of(self, request: pb.ProduceRequest) -> ProducedTransaction | None:
-        if not request.transactional_id:
-            return None
-        return ProducedTransaction(request.transactional_id, TRANSACTIONS_V2, self._verifier)
-
-    def _add_produced(self, response: pb.ProduceResponse, result: ProduceResult, context: RequestContext) -> None:
-        appended = response.partitions.add(
-            topic_id=result.id.topic_id,
-            partition=result.id.partition,
-            base_offset=result.base_offset,
-            log_start_offset=max(0, result.log_start_offset),
-        )
-        if result.error is None:
-            appended.log_append_time_ms = result.log_append_time_ms
-        else:
-            self._describe(appended, result.id, result.error, context)
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
+        """Respond to the fetch of a coordinator, which reads its shard's log or how far a group is behind."""
         # A follower's fetch reads to the log's end and moves the high watermark. It is a method of its own, which
         # checks who asks.
         if request.HasField("follower"):
             message = "a follower sent a consumer fetch, which reads only up to the high watermark"
             raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send the fetch with ReplicaFetch")
-        # Only a leader refers a client to a closer replica (KIP-392). A follower that did so, too, might send it back.
-        rack = "" if request.from_follower else request.rack
-        closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
-        consumers = Consumers(
-            self._replicas.table, closest, any_replica=request.from_follower, read_committed=request.read_committed
-        )
+        consumers = Consumers(self._replicas.table, None, any_replica=False, read_committed=request.read_committed)
         limits = FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request))
         named = (_request_of(p, request) for p in request.partitions)
-        session = self._session_of(request, context.stream)
-        if session is None:
-            return self._add_fetched(pb.FetchResponse(), await fetch(named, consumers, limits), context)
-        forgotten = map(_id_of, request.forgotten)
-        fetched = await session.fetch(named, forgotten, consumers, limits)
-        return self._add_fetched(pb.FetchResponse(session=pb.FetchSession(id=session.id)), fetched, context)
-
-    def _session_of(self, request: pb.FetchRequest, stream: StreamScope) -> ConsumerSession | None:
-        if not request.HasField("session"):
-            return None
-        if request.session.begins:
-            return self._sessions.begin(request.session.id, stream, len(request.partitions))
-        return self._sessions.find(request.session.id, stream)
+        return self._add_fetched(pb.FetchResponse(), await fetch(named, consumers, limits), context)
 
     async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         """Respond to a follower's fetch.
@@ -210,43 +145,6 @@ class BrokerService:
         if found is not None:
             response.offset, response.timestamp_ms = found.offset, found.timestamp_ms
         return response
-
-    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:
-        image = self._metadata.image
-        response = pb.MetadataResponse(cluster_id=image.cluster_id, revision=image.revision)
-        for broker in image.brokers.values():
-            response.brokers.add(
-                id=broker.id,
-                address=self._addresses.advertised(broker.address, context),
-                kafka_address=broker.kafka_address,
-                kafka_listeners=broker.kafka_listeners,
-                rack=broker.rack,
-                epoch=broker.epoch,
-                fenced=broker.fenced,
-                read_only=broker.read_only,
-            )
-        if image.controller is not None:
-            controller = image.controller
-            address = self._addresses.advertised(controller.address, context)
-            response.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
-        # `image` was taken once, so brokers and partitions of the response are of one revision (I9), however long it
-        # takes.
-        names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
-        time_slice = Slice()
-        for name in names:
-            response.topics.append(await _topic_metadata(image, name, time_slice))
-            await time_slice.rest()
-        if request.shards:
-            response.shards.extend(self._shard_owner(image, kind, n, context) for kind, n in sorted(image.shards))
-        return response
-
-    def _shard_owner(self, image: ClusterImage, kind: str, number: int, context: RequestContext) -> pb.ShardOwner:
-        shard, owner = image.shards[kind, number], image.owner_of(kind, number)
-        reported = pb.ShardOwner(kind=kind, shard=number, owner=NO_OWNER, shard_epoch=shard.epoch)
-        if owner is not None:
-            reported.owner, reported.incarnation = owner.id, owner.epoch
-            reported.address = self._addresses.advertised(owner.address, context)
-        return reported
 
     async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsResponse:
         # The controller asks by what it has decided: a broker that has not applied it yet may still lead the partition,
@@ -341,8 +239,9 @@ class BrokerService:
             image = self._metadata.image
             partition = image.partitions.get(partition_id)
             if partition is not None and (broker := image.brokers.get(partition.leader)) is not None:
-                address = self._addresses.advertised(broker.address, context)
-                leader = pb.Leader(broker_id=partition.leader, leader_epoch=partition.leader_epoch, address=address)
+                leader = pb.Leader(
+                    broker_id=partition.leader, leader_epoch=partition.leader_epoch, address=broker.address
+                )
                 response.current_leader.CopyFrom(leader)
 
 
@@ -430,43 +329,3 @@ def _epoch_of(
     requested: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition | pb.EpochOfPartition,
 ) -> int | None:
     return requested.current_leader_epoch if requested.HasField("current_leader_epoch") else None
-
-
-def _check_silence(results: Iterable[ProduceResult]) -> None:
-    """Raise EndStreamError if a produce with acks=0 failed.
-
-    Rule 66: acks=0 never gets a response, so only the end of the stream can make the client refresh its metadata.
-    """
-    for result in results:
-        if result.error is not None:
-            raise EndStreamError(f"a produce request with acks=0 failed: {error_message(result.error).message}")
-
-
-async def _topic_metadata(image: ClusterImage, name: str, time_slice: Slice) -> pb.TopicMetadata:
-    topic: Topic | None = image.topics.get(name)
-    if topic is None:
-        error = Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"there is no topic {name!r}")
-        return pb.TopicMetadata(name=name, error=error)
-    described = pb.TopicMetadata(name=name, topic_id=topic.id, is_internal=name in INTERNAL_TOPICS)
-    of_partition = partial(_partition_metadata, image, topic.id)
-    described.partitions.extend(await sliced(of_partition, range(topic.partition_count), time_slice))
-    return described
-
-
-def _partition_metadata(image: ClusterImage, topic_id: TopicId, number: int) -> pb.PartitionMetadata:
-    partition = image.partitions[PartitionId(topic_id, number)]
-    described = pb.PartitionMetadata(
-        partition=number,
-        leader=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replicas=partition.replicas,
-        isr=partition.isr,
-        eligible_leader_replicas=partition.elr,
-        last_known_elr=partition.last_known_elr,
-        offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
-    )
-    # A leader whose registration has expired stays leader for a while. Clients could not find its address.
-    if partition.leader == NO_LEADER or partition.leader not in image.brokers:
-        described.error.code = ErrorCode.LEADER_NOT_AVAILABLE
-        described.error.message = f"the leader, broker {partition.leader}, is not registered now"
-    return described

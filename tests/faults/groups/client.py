@@ -1,4 +1,4 @@
-"""The Group contract called directly, by whoever owns the group's shard as far as a broker knows."""
+"""The Group contract called directly, at the owner of the group's shard."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.routing import GROUP, shard_of
+from ottla_core.routing import shard_of
 from ottla_core.rpc.aio import AioPeer
-from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker, Method
+from ottla_proto.common_pb2 import ShardsRequest
+from ottla_proto.contracts import Group, Method
 
+SHARDS: Final = 8
 CALL_S: Final = 1.0
 MOVING: Final = frozenset(
     {
@@ -26,11 +27,10 @@ MOVING: Final = frozenset(
 
 
 class GroupClient:
-    """`brokers` and `coordinators` are addresses; the latter are asked for themselves by whoever trusts no routing."""
+    """`coordinators` are addresses. Each coordinator says which shards it owns."""
 
-    def __init__(self, brokers: Sequence[str], coordinators: Sequence[str]) -> None:
+    def __init__(self, coordinators: Sequence[str]) -> None:
         self.coordinators: Final = tuple(coordinators)
-        self._brokers: Final = list(brokers)
         self._peers: Final[dict[str, AioPeer]] = {}
         self._owners: dict[int, str] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -42,7 +42,7 @@ class GroupClient:
         """
         if not self._owners:
             await self._look()
-        address = self._owners.get(shard_of(group, len(self._owners))) if self._owners else None
+        address = self._owners.get(shard_of(group, SHARDS))
         if not address:
             await self._look()
             raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody owns the shard of {group}")
@@ -64,21 +64,20 @@ class GroupClient:
     async def _look(self) -> None:
         """Who owns what; one look at a time, for all who wait."""
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._ask_brokers())
+            self._looking = asyncio.create_task(self._ask_coordinators())
         await self._looking
 
-    async def _ask_brokers(self) -> None:
-        for _ in self._brokers:
-            try:
-                response = await self.ask_at(
-                    self._brokers[0], Broker.METADATA, pb.MetadataRequest(topics=[], shards=True)
-                )
-            except OttlaError:
-                self._brokers.append(self._brokers.pop(0))
-                continue
-            owners = {shard.shard: shard.address for shard in response.shards if shard.kind == GROUP}
-            self._owners = owners or self._owners
-            return
+    async def _ask_coordinators(self) -> None:
+        responses = await asyncio.gather(
+            *(self.ask_at(address, Group.SHARDS, ShardsRequest()) for address in self.coordinators),
+            return_exceptions=True,
+        )
+        self._owners = {
+            shard.shard: address
+            for address, response in zip(self.coordinators, responses, strict=True)
+            if not isinstance(response, BaseException)
+            for shard in response.shards
+        }
 
     async def close(self) -> None:
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))

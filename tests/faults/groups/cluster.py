@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Final
 
 from tests.faults.cluster import FaultCluster
+from tests.faults.groups.client import SHARDS
 from tests.faults.network import Network
 
 import ottla
-from ottla_core.routing import GROUP, shard_of
+from ottla_core.routing import shard_of
 from ottla_core.rpc.client import Peer
 from ottla_core.rpc.status import raise_error
-from ottla_proto import broker_pb2 as pb
 from ottla_proto import group_pb2
-from ottla_proto.contracts import Broker, Group
+from ottla_proto.common_pb2 import ShardsRequest
+from ottla_proto.contracts import Group
 
 COORDINATORS: Final = 2
-SHARDS: Final = 8
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 RETENTION_MINUTES: Final = 120
 """The retention of offsets: twice as long as the clock is ever moved."""
@@ -65,9 +65,11 @@ class GroupCluster(FaultCluster):
 
     def owners(self) -> Mapping[int, str]:
         """The coordinator of each shard, "" where there is none; raises OttlaError."""
-        name = next(n for n in self.brokers if self.nodes[n].pid is not None)
-        response = self._peer(name).call(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=_ASK_S)
-        return {s.shard: f"coordinator-{s.owner}" if s.owner >= 0 else "" for s in response.shards if s.kind == GROUP}
+        owners = dict.fromkeys(range(SHARDS), "")
+        for name in (n for n in self.coordinators if self.nodes[n].pid is not None):
+            response = self._peer(name).call(Group.SHARDS, ShardsRequest(), timeout=_ASK_S)
+            owners |= {shard.shard: name for shard in response.shards}
+        return owners
 
     def is_settled(self, groups: Sequence[str], members: int) -> bool:
         """Whether each of them is stable, with that many members."""

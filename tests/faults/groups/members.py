@@ -97,7 +97,7 @@ async def look_around(client: GroupClient, notes: GroupNotes) -> None:
 
 
 async def run(given: argparse.Namespace, history: HistoryWriter) -> None:
-    client = GroupClient(given.brokers.split(","), given.coordinators.split(","))
+    client = GroupClient(given.coordinators.split(","))
     notes = GroupNotes(history, given.number)
     habits = Habits(tick_s=given.tick, heartbeat_s=given.heartbeat, churn_s=given.churn)
     members = [
@@ -130,7 +130,6 @@ async def run(given: argparse.Namespace, history: HistoryWriter) -> None:
 def main(arguments: list[str]) -> int:
     parser = client_parser("groups.members", __doc__)
     parser.add_argument("--number", type=int, required=True, help="another for every process that commits, below 64")
-    parser.add_argument("--brokers", required=True)
     parser.add_argument("--coordinators", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)

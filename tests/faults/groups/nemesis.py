@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.faults.cluster import until
-from tests.faults.groups.cluster import OFFSETS_TOPIC, SHARDS, GroupCluster
+from tests.faults.groups.client import SHARDS
+from tests.faults.groups.cluster import OFFSETS_TOPIC, GroupCluster
 from tests.faults.nemesis import Nemesis
 from tests.faults.node import Node
 

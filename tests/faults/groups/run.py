@@ -13,7 +13,8 @@ from tests.faults.cluster import until
 from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
 from tests.faults.gaps import percentile
 from tests.faults.groups.checker import GroupChecker, GroupFindings, check
-from tests.faults.groups.cluster import COORDINATORS, SHARDS, GroupCluster
+from tests.faults.groups.client import SHARDS
+from tests.faults.groups.cluster import COORDINATORS, GroupCluster
 from tests.faults.groups.nemesis import GroupNemesis
 from tests.faults.groups.notes import GroupNotes
 from tests.faults.groups.rows import GOALS_S, GroupRow, Members
@@ -128,7 +129,6 @@ class GroupRun(FaultRun[GroupResult]):
         if members.kafka:
             arguments += ["--bootstrap", self.cluster.bootstrap, "--group", *members.groups]
         else:
-            arguments += ["--brokers", self.cluster.service_addresses]
             arguments += ["--coordinators", self.cluster.coordinator_addresses]
             arguments += ["--groups", ",".join(members.groups), "--partitions", str(self.row.partitions)]
             arguments += ["--also", ",".join(self.row.idle)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from tests.regressions.injection import constant, instead_of, skipped
+from tests.regressions.injection import instead_of, skipped
 from tests.regressions.story import Story
 
 _CONSUMER = "ottla.consumer"
@@ -128,23 +128,8 @@ def _forgetting_the_bug(original, self, bug):
         self._bug = None
 
 
-def _deaf_after_an_exit(original, self, channel, address, method, metadata, on_response, on_broken):
-    exits = []
-
-    def respond(correlation_id, body):
-        try:
-            on_response(correlation_id, body)
-        except Exception:
-            raise
-        except BaseException:
-            exits.append(correlation_id)
-            raise
-
-    def tell(error, left):
-        if not exits:
-            on_broken(error, left)
-
-    original(self, channel, address, method, metadata, respond, tell)
+def _unguarded(original, self, outcome):
+    outcome.call.waiter(outcome)
 
 
 def _exits_are_no_outcome(original, self):
@@ -383,8 +368,7 @@ STORIES = (
     Story(
         "callback-that-raises-is-not-logged",
         "An error raised by a stream's callback was in no log, and an exit in one left its frames open for ever",
-        instead_of("ottla_core.rpc.client:FrameStream.__init__", _deaf_after_an_exit),
-        constant("ottla_core.rpc.client:_log", SimpleNamespace(exception=lambda *_: None)),
+        instead_of("ottla.client.kafka.sockets.line:Line._tell", _unguarded),
     ),
     Story(
         "assignor-that-exits",

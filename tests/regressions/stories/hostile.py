@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
-from types import SimpleNamespace
 
 from tests.regressions.injection import constant, instead_of, skipped
 from tests.regressions.story import Story
@@ -46,16 +44,6 @@ def _keeping_the_frame(original, backend, context):
         return (await response, context)[0]
 
     return later()
-
-
-def _let_go_of_no_bytes(original, self):
-    held_bytes, self._bytes = self._bytes, 0
-    original(self)
-    self._bytes = held_bytes
-
-
-def _held_meanwhile(original, self, request, context):
-    return original(self, request, replace(context, in_flight=SimpleNamespace(let_go=lambda: None)))
 
 
 STORIES = (
@@ -139,16 +127,6 @@ STORIES = (
         "refusal-pins-the-frame",
         "The traceback of a refused partition's error kept the frame for as long as other partitions waited",
         instead_of("ottla_broker.replication.produce:without_traces", lambda original, error: error),
-    ),
-    Story(
-        "late-partition-stops-produces-over-grpc",
-        "Produces over gRPC that waited for one late partition stopped those to all partitions of the broker",
-        instead_of("ottla_broker.service:BrokerService.produce", _held_meanwhile),
-    ),
-    Story(
-        "frame-that-is-let-go-counts-still",
-        "A frame that only waits for acknowledgements still counted with all its bytes",
-        instead_of("ottla_core.rpc.budget:FrameInFlight.let_go", _let_go_of_no_bytes),
     ),
     Story(
         "unary-calls-without-a-bound",

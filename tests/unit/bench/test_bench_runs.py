@@ -13,6 +13,7 @@ from ottla.consumer.consumer import Consumer
 from ottla.errors import ErrorCode
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker
 
 QUICK = RunBounds(1_000, 20.0)
@@ -48,7 +49,7 @@ def test_every_record_is_sent_counted_and_read_again(cluster: ScriptedCluster) -
 
 
 def test_what_is_refused_counts_as_failed_with_its_reason(cluster: ScriptedCluster) -> None:
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD))
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD))
     measured = Measurement(time.monotonic(), 5.0)
     with producer_for(cluster) as producer:
         acknowledged = produce(producer, measured, RunBounds(10, 20.0), ignore, size_bytes=10)

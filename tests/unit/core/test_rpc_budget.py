@@ -9,7 +9,7 @@ import pytest
 from waiting import until
 
 from ottla_core.rpc import budget
-from ottla_core.rpc.budget import MAX_FRAMES_IN_FLIGHT, MAX_FRAMES_LET_GO, MethodBudget, StreamBudget
+from ottla_core.rpc.budget import MAX_FRAMES_IN_FLIGHT, MethodBudget, StreamBudget
 
 MIB = 1 << 20
 
@@ -114,25 +114,3 @@ async def test_an_answer_counts_until_it_is_written() -> None:
     frame.end()
     await asyncio.wait_for(waiting, 20)
     assert (method.bytes, stream.bytes, stream.frames) == (0, 0, 0)
-
-
-@pytest.mark.story("frame-that-is-let-go-counts-still")
-async def test_a_frame_that_is_let_go_holds_nothing_and_there_may_be_many_of_them() -> None:
-    method = MethodBudget()
-    stream = StreamBudget(method)
-    frames = []
-    for _ in range(MAX_FRAMES_LET_GO):
-        await asyncio.wait_for(stream.until_room(), 20)
-        frames.append(stream.take(16 * MIB))
-        frames[-1].let_go()
-        frames[-1].let_go()
-        assert (method.bytes, stream.frames) == (0, 0)
-    waiting = asyncio.create_task(stream.until_room())
-    await asyncio.sleep(0)
-    assert not waiting.done(), "each is a task, and has an answer to come"
-    frames[0].grow(100)
-    assert method.bytes == 100
-    for frame in frames:
-        frame.end()
-    await asyncio.wait_for(waiting, 20)
-    assert (method.bytes, stream.bytes, stream.frames, stream.let_go) == (0, 0, 0, 0)

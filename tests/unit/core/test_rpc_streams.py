@@ -39,7 +39,7 @@ class Call:
 
     async def write(self, response: bytes) -> None:
         await self.taking.wait()
-        self.written.append(pb.ProduceResponseFrame.FromString(response).correlation_id)
+        self.written.append(pb.FetchResponseFrame.FromString(response).correlation_id)
 
     async def abort(self, code: grpc.StatusCode, words: str) -> None:
         self.status = (code, words)
@@ -50,9 +50,9 @@ class Call:
 
 
 class Stream:
-    """A produce stream whose method is `answer`, by correlation id."""
+    """A fetch stream whose method is `answer`, by correlation id."""
 
-    method = Broker.PRODUCE
+    method = Broker.FETCH
 
     def __init__(self, answer: Callable[[int], Awaitable[Any]]) -> None:
         self.call_of_grpc = Call()
@@ -63,16 +63,16 @@ class Stream:
         self.serving = asyncio.create_task(self.streams.serve(self.call_of_grpc, RequestContext(request_id="r-1")))
 
     async def call(self, request: Message, context: RequestContext) -> Message | None:
-        number: int = request.acks  # type: ignore[attr-defined]  # a produce request
+        number: int = request.max_wait_ms  # type: ignore[attr-defined]  # a fetch
         self.begun.append(number)
         answer: Message | None = await self._answer(number)
         return answer
 
     def failed(self, error: OttlaError) -> Message:
-        return pb.ProduceResponse(error=error_message(error))
+        return pb.FetchResponse(error=error_message(error))
 
     def send(self, number: int) -> None:
-        frame = pb.ProduceFrame(correlation_id=number, body=pb.ProduceRequest(acks=number))
+        frame = pb.FetchFrame(correlation_id=number, body=pb.FetchRequest(max_wait_ms=number))
         self.call_of_grpc.inbox.put_nowait(frame.SerializeToString())
 
     async def until_ended(self) -> tuple[grpc.StatusCode, str] | None:
@@ -83,8 +83,8 @@ class Stream:
         return self.call_of_grpc.status
 
 
-async def at_once(number: int) -> pb.ProduceResponse:
-    return pb.ProduceResponse()
+async def at_once(number: int) -> pb.FetchResponse:
+    return pb.FetchResponse()
 
 
 async def test_who_ends_its_stream_is_answered_first() -> None:
@@ -113,10 +113,10 @@ async def test_no_frame_begins_once_the_drain_has() -> None:
 async def test_a_stream_does_not_end_in_the_middle_of_an_answer() -> None:
     """gRPC takes one write at a time; a status beside it would fail, and the stream would stay open for ever."""
 
-    async def answer(number: int) -> pb.ProduceResponse:
+    async def answer(number: int) -> pb.FetchResponse:
         if number == 2:
             raise EndStreamError("it has no other answer")
-        return pb.ProduceResponse()
+        return pb.FetchResponse()
 
     stream = Stream(answer)
     stream.call_of_grpc.taking.clear()
@@ -135,14 +135,14 @@ async def test_a_stream_does_not_end_in_the_middle_of_an_answer() -> None:
 async def test_the_frames_that_are_open_end_with_their_stream() -> None:
     cancelled: list[int] = []
 
-    async def answer(number: int) -> pb.ProduceResponse:
+    async def answer(number: int) -> pb.FetchResponse:
         if number == 2:
             raise EndStreamError("it has no other answer")
         try:
             await asyncio.Event().wait()
         finally:
             cancelled.append(number)
-        return pb.ProduceResponse()
+        return pb.FetchResponse()
 
     stream = Stream(answer)
     stream.send(1)
@@ -168,10 +168,10 @@ async def test_a_frame_whose_answer_can_t_be_sent_ends_the_stream(caplog: pytest
     """Its client would wait for ever."""
 
     async def answer(number: int) -> Any:
-        return pb.FetchResponse()
+        return pb.ListOffsetsResponse()
 
     stream = Stream(answer)
     stream.send(1)
     status = await stream.until_ended()
     assert status == (grpc.StatusCode.ABORTED, "internal error, in the log as request r-1")
-    assert "Produce failed for request r-1" in caplog.text
+    assert "Fetch failed for request r-1" in caplog.text

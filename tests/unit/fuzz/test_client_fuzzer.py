@@ -29,10 +29,10 @@ from tests.fuzz_client.vocabulary import HonestVocabulary, OddVocabulary
 from ottla.client.kafka.apis import OTTLA_CALL
 from ottla.client.kafka.frames import response_in
 from ottla_core.kafka import codec
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 VERSIONS = [(api.key, version) for api in APIS.values() for version in api.versions]
-CASE = Case(7, Level.CALL, Broker.METADATA.path, "wrong id", in_handshake=False, at=0, seed=1)
+CASE = Case(7, Level.CALL, Client.METADATA.path, "wrong id", in_handshake=False, at=0, seed=1)
 ADDRESS = "127.0.0.1:9"
 WORDS = f"Metadata at {ADDRESS}: it answered request 2, but request 1 was next in order"
 
@@ -74,7 +74,7 @@ def test_honest_responses_have_no_errors() -> None:
 
 
 def test_the_same_seed_gives_the_same_cases_with_each_misdeed_where_it_may_be() -> None:
-    paths = [Broker.METADATA.path, Broker.PRODUCE.path]
+    paths = [Client.METADATA.path, Client.PRODUCE.path]
     made = cases(paths, 5_000, 3)
     assert made == cases(paths, 5_000, 3)
     assert {case.misdeed for case in made} == set(MISDEEDS)
@@ -104,7 +104,7 @@ def test_every_method_has_a_request_that_its_descriptor_allows() -> None:
     for method in methods().values():
         for seed in range(5):
             assert plausible(method, random.Random(seed)).IsInitialized()
-    produced = plausible(Broker.PRODUCE, random.Random(1))
+    produced = plausible(Client.PRODUCE, random.Random(1))
     assert (produced.acks, len(produced.partitions[0].topic_id)) == (-1, 16)
     assert produced.partitions[0].records
 

@@ -20,7 +20,7 @@ from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.copying.copier import Copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Stage
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 SOURCE, COPY = TopicPartition("t", 0), TopicPartition("east.t", 0)
 SYNCS = "mm2-offset-syncs.east.internal"
@@ -83,7 +83,7 @@ def test_what_is_under_way_is_committed_before_a_partition_goes(sides: Sides) ->
 
 
 def test_a_partition_that_fails_as_it_goes_is_not_read_again(sides: Sides) -> None:
-    sides.target.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+    sides.target.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     while not partition.sent and not partition.error:
@@ -95,7 +95,7 @@ def test_a_partition_that_fails_as_it_goes_is_not_read_again(sides: Sides) -> No
 
 
 def test_a_pause_reads_nothing_and_what_was_set_aside_goes_on_after_it_once(sides: Sides) -> None:
-    sides.target.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+    sides.target.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     while not partition.error:
@@ -136,7 +136,7 @@ def test_what_fails_is_tried_again_after_twice_the_time_each_time(sides: Sides) 
     partition, pauses = CopiedPartition(SOURCE, COPY), []
     sides.copier.take(partition)
     for _ in range(5):
-        sides.target.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+        sides.target.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
         while partition.stage is not Stage.ASIDE:
             sides.copier.step(0.1)
         pauses.append(partition.again_at - sides.clock.monotonic())
@@ -218,7 +218,7 @@ def test_what_keeps_all_partitions_from_starting_is_the_error_of_each_and_looked
 
 def copied_but_not_explained(sides: Sides, *steps: Any) -> CopiedPartition:
     """Copy ten records, of which a commit has begun; its offset syncs meet these steps of the target."""
-    sides.target.will(Broker.PRODUCE, None, *steps)
+    sides.target.will(Client.PRODUCE, None, *steps)
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     while partition.position is None:

@@ -2,10 +2,9 @@
 
 A client names a partition once and then only what changes, and the broker looks only at partitions that were named or
 that had an event. So a fetch costs as much as has happened since the last one, however many partitions the session has.
-Three kinds of sessions share these rules. Each adds how it is found, how it answers and when it ends:
+Two kinds of sessions share these rules. Each adds how it is found, how it answers and when it ends:
 
-* `kafka.fetch_sessions`: a consumer's, over Kafka's protocol. Its partitions stay requested; a response has changes.
-* `consumer_sessions`: a consumer's, over gRPC. A partition that was answered is no longer requested.
+* `kafka.fetch_sessions`: a consumer's. Its partitions stay requested; a response has changes.
 * `machines.follower_session`: a follower's. Events of a partition are held back while the follower has its records.
 
 A partition is due, watched or held. It is due once it was named. The broker watches it and then looks at it, in this

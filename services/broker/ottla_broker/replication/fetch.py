@@ -98,7 +98,6 @@ async def fetch_due(
     limits: FetchLimits,
     *,
     whole: bool,
-    is_superseded: Callable[[], bool] = lambda: False,
 ) -> dict[K, FetchResult]:
     """Return the results of the partitions that were looked at.
 
@@ -106,7 +105,7 @@ async def fetch_due(
 
     `to_read` returns what is to be read for a request, or a result if there is nothing to read from. A partition stays
     due if it failed, if more of it can be read, or if the limits were reached before its turn. With `whole`, every
-    partition is looked at even then. A fetch that `is_superseded` waits no longer; the next one answers what it found.
+    partition is looked at even then.
     """
     delayed = session.parked
     deadline = asyncio.get_running_loop().time() + limits.max_wait_s
@@ -117,8 +116,6 @@ async def fetch_due(
         # 55).
         session.is_idle = False
         delayed.mark()
-        if is_superseded():
-            return fetched
         looked = await _look(session, to_read, consumers, limits, whole=whole)
         fetched |= looked
         missing_bytes = _missing(looked.values(), consumers, limits.min_bytes)

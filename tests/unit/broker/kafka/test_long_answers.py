@@ -11,7 +11,6 @@ import pytest
 from images import image_of, with_topic
 from turns import turns_during
 
-from ottla_broker import service
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
     add_partitions_to_txn,
@@ -47,8 +46,8 @@ from ottla_core.kafka.messages import (
 )
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
-from ottla_proto import broker_pb2, group_pb2
 from ottla_proto import controller_pb2 as pb
+from ottla_proto import group_pb2
 
 pytestmark = pytest.mark.usefixtures("slices_by_looks")
 
@@ -196,14 +195,6 @@ def describing() -> Coroutine[Any, Any, Any]:
     return describe_topic_partitions.handle(backend, asked, request(0))
 
 
-def describing_by_rpc() -> Coroutine[Any, Any, Any]:
-    follower: Any = Told(image=LARGE)
-    unused: Any = None
-    replicas: Any = Told(table=Told(consumers=None))
-    broker = service.BrokerService(replicas, follower, unused, unused, unused, unused, unused)
-    return broker.metadata(broker_pb2.MetadataRequest(topics=["t"]), unused)
-
-
 async def check_turns_during(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     answering = asyncio.create_task(answer())
     assert await turns_during(answering) > 12, "without slices a handful of them, for the call"
@@ -232,12 +223,9 @@ async def test_an_element_that_has_many_leaves_others_their_turns(
     await check_turns_during(answer)
 
 
-@pytest.mark.parametrize("answer", [describing, describing_by_rpc])
-async def test_one_topic_of_many_partitions_leaves_others_their_turns(
-    answer: Callable[[], Coroutine[Any, Any, Any]],
-) -> None:
+async def test_one_topic_of_many_partitions_leaves_others_their_turns() -> None:
     """A slice ends between its partitions too."""
-    await check_turns_during(answer)
+    await check_turns_during(describing)
 
 
 @pytest.mark.story("unknown-partition-is-elsewhere")

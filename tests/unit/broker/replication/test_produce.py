@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from batches import sealed, simple_records
-from logs import values_batch
-from replicas import PARTITION, Brokers
+from replicas import Brokers
 
-from ottla_broker.replication.leading import ACKS_ALL
 from ottla_broker.replication.produce import ReplicaAppend, append, check_acks
-from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import INTERNAL_TOPICS
-from ottla_core.rpc.context import RequestContext
-from ottla_proto import broker_pb2 as pb
 
 
 class Untouched:
@@ -62,28 +56,3 @@ async def test_what_takes_long_to_look_into_is_appended_later_and_what_comes_beh
     assert replica.log.log_end_offset == 1
     offsets = [(await cast(asyncio.Future[ReplicaAppend], each)).appended.base_offset for each in later]
     assert offsets == [1, 1_001]
-
-
-@pytest.mark.story("late-partition-stops-produces-over-grpc")
-async def test_a_produce_over_grpc_that_only_waits_is_held_no_longer(tmp_path: Path) -> None:
-    """Else one partition whose follower is late stops what goes to all others, once their bytes fill the budget."""
-    brokers = Brokers(tmp_path, (1, 2))
-    brokers.apply(Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2)))
-    replicas: Any = SimpleNamespace(
-        table=SimpleNamespace(find=lambda partition_id: brokers.replicas[1], consumers=None)
-    )
-    nobody: Any = None
-    service = BrokerService(replicas, nobody, nobody, nobody, nobody, nobody, nobody)
-    let_go: list[str] = []
-    in_flight: Any = SimpleNamespace(let_go=lambda: let_go.append("let go"))
-    request = pb.ProduceRequest(acks=ACKS_ALL)
-    request.partitions.add(topic_id=PARTITION.topic_id, partition=PARTITION.partition, records=values_batch(b"a"))
-    producing = asyncio.create_task(service.produce(request, RequestContext(in_flight=in_flight)))
-    await asyncio.sleep(0)
-    assert let_go == ["let go"]
-    assert not producing.done()
-    for _ in range(2):
-        await brokers.fetch(2, 1)
-    response = await producing
-    assert response is not None
-    assert response.partitions[0].base_offset == 0

@@ -11,6 +11,7 @@ from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer as SyncProducer
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker
 
 T0 = TopicPartition("t", 0)
@@ -45,7 +46,7 @@ async def test_one_await_is_acknowledged_and_many_share_their_batches() -> None:
 
 async def test_what_send_gives_is_awaited_gathered_made_a_task_of_or_left_alone() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Hold())
+    cluster.will(Client.PRODUCE, Hold())
     async with producer_of(cluster, linger=0.001) as producer:
         await asyncio.to_thread(producer._sync.partitions_for)
         left_alone, released = producer.send(b"0"), producer.send(b"1")
@@ -64,7 +65,7 @@ async def test_what_send_gives_is_awaited_gathered_made_a_task_of_or_left_alone(
 
 async def test_a_full_buffer_holds_the_sender_and_not_the_loop_and_keeps_the_order() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Hold())
+    cluster.will(Client.PRODUCE, Hold())
     async with producer_of(cluster, buffer_memory=3000, batch_size=1000, max_request_size=1000) as producer:
         sends = [asyncio.create_task(producer.send(b"%03d" % n * 250)) for n in range(12)]
         done, _ = await asyncio.wait(sends, timeout=0.1)
@@ -76,13 +77,13 @@ async def test_a_full_buffer_holds_the_sender_and_not_the_loop_and_keeps_the_ord
 
 async def test_what_fails_is_raised_where_it_is_awaited() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     async with producer_of(cluster) as producer:
         with pytest.raises(OttlaError, match="no key"):
             await producer.send(b"x")
         with pytest.raises(SerializationError):
             await producer.send("not bytes")
-        cluster.will(Broker.PRODUCE, Hang())
+        cluster.will(Client.PRODUCE, Hang())
         waiting = asyncio.create_task(producer.send(b"y"))
         await asyncio.sleep(0)
         with pytest.raises(ottla.TimeoutError):

@@ -19,7 +19,8 @@ from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import broker_pb2 as b
 from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Broker, Group
+from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Group
 
 KEYS = [b"a", b"b", b"c"]
 
@@ -297,7 +298,7 @@ async def test_a_dead_letter_that_is_not_taken_stops_the_app_and_the_record_stay
     async def handle(value: str) -> None:
         raise BrokenError
 
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
     with pytest.raises(ottla.HandlerError, match="'dlq'") as raised:
         await app.serve()
     assert isinstance(raised.value.__cause__, ottla.RecordTooLargeError)
@@ -355,7 +356,7 @@ async def test_what_a_handler_sends_is_acknowledged_before_its_record_is_committ
         ctx.send({"due": value}, topic="bills", key="k")  # not awaited
 
     app.on("t", commit_interval=0.01, retries=5, backoff=0)(bill if in_thread else bill_later)
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))  # the first attempt's
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))  # the first attempt's
     async with app:
         await until(lambda: committed(cluster) == {0: 1})
         assert cluster.values("bills", 0) == [b'{"due":"0"}']

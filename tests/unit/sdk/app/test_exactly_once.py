@@ -19,7 +19,8 @@ from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2, txn_pb2
-from ottla_proto.contracts import Broker, Group, Txn
+from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Group, Txn
 
 
 def app_of(
@@ -278,7 +279,7 @@ async def test_what_goes_down_with_anothers_record_counts_as_no_attempt() -> Non
         finally:
             event.set()
 
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
     async with app:
         await until(lambda: committed(cluster) == {0: 2})
     assert attempts == [1] * 4
@@ -541,7 +542,7 @@ async def test_what_is_sent_is_bounded_by_the_producer_in_a_thousand_records_of_
     cluster = with_out({0: 1000})
     app = app_of(cluster, producer={"linger": 0.005})
     seen = copy_to(app, commit_interval=60, concurrency=100)
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS))  # is sent again
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS))  # is sent again
     async with app:
         await until(lambda: committed(cluster).get(0, 0) >= 500)
     assert sorted(map(int, out(cluster))) == list(range(committed(cluster)[0]))

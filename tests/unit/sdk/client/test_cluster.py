@@ -12,7 +12,8 @@ from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import group_pb2
-from ottla_proto.contracts import Broker, Group
+from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Group
 
 
 def asked(brokers: ScriptedCluster) -> list[str]:
@@ -52,7 +53,7 @@ def test_a_broker_that_answers_with_an_error_is_no_suspect() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=3)
     cluster = ClusterClient(["b0:1"], brokers.connect)
     cluster.fetch_metadata(timeout=5)
-    brokers.will(Broker.METADATA, Reject(ErrorCode.NOT_CONTROLLER))
+    brokers.will(Client.METADATA, Reject(ErrorCode.NOT_CONTROLLER))
     cluster.fetch_metadata(timeout=5)
     brokers.seen.clear()
     for _ in range(6):

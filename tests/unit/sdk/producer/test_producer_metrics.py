@@ -14,7 +14,7 @@ from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
 from ottla.producer.metrics import METRICS
 from ottla.producer.producer import Producer
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 DOCS = Path(__file__).parents[4] / "docs/use/producer.md"
 
@@ -41,7 +41,7 @@ def test_what_was_sent_is_counted() -> None:
 
 def test_retries_and_errors_are_counted_by_the_record() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS), Reject(ErrorCode.INVALID_RECORD, "no"))
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS), Reject(ErrorCode.INVALID_RECORD, "no"))
     producer = producer_of(cluster, linger=0.05)
     for n in range(3):
         producer.send(str(n))
@@ -53,7 +53,7 @@ def test_retries_and_errors_are_counted_by_the_record() -> None:
 
 async def test_what_is_under_way_is_seen_in_both_worlds() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Hold())
+    cluster.will(Client.PRODUCE, Hold())
     async with ottla.aio.Producer("b0:1", topic="t", _transport=cluster.connect) as producer:
         sending = producer.send("x")
         cluster.until(lambda: any(isinstance(body, pb.ProduceRequest) for _, body in cluster.seen))

@@ -23,7 +23,7 @@ from ottla.fakes.scripted import Hang, Hold, ScriptedCluster
 from ottla.producer.delivery import Delivery
 from ottla.producer.producer import Producer
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 WAIT = 10.0
 
@@ -126,7 +126,7 @@ def ctrl_c() -> None:
 def test_a_block_that_raises_delivers_what_it_sent_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.producer.producer._QUIET_S", 0.01)
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Hold())
+    cluster.will(Client.PRODUCE, Hold())
     threading.Timer(1.0, cluster.release).start()
     producer = producer_of(cluster)
     delivery = producer.send(b"x")
@@ -141,7 +141,7 @@ def test_a_second_ctrl_c_ends_a_block_that_waits(
 ) -> None:
     monkeypatch.setattr("ottla.producer.producer._QUIET_S", 0.01)
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Hang())
+    cluster.will(Client.PRODUCE, Hang())
     told = threading.Event()
     caplog.set_level(logging.WARNING, "ottla.producer")
 
@@ -164,7 +164,7 @@ def test_a_second_ctrl_c_ends_a_block_that_waits(
 
 def test_a_second_close_with_less_patience_ends_the_first() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Hang())
+    cluster.will(Client.PRODUCE, Hang())
     producer = producer_of(cluster)
     delivery = producer.send(b"x")
     failed: list[BaseException] = []
@@ -333,7 +333,7 @@ def test_a_send_that_is_interrupted_anywhere_leaves_nothing_locked() -> None:
 @pytest.mark.timeout(30)
 def test_a_handler_may_close_while_a_flush_waits() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Hang())
+    cluster.will(Client.PRODUCE, Hang())
     producer = producer_of(cluster)
     producer.send(b"x")
     errors: list[BaseException] = []

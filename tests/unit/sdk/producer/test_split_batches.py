@@ -16,7 +16,7 @@ from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 
 def cluster_of(max_message_bytes: int, partitions: int = 1) -> ScriptedCluster:
@@ -109,7 +109,7 @@ def batches_of(cluster: ScriptedCluster) -> list[int]:
 
 def sent_behind_a_held_request(cluster: ScriptedCluster, **arguments: Any) -> list[Delivery]:
     """Send a record whose response is held until the others were sent."""
-    cluster.will(Broker.PRODUCE, Hold())
+    cluster.will(Client.PRODUCE, Hold())
     with producer_of(cluster, batch_size=1000, linger=0, enable_idempotence=False, **arguments) as producer:
         sent = [producer.send(value_of(0), key="k", partition=0)]
         cluster.until(lambda: bool(cluster.requests(pb.ProduceRequest)))

@@ -29,7 +29,8 @@ from ottla_core.records.batch import read_header
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import txn_pb2
-from ottla_proto.contracts import Broker, Group, Txn
+from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Group, Txn
 
 WAIT = 10.0
 WAIT_IN_VAIN = 1000.0
@@ -136,7 +137,7 @@ def test_nothing_is_prepared_where_nothing_was_sent_or_a_record_has_failed() -> 
     with producer_of(cluster) as producer:
         with producer.transaction():
             assert producer.prepare_transaction() is None
-        cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "scripted"))
+        cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "scripted"))
         producer.begin_transaction()
         producer.send(b"one")
         with pytest.raises(TransactionAborted, match="scripted"):
@@ -216,7 +217,7 @@ def test_what_the_coordinator_is_not_ready_for_is_asked_again() -> None:
     busy, lost = Reject(ErrorCode.CONCURRENT_TRANSACTIONS), Break(applied=True)
     cluster.will(Txn.INIT_PRODUCER, busy, Reject(ErrorCode.NOT_COORDINATOR))
     cluster.will(Txn.END_TXN, busy, lost, Reject(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.CONCURRENT_TRANSACTIONS), Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.CONCURRENT_TRANSACTIONS), Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with producer_of(cluster) as producer, producer.transaction() as tx:
         tx.send(b"x")
     assert cluster.values("t", 0)[0] == b"x"
@@ -262,7 +263,7 @@ def test_a_commit_that_is_refused_as_abortable_is_aborted_and_the_next_one_may_b
 
 def test_a_failed_record_aborts_the_block_and_the_next_one_may_begin() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE, "too large for the topic"))
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE, "too large for the topic"))
     with producer_of(cluster) as producer:
         with pytest.raises(TransactionAborted, match="too large for the topic"), producer.transaction() as tx:
             tx.send(b"x", partition=0)
@@ -273,7 +274,7 @@ def test_a_failed_record_aborts_the_block_and_the_next_one_may_begin() -> None:
 
 def test_by_kafkas_calls_a_failed_transaction_takes_nothing_until_it_is_aborted() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_PRODUCER_EPOCH, "an old epoch"))
+    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_PRODUCER_EPOCH, "an old epoch"))
     with producer_of(cluster) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -408,7 +409,7 @@ def test_of_two_threads_that_end_one_transaction_one_waits_and_none_hangs() -> N
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(b"x")
-        cluster.will(Broker.PRODUCE, Hold())
+        cluster.will(Client.PRODUCE, Hold())
         outcomes: list[object] = []
 
         def commit() -> None:
@@ -434,12 +435,12 @@ def test_what_a_late_thread_sends_into_an_aborted_transaction_is_not_in_the_next
         producer.init_transactions()
         for _ in range(200):
             producer.begin_transaction()
-            cluster.will(Broker.PRODUCE, Hold())
+            cluster.will(Client.PRODUCE, Hold())
             late = producer.send(b"late")
             producer.abort_transaction()
             assert isinstance(late.exception(WAIT), TransactionAborted)
             cluster.release()
-            cluster.forget(Broker.PRODUCE)
+            cluster.forget(Client.PRODUCE)
         with producer.transaction() as tx:
             tx.send(b"good")
     log = cluster.logs[TopicPartition("t", 0)]

@@ -18,7 +18,8 @@ from ottla.producer.producer import Producer
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.contracts import Broker, Group, Txn
+from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Group, Txn
 
 WAIT = 10.0
 GROUP = GroupMetadata("g", -1, "", None)
@@ -241,7 +242,7 @@ def test_a_group_that_can_not_be_added_commits_nothing() -> None:
 # ---- an end, and what is under way -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [Broker.PRODUCE, Txn.ADD_PARTITIONS])
+@pytest.mark.parametrize("method", [Client.PRODUCE, Txn.ADD_PARTITIONS])
 def test_an_abort_comes_after_what_is_under_way(method: Any) -> None:
     cluster = ScriptedCluster({"t": 2})
     with begun(cluster, max_block=10 * WAIT) as producer:
@@ -269,7 +270,7 @@ def test_an_abort_that_waits_in_vain_ends_in_time_and_may_be_called_again() -> N
     cluster = ScriptedCluster({"t": 1})
     with begun(cluster, max_block=0.2) as producer:
         producer.send(b"w").result(WAIT)
-        cluster.will(Broker.PRODUCE, Hold())
+        cluster.will(Client.PRODUCE, Hold())
         producer.send(b"x")
         cluster.until(lambda: len(cluster.requests(broker_pb2.ProduceRequest)) == 2)
         with pytest.raises(OttlaTimeoutError, match="some of its requests have had no response"):
@@ -300,9 +301,9 @@ def test_what_was_wanted_when_the_transaction_was_aborted_is_not_added_to_the_ne
 def test_a_transaction_to_which_partitions_were_only_added_has_to_be_ended() -> None:
     cluster = ScriptedCluster({"t": 1})
     with begun(cluster, delivery_timeout=0.3, request_timeout=0.2, linger=0) as producer:
-        cluster.will(Broker.PRODUCE, *[Break()] * 50)
+        cluster.will(Client.PRODUCE, *[Break()] * 50)
         assert producer.send(b"x").exception(WAIT) is not None
         producer.abort_transaction()
-        cluster.forget(Broker.PRODUCE)
+        cluster.forget(Client.PRODUCE)
     assert [request.committed for request in cluster.requests(pb.EndTxnRequest)] == [False]
     assert not cluster.transactions.by_id["tx"].is_open

@@ -53,8 +53,8 @@ from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
 
 _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
-    Broker.METADATA.path: MetadataTranslation,
-    Broker.PRODUCE.path: ProduceTranslation,
+    Client.METADATA.path: MetadataTranslation,
+    Client.PRODUCE.path: ProduceTranslation,
     Broker.LIST_OFFSETS.path: ListOffsetsTranslation,
     Client.OFFSETS_FOR_LEADER_EPOCH.path: EpochEndsTranslation,
     Client.INIT_PRODUCER_ID.path: ProducerIdTranslation,

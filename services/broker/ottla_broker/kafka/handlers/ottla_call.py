@@ -61,5 +61,4 @@ def _context_of(context: KafkaContext) -> RequestContext:
         client_host=caller.client_host,
         listener=caller.listener,
         request_id=new_request_id(),
-        dialled_host=caller.dialled_host,
     )

@@ -18,7 +18,7 @@ from ottla_proto import broker_pb2
 from ottla_proto import group_pb2 as pb
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Broker, Group
+from ottla_proto.contracts import Group
 
 TERMS = Terms(0, 1500, TopicNames())
 
@@ -32,7 +32,7 @@ def response_to(response: OttlaCallResponse) -> pb.LagResponse:
 
 def test_a_method_without_a_message_of_kafka_goes_by_the_private_api() -> None:
     assert isinstance(translations_of(Group.LAG)(), PrivateTranslation)
-    assert not isinstance(translations_of(Broker.METADATA)(), PrivateTranslation)
+    assert not isinstance(translations_of(Client.METADATA)(), PrivateTranslation)
 
 
 def test_a_request_goes_as_it_is_with_its_method_and_its_time() -> None:

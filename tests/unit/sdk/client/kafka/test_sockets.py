@@ -126,7 +126,7 @@ def serving(answer: Answer = kind) -> Iterator[tuple[Server, KafkaPeer]]:
 
 
 def metadata(peer: KafkaPeer, timeout: float = LIMIT_S) -> pb.MetadataResponse:
-    return peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=timeout)
+    return peer.call(Client.METADATA, pb.MetadataRequest(), timeout=timeout)
 
 
 def elsewhere(call: Callable[[], Any]) -> Any:
@@ -184,7 +184,7 @@ def test_no_call_is_kept_after_its_outcome() -> None:
         with serving() as (_, peer):
             metadata(peer)
             elsewhere(partial(metadata, peer))
-            stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+            stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
             stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
             wait_until(lambda: len(told.responses) == 1)
             wait_until(lambda: kept() == [])
@@ -314,7 +314,7 @@ def test_a_line_pauses_if_a_response_asks_for_it_and_another_line_does_not() -> 
         metadata(peer)
         waiting = threading.Thread(target=partial(metadata, peer))
         waiting.start()
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
         waiting.join(LIMIT_S)
         assert time.monotonic() - began_at >= PAUSE_S
@@ -325,7 +325,7 @@ def test_a_line_pauses_if_a_response_asks_for_it_and_another_line_does_not() -> 
 def test_a_stream_pauses_if_a_response_asks_for_it() -> None:
     told = Told()
     with serving(asks_for_a_pause) as (_, peer):
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         began_at = time.monotonic()
         for count in (1, 2):
             stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
@@ -365,7 +365,7 @@ def test_a_response_that_can_not_ask_for_a_pause_is_returned() -> None:
 def test_responses_of_a_stream_come_on_the_networks_thread_and_its_end_comes_last() -> None:
     told = Told()
     with serving() as (_, peer):
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)]
         numbers += elsewhere(lambda: [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)])
         wait_until(lambda: len(told.responses) == 100)
@@ -380,7 +380,7 @@ def test_responses_of_a_stream_come_on_the_networks_thread_and_its_end_comes_las
 def test_what_is_open_when_a_stream_breaks_is_named_once() -> None:
     told = Told()
     with serving(lambda request: None) as (server, peer):
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(5)]
         wait_until(lambda: len(server.requests) == 5)
         server.accepted[0].shutdown(socket.SHUT_RDWR)
@@ -398,7 +398,7 @@ def test_a_close_waits_until_the_end_of_a_broken_stream_has_been_reported() -> N
         reports.append(has_closed.wait(0.2))
 
     with serving(lambda request: None) as (server, peer):
-        stream = peer.open_stream(Broker.PRODUCE, lambda number, response: None, on_broken)
+        stream = peer.open_stream(Client.PRODUCE, lambda number, response: None, on_broken)
         stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
         wait_until(lambda: len(server.requests) == 1)
         server.accepted[0].shutdown(socket.SHUT_RDWR)
@@ -411,7 +411,7 @@ def test_a_close_waits_until_the_end_of_a_broken_stream_has_been_reported() -> N
 def test_a_request_that_fails_alone_is_answered_by_an_error_and_the_stream_goes_on() -> None:
     told = Told()
     with serving() as (_, peer):
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         bad = pb.ProduceRequest(acks=2**15)
         failed = stream.send(bad, timeout_ms=10_000)
         fine = stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
@@ -423,7 +423,7 @@ def test_records_without_an_answer_are_taken_before_a_stream_ends() -> None:
     told = Told()
     records = bytes(200_000)
     with serving(lambda request: None) as (server, peer):
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         for _ in range(50):
             body = pb.ProduceRequest(acks=0)
             body.partitions.add(topic_id=bytes(16), records=records)
@@ -549,7 +549,7 @@ def test_values_that_make_no_sense_are_the_error_of_their_call(monkeypatch: pyte
     with serving() as (_, peer):
         with pytest.raises(OttlaError, match=r"Metadata at 127.*: the broker's response makes no sense") as caught:
             metadata(peer)
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
         wait_until(lambda: told.errors == [1])
         stream.close()
@@ -586,6 +586,7 @@ def test_a_large_response_is_read_in_large_pieces_of_bounded_size() -> None:
     assert min(sizes_bytes) >= 64 * 1024
 
 
+@pytest.mark.story("callback-that-raises-is-not-logged")
 def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pytest.LogCaptureFixture) -> None:
     class Raising(Told):
         def on_response(self, number: int, response: pb.ProduceResponse) -> None:
@@ -598,7 +599,7 @@ def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pyt
 
     told = Raising()
     with serving() as (_, peer):
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
         wait_until(lambda: told.responses == numbers)
         stream.close()
@@ -614,7 +615,7 @@ def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pyt
 def test_a_broker_that_reads_slowly_gets_all_of_it(main: bool) -> None:
     told = Told()
     with serving() as (server, peer):
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         first = stream.send(pb.ProduceRequest(acks=1), timeout_ms=60_000)
         wait_until(lambda: told.responses == [first])
         server.reads.clear()
@@ -637,7 +638,7 @@ def test_a_stream_that_has_no_room_says_so_at_once(main: bool, monkeypatch: pyte
     told = Told()
     with serving() as (server, peer):
         server.reads.clear()
-        stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         body = pb.ProduceRequest(acks=0)
         body.partitions.add(topic_id=bytes(16), records=bytes(1_000_000))
 
@@ -830,7 +831,7 @@ def test_a_response_that_makes_no_sense_is_the_error_of_its_call() -> None:
     peer = KafkaTransport("me")(server.address)
     with pytest.raises(OttlaError, match="the broker answered with garbage"):
         metadata(peer)
-    stream = peer.open_stream(Broker.PRODUCE, told.on_response, told.on_broken)
+    stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
     numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
     wait_until(lambda: told.errors == numbers)
     peer.close()

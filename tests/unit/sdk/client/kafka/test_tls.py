@@ -32,7 +32,7 @@ from ottla_core.kafka.messages import (
     SaslHandshakeResponse,
 )
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto.client_calls import Client
 
 HOST = "127.0.0.1"
 _NARROW_BYTES = 32 * 1024
@@ -133,7 +133,7 @@ def connected(port: str, tls: ottla.Tls, host: str = HOST, login: Any = None) ->
 
 
 def metadata(peer: KafkaPeer, timeout: float = LIMIT_S) -> str:
-    return peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=timeout).cluster_id
+    return peer.call(Client.METADATA, pb.MetadataRequest(), timeout=timeout).cluster_id
 
 
 def refusal(serve: Serve, tls: ottla.Tls, host: str = HOST) -> OttlaError:
@@ -178,7 +178,7 @@ def test_records_and_responses_of_any_size(authority: Authority, size: int) -> N
     with listening(broker) as port, connected(port, ottla.Tls(ca=authority.certificate)) as peer:
         batch = pb.PartitionRecords(topic_id=b"i" * 16, partition=0, records=records)
         request = pb.ProduceRequest(acks=1, partitions=[batch])
-        peer.ask(Broker.PRODUCE, request, timeout=LIMIT_S)
+        peer.ask(Client.PRODUCE, request, timeout=LIMIT_S)
         assert metadata(peer) == broker.cluster_id
     assert broker.records == [records]
 
@@ -203,7 +203,7 @@ def test_what_was_sent_without_acknowledgement_arrives_before_the_end(
         connected(port, ottla.Tls(ca=authority.certificate)) as peer,
     ):
         broker.reads.clear()
-        stream = peer.open_stream(Broker.PRODUCE, lambda *_: None, lambda *_: None)
+        stream = peer.open_stream(Client.PRODUCE, lambda *_: None, lambda *_: None)
         batch = pb.PartitionRecords(topic_id=b"i" * 16, partition=0, records=records)
         stream.send(pb.ProduceRequest(acks=0, partitions=[batch]), timeout_ms=30_000, answered=False)
         line = stream._line
