@@ -9,7 +9,7 @@ import typer
 
 from ottla.errors import OttlaError
 from ottla_cli.connection import open_admin
-from ottla_cli.settings import Settings
+from ottla_cli.settings import Settings, default_profile
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
@@ -33,9 +33,21 @@ def complete_txn(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _complete(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Sequence[str]]) -> list[str]:
-    bootstrap = ctx.params.get("bootstrap") or ctx.find_root().params.get("bootstrap")
+    given = {name: ctx.params.get(name) or ctx.find_root().params.get(name) for name in ("bootstrap", "profile")}
+    settings = Settings(given["bootstrap"], timeout=_COMPLETION_S, profile=given["profile"] or default_profile())
     try:
-        with open_admin(Settings(bootstrap=bootstrap, timeout=_COMPLETION_S)) as admin:
+        if _may_ask(settings.profile):
+            return []
+        with open_admin(settings) as admin:
             return [name for name in names(admin) if name.startswith(incomplete)]
     except OttlaError:
         return []
+
+
+def _may_ask(profile: str | None) -> bool:
+    """Return whether the profile runs a command for its password. The command may take a while, or ask the user."""
+    if profile is None:
+        return False
+    from ottla.client.security.profiles import load_profile
+
+    return load_profile(profile).runs_commands

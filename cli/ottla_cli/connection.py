@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ottla.client.security.names import SECURITY_NAMES
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses
 from ottla.errors import ConnectError, ErrorCode, OttlaError
 from ottla_cli.failures import say, sentence
@@ -30,7 +31,8 @@ def open_admin(settings: Settings, *, strict: bool = True) -> Admin:
     from ottla.admin.admin import Admin
 
     check_listening(settings)
-    config = {name: text for name, text in settings.client_config.items() if strict or name in ADMIN_NAMES}
+    known = ADMIN_NAMES.keys() | SECURITY_NAMES
+    config = {name: value for name, value in settings.config.items() if strict or name in known}
     return Admin(settings.bootstrap, config=with_timeout(config, settings.timeout, "request.timeout.ms"))
 
 
@@ -50,7 +52,7 @@ def or_nothing(call: Callable[[], Result]) -> Result | None:
 
 def check_listening(settings: Settings) -> None:
     """Raise ConnectError if every address refuses the connection."""
-    addresses = bootstrap_addresses(settings.bootstrap or settings.client_config.get("bootstrap.servers"))
+    addresses = bootstrap_addresses(settings.addresses)
     if all(_refuses(address) for address in addresses):
         raise ConnectError(
             ErrorCode.NETWORK_EXCEPTION,

@@ -72,6 +72,19 @@ _CLI_TERMS: Final = {
     "Admin().topics.create(…)": "`ottla topic create`",
     "bootstrap= (or OTTLA_BOOTSTRAP)": "-b (or OTTLA_BOOTSTRAP)",
     "bootstrap=": "-b ",
+    "pass login=, or set security.protocol": "use a --profile that logs in",
+    "pass tls=True, or set security.protocol": "use a --profile with TLS",
+    "set sasl.mechanism, or pass login=": "set sasl.mechanism",
+    "but login= is set": "but security.protocol says so",
+    "but tls= is set": "but security.protocol says so",
+    "leave login= out": "set another security.protocol",
+    "leave tls= out": "set another security.protocol",
+    "certificate= and key= in tls=": "ssl.keystore.location and ssl.key.location",
+    "ca= in tls=": "ssl.truststore.location",
+    "in login=": "in the profile",
+    "in tls=": "in the profile",
+    "set certificate=, too": "set ssl.keystore.location, too",
+    "and key_password=": "and ssl.key.password",
     "; if the cluster is still starting, set a longer connect_timeout=": "",
 }
 """Names of the SDK in its hints, and those of the command line."""
@@ -123,7 +136,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OttlaError):
         # An error in what the user typed needs no error name; one of the cluster can be looked up by its name.
         named = "" if isinstance(error, ConfigError | NotFoundError) else f" ({error.name})"
-        return _in_cli_terms(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
+        return in_cli_terms(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ottla"
@@ -151,7 +164,8 @@ def _usage_error(message: str, context: Any) -> str:
     )
 
 
-def _in_cli_terms(text: str) -> str:
+def in_cli_terms(text: str) -> str:
+    """Return a message or hint of the SDK in the words of the command line."""
     for theirs, ours in _CLI_TERMS.items():
         text = text.replace(theirs, ours)
     return text
@@ -170,7 +184,7 @@ class SdkWarnings(logging.Handler):
         if record.levelno != logging.WARNING or (record.name == "ottla.admin" and text == self._last_text):
             return
         self._last_text = text
-        say(f"ottla: {_in_cli_terms(text)}")
+        say(f"ottla: {in_cli_terms(text)}")
 
 
 def hear_sdk() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.kafka_probe import Look, Met
+from ottla_cli.failures import in_cli_terms
 from ottla_cli.health import Problem
 
 if TYPE_CHECKING:
@@ -144,10 +145,12 @@ def unmet(look: Look, advertise: str) -> Problem:
     if look.met is Met.HTTP:
         return Problem(f"{address} is an HTTP port, not a Kafka port", f"{_KAFKA_PORTS}; {advertise}")
     if look.met is Met.TLS:
-        return Problem(f"{address} requires TLS, which no listener supports yet", "see what else listens at that port")
+        return Problem(f"{address} requires TLS", "use a --profile with TLS")
     if look.met is Met.WARY:
-        hint = "it may require authentication, which is not supported yet: see what listens at that port"
+        hint = "it may require a login: use a --profile that logs in"
         return Problem(f"{address} speaks Kafka's protocol but does not describe its cluster", hint)
+    if look.met is Met.REJECTED:
+        return Problem(in_cli_terms(look.why), "check the security settings in the profile, and the address")
     hint = (
         "the port is published to an address where no program listens, or another program uses it: "
         "check what listens there"
@@ -181,6 +184,11 @@ def _is_of(look: Look, cluster_id: str) -> bool:
 
 def listener_names(info: ClusterInfo) -> list[str]:
     return sorted({name for broker in info.brokers for name in broker.kafka_listeners}) or [_ONLY_LISTENER]
+
+
+def reports_listeners(info: ClusterInfo) -> bool:
+    """Return whether brokers report all their listeners. Those of Apache Kafka report only the one that was dialled."""
+    return any(broker.kafka_listeners for broker in info.brokers)
 
 
 def _advertised(info: ClusterInfo, listener: str) -> dict[int, str]:

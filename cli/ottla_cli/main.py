@@ -42,6 +42,14 @@ def ottla(
             help="Addresses of one or more brokers; default: OTTLA_BOOTSTRAP, else localhost:9092.",
         ),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A profile in ~/.config/ottla/config.toml or OTTLA_CONFIG: a cluster, and how to log in to it; "
+            "default: OTTLA_PROFILE, else none.",
+        ),
+    ] = None,
     output: Annotated[
         Form | None,
         typer.Option("--output", "-o", help="Output format; default: a table on a terminal, jsonl elsewhere."),

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, Self
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import typer
 
 from ottla.client.units import parse_duration
 from ottla.errors import config_error
 
+if TYPE_CHECKING:
+    from ottla.client.security.security import Security
+
 _TIMEOUT_S: Final = 10.0
+_BOOTSTRAP: Final = "bootstrap.servers"
 
 Form = Literal["table", "json", "jsonl", "name"]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the shared options say. `timeout` is in seconds; `output` is None if the terminal decides."""
+    """What the shared options say. `timeout` is in seconds; `output` is None if the terminal decides.
 
-    NAMES: ClassVar[frozenset[str]] = frozenset({"bootstrap", "output", "timeout", "yes", "client_config"})
+    `client_config` is what -X says. `config` has the profile's settings, too.
+    """
+
+    NAMES: ClassVar[frozenset[str]] = frozenset({"bootstrap", "profile", "output", "timeout", "yes", "client_config"})
 
     bootstrap: str | None = None
     output: Form | None = None
     timeout: float = _TIMEOUT_S
     yes: bool = False
     client_config: Mapping[str, str] = field(default_factory=dict)
+    profile: str | None = None
 
     @classmethod
     def merged(cls, values: Mapping[str, tuple[Any, Any]]) -> Self:
@@ -39,13 +49,57 @@ class Settings:
             timeout=parse_duration(timeout, "--timeout") if timeout else _TIMEOUT_S,
             yes=bool(nearest.get("yes")),
             client_config=pairs([text for level in values.get("client_config", ()) for text in level or ()], "-X"),
+            profile=nearest.get("profile") or default_profile(),
         )
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings of clients under Kafka's names: those of the profile, and those of -X, which win.
+
+        The profile is read here, because some commands need no cluster. Raises ConfigError.
+        """
+        given = {*self.client_config, *([_BOOTSTRAP] if self.bootstrap else [])}
+        of_profile = profile_config(self.profile)
+        kept = {name: value for name, value in of_profile.items() if not _is_given(name, given)}
+        return {**kept, **self.client_config}
+
+    @property
+    def addresses(self) -> str | None:
+        """The addresses of brokers that an option or the profile has."""
+        return self.bootstrap or self.config.get(_BOOTSTRAP)
+
+    @property
+    def security(self) -> Security:
+        """The login and the TLS of clients. Raises ConfigError."""
+        from ottla.client.security.names import SECURITY_NAMES, merged_security
+
+        return merged_security(None, None, {name: v for name, v in self.config.items() if name in SECURITY_NAMES})
 
     @staticmethod
     def of(ctx: typer.Context) -> Settings:
         settings = ctx.obj
         assert isinstance(settings, Settings)
         return settings
+
+
+@cache  # a command that prints a password runs once
+def profile_config(name: str | None) -> Mapping[str, Any]:
+    """Return the settings of a profile under Kafka's names, with all passwords. Without a name there are none."""
+    if name is None:
+        return {}
+    from ottla.client.security.profiles import load_profile  # here, because most commands are called without a profile
+
+    return load_profile(name).config()
+
+
+def _is_given(name: str, given: Iterable[str]) -> bool:
+    """Return whether a setting is given, or a reference to it: sasl.password.env takes the place of sasl.password."""
+    return any(each == name or each.startswith(f"{name}.") for each in given)
+
+
+def default_profile() -> str | None:
+    """Return the name of the profile of commands that name none."""
+    return os.environ.get("OTTLA_PROFILE") or None
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:

@@ -40,18 +40,18 @@ class StandaloneCluster:
         """Workers of so many cores each, which give executors so much memory in all."""
         self.master = ""
         """The URL, once it runs."""
-        self._directory: Final = directory
+        self.directory: Final = directory
         self._workers: Final = [f"worker-{number}" for number in range(workers)]
         self._shape: Final = ("--cores", str(cores), "--memory", f"{memory_mb}m")
         self._running: Final[dict[str, subprocess.Popen[bytes]]] = {}
 
     def __enter__(self) -> Self:
-        self._directory.mkdir(parents=True)
+        self.directory.mkdir(parents=True)
         try:
             self._start("master", _MASTER)
             self.master = self._said("master", r"Starting Spark master at (spark://\S+)")
             for name in self._workers:
-                self._start(name, _WORKER, *self._shape, "--work-dir", str(self._directory / name), self.master)
+                self._start(name, _WORKER, *self._shape, "--work-dir", str(self.directory / name), self.master)
             for name in self._workers:
                 self._said(name, r"Successfully registered with master (\S+)")
         except BaseException:
@@ -77,14 +77,14 @@ class StandaloneCluster:
 
     def applications(self, worker: int) -> list[str]:
         """The ids of those that have had an executor on that worker."""
-        return sorted(path.name for path in (self._directory / self._workers[worker]).glob("app-*"))
+        return sorted(path.name for path in (self.directory / self._workers[worker]).glob("app-*"))
 
     def _start(self, name: str, main: str, *arguments: str) -> None:
         java = program("java", "openjdk-17-jre-headless")
         command = [java, *_JVM, "-cp", f"{_HOME}/jars/*", main, *_ANY_PORT, *arguments]
         environment = {**os.environ, "SPARK_HOME": str(_HOME), "SPARK_LOCAL_IP": _LOOPBACK}
         environment["SPARK_SCALA_VERSION"] = _scala_version()  # or else a worker looks for a checkout of Spark
-        with (self._directory / f"{name}.log").open("wb") as output:
+        with (self.directory / f"{name}.log").open("wb") as output:
             self._running[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -96,7 +96,7 @@ class StandaloneCluster:
 
     def _said(self, name: str, pattern: str) -> str:
         """What the pattern's group is in the process' log. Raises PeerError where it ends, or takes too long."""
-        log = self._directory / f"{name}.log"
+        log = self.directory / f"{name}.log"
         give_up_at = time.monotonic() + _READY_LIMIT_S
         while (found := re.search(pattern, log.read_text(errors="replace"))) is None:
             ended = self._running[name].poll()

@@ -13,7 +13,11 @@ A mirror opens no record: `BatchReader` returns batches as they are in the log, 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
-from ottla.client.security.names import SECURITY_NAMES
+from ottla.client.security.names import SECURITY_NAMES, merged_security
+from ottla.client.security.passwords import PASSWORD_NAMES
+from ottla.client.security.profiles import load_profile
+from ottla.client.security.security import PLAINTEXT, Security
+from ottla.client.security.written_settings import BOOTSTRAP, written_settings
 from ottla.client.settings import (
     CONSUMER_NAMES,
     PRODUCER_NAMES,
@@ -35,7 +39,10 @@ from ottla.producer.producer import check_config
 from ottla.producer.send_columns import ByteColumns
 
 __all__ = [
+    "BOOTSTRAP",
     "CONSUMER_NAMES",
+    "PASSWORD_NAMES",
+    "PLAINTEXT",
     "PRODUCER_NAMES",
     "SECURITY_NAMES",
     "UNKNOWN_TOPIC_GRACE_S",
@@ -51,6 +58,7 @@ __all__ = [
     "PreparedTransaction",
     "ReadPosition",
     "RecordRange",
+    "Security",
     "Segment",
     "Subscriber",
     "TopicView",
@@ -60,9 +68,12 @@ __all__ = [
     "check_topic",
     "list_offsets",
     "list_offsets_or_end",
+    "load_profile",
     "merge_config",
+    "merged_security",
     "parse_duration",
     "read_properties",
     "size_bytes",
     "withhold_moving",
+    "written_settings",
 ]

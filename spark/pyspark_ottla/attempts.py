@@ -33,7 +33,7 @@ def lent_admin(options: WriteOptions) -> Iterator[ottla.Admin]:
     """Lend an Admin to a task until the block ends."""
     timeout_s = patience_s(options)
     with _IDLE_ADMINS.lent(
-        (options.bootstrap, timeout_s), lambda: ottla.Admin(options.bootstrap, request_timeout=timeout_s)
+        (options.access, timeout_s), lambda: ottla.Admin(**options.access.arguments(), request_timeout=timeout_s)
     ) as admin:
         yield admin
 

@@ -45,7 +45,8 @@ class SourcePartitions:
         self._options: Final = options
         self.ids: TopicIds = {}
         """The ids of the topics that `existing` found last."""
-        self._cluster: Final = ClusterClient(bootstrap_addresses(options.bootstrap), KafkaTransport(options.client_id))
+        transport = KafkaTransport(options.client_id, options.access.security())
+        self._cluster: Final = ClusterClient(bootstrap_addresses(options.access.bootstrap), transport)
 
     def existing(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
         """Return all existing partitions, in order. Raises UnknownTopicError, and ConfigError for an assigned partition

@@ -27,7 +27,9 @@ class OffsetCommits:
 
     def __init__(self, options: ReadOptions) -> None:
         self._group: Final = options.commit_group
-        self._admin: Final = ottla.Admin(options.bootstrap, request_timeout=_TIMEOUT_S, client_id=options.client_id)
+        self._admin: Final = ottla.Admin(
+            **options.access.arguments(), request_timeout=_TIMEOUT_S, client_id=options.client_id
+        )
         self._changed: Final = Condition()
         self._newest: Offsets = {}
         self._done: Offsets = {}

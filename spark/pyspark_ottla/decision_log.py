@@ -13,6 +13,7 @@ from typing import Final
 import ottla
 from ottla.errors import ErrorCode, UnknownTopicError, error_from_code
 from ottla_core.model import TopicPartition
+from pyspark_ottla.access import Access
 from pyspark_ottla.idle_clients import IdleClients
 from pyspark_ottla.machines.decisions import (
     TOPIC,
@@ -133,8 +134,8 @@ def _texts(
     if start >= end:
         return found
     with _IDLE_READERS.lent(
-        (options.bootstrap, committed),
-        lambda: _reader(options.bootstrap, committed),
+        (options.access, committed),
+        lambda: _reader(options.access, committed),
         lambda reader: reader.seek(_PARTITION, start, stop=end),
     ) as reader:
         while not reader.finished:
@@ -150,10 +151,10 @@ def _texts(
     return found
 
 
-def _reader(bootstrap: str, committed: bool) -> ottla.Consumer[str, str]:
+def _reader(access: Access, committed: bool) -> ottla.Consumer[str, str]:
     return ottla.Consumer(
         TOPIC,
-        bootstrap=bootstrap,
+        **access.arguments(),
         partitions=[_PARTITION.partition],
         key="str",
         value="str",

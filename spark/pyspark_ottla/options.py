@@ -15,6 +15,7 @@ from typing import Final
 from ottla.connect import CONSUMER_NAMES, PRODUCER_NAMES, check_topic, size_bytes
 from ottla.errors import config_error
 from ottla_core.model import TopicPartition
+from pyspark_ottla.access import Access
 from pyspark_ottla.machines.admission import AdmissionLimits
 from pyspark_ottla.machines.decisions import query_of
 from pyspark_ottla.machines.offsets import EARLIEST, ID, LATEST, OPEN, Bound
@@ -22,6 +23,7 @@ from pyspark_ottla.spark_options import SparkOptions
 
 READ_OPTIONS: Final = (
     "kafka.bootstrap.servers",
+    "profile",
     "assign",
     "subscribe",
     "subscribePattern",
@@ -47,10 +49,11 @@ READ_OPTIONS: Final = (
     "fetchOffset.retryIntervalMs",
     "commitOffsets",
 )
-"""All options of a source except for `kafka.*`. `maxBytesPerTrigger` and `commitOffsets` are ottla's own."""
+"""All options of a source except for `kafka.*`. `profile`, `maxBytesPerTrigger` and `commitOffsets` are ottla's own."""
 
 WRITE_OPTIONS: Final = (
     "kafka.bootstrap.servers",
+    "profile",
     "topic",
     "includeHeaders",
     "delivery",
@@ -58,8 +61,8 @@ WRITE_OPTIONS: Final = (
     "txnAppId",
     "txnVersion",
 )
-"""All options of a sink except for `kafka.*`. `delivery` and `compareRepeats` are ottla's own, and the last two have
-their names in Delta Lake.
+"""All options of a sink except for `kafka.*`. `profile`, `delivery` and `compareRepeats` are ottla's own, and the last
+two have their names in Delta Lake.
 
 `includeHeaders` is accepted and changes nothing, as in Spark's own sink: a column of headers is written.
 """
@@ -99,7 +102,7 @@ class ConsumerStrategy:
 class ReadOptions:
     """A source's options, checked. Times are in seconds, and `client` is under Kafka's names."""
 
-    bootstrap: str
+    access: Access
     strategy: ConsumerStrategy
     starting: Bound
     ending: Bound
@@ -124,7 +127,7 @@ class WriteOptions:
     write has none.
     """
 
-    bootstrap: str
+    access: Access
     topic: str
     client: Mapping[str, str]
     exactly_once: bool = False
@@ -141,7 +144,7 @@ def read_options(spark_options: Mapping[str, str], *, streaming: bool) -> ReadOp
     group = options.text("kafka.group.id", "")
     client_id = options.client.pop("client.id", "")
     return ReadOptions(
-        bootstrap=options.bootstrap(),
+        access=options.access(),
         strategy=strategy,
         starting=_starting(options, strategy, streaming=streaming),
         ending=_ending(options, strategy),
@@ -183,7 +186,7 @@ def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) 
             hint="set delivery to exactly_once, or remove compareRepeats",
         )
     app_id, version = _app(options, exactly_once=exactly_once)
-    return WriteOptions(options.bootstrap(), topic, options.client, exactly_once, compare_repeats, app_id, version)
+    return WriteOptions(options.access(), topic, options.client, exactly_once, compare_repeats, app_id, version)
 
 
 def _app(options: SparkOptions, *, exactly_once: bool) -> tuple[str, int]:

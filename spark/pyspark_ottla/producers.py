@@ -27,14 +27,16 @@ def new_producer(options: WriteOptions, transactional_id: str | None = None) -> 
     """Return a producer with these settings."""
     config = _config(options)
     return ottla.Producer(
-        options.bootstrap, key="bytes", value="bytes", transactional_id=transactional_id, config=config
+        **options.access.arguments(), key="bytes", value="bytes", transactional_id=transactional_id, config=config
     )
 
 
 def driver_producer(options: WriteOptions, transactional_id: str) -> ottla.Producer[str, str]:
     """Return the producer of a query's driver."""
     config = {"max.block.ms": _config(options)["max.block.ms"], "linger.ms": "0", "client.id": transactional_id}
-    return ottla.Producer(options.bootstrap, key="str", value="str", transactional_id=transactional_id, config=config)
+    return ottla.Producer(
+        **options.access.arguments(), key="str", value="str", transactional_id=transactional_id, config=config
+    )
 
 
 def _config(options: WriteOptions) -> Mapping[str, str]:
@@ -73,5 +75,5 @@ IDLE_PRODUCERS: Final[IdleClients[BytesProducer]] = IdleClients(_end)
 
 def lent_producer(options: WriteOptions) -> AbstractContextManager[BytesProducer]:
     """Lend a producer with these settings to a task. What its flush reports is about the task's own rows."""
-    settings = options.bootstrap, frozenset(options.client.items())
+    settings = options.access, frozenset(options.client.items())
     return IDLE_PRODUCERS.lent(settings, partial(new_producer, options))

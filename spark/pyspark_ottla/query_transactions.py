@@ -182,7 +182,7 @@ class QueryTransactions:
     # ---- who does it -------------------------------------------------------------------------------------------------
 
     def _admin(self) -> ottla.Admin:
-        return ottla.Admin(self._options.bootstrap, request_timeout=_TIMEOUT_S, client_id=self._name)
+        return ottla.Admin(**self._options.access.arguments(), request_timeout=_TIMEOUT_S, client_id=self._name)
 
     @contextlib.contextmanager
     def _driver(self, admin: ottla.Admin) -> Iterator[ottla.Producer[str, str]]:

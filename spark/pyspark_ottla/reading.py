@@ -126,7 +126,7 @@ class RangeReader:
         gone. A topic that was recreated since the batch was planned has none of the batch's rows.
         """
         options, partition = self.options, range_.partition
-        settings = options.bootstrap, options.client_id, frozenset(options.client.items()), partition, topic_id
+        settings = options.access, options.client_id, frozenset(options.client.items()), partition, topic_id
         return IDLE_CONSUMERS.lent(
             settings,
             lambda: self._consumer(partition),
@@ -136,7 +136,7 @@ class RangeReader:
     def _consumer(self, partition: TopicPartition) -> BytesConsumer:
         return ottla.Consumer(
             partition.topic,
-            bootstrap=self.options.bootstrap,
+            **self.options.access.arguments(),
             partitions=[(partition.topic, partition.partition)],
             # Spark gets bytes, and a deserializer could fail on records that the query never looks at.
             key="bytes",
@@ -149,7 +149,7 @@ class RangeReader:
 
     def _after_loss(self, range_: Range) -> int:
         """Return where to continue if the log no longer has the beginning of `range_`."""
-        with ottla.Admin(self.options.bootstrap) as admin:
+        with ottla.Admin(**self.options.access.arguments()) as admin:
             first = admin.topics.offsets(range_.partition.topic, "earliest")[range_.partition.partition]
         assert first is not None
         gone = range_._replace(end=min(range_.end, max(first, range_.start)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.errors import OttlaError
 from pyspark_ottla.machines.decisions import SINGLE, Action, Batch, query_of
@@ -29,21 +29,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="the id of a query, or a transactional id that `ottla txn ls spark-` lists",
     )
     parser.add_argument("-b", "--bootstrap", metavar="HOST:PORT", help="addresses of brokers (OTTLA_BOOTSTRAP)")
+    parser.add_argument("--profile", metavar="NAME", help="a profile with addresses of brokers and a login")
     given = parser.parse_args(arguments)
+    named = {"kafka.bootstrap.servers": given.bootstrap, "profile": given.profile}
+    cluster = {name: value for name, value in named.items() if value}
     failed = False
     for query in dict.fromkeys(map(query_of, given.queries)):
         try:
-            print(f"{query}: {settled(query, given.bootstrap)}")
+            print(f"{query}: {settled(query, cluster)}")
         except OttlaError as error:
             failed = True
             print(f"{query}: {error}", file=sys.stderr)
     return int(failed)
 
 
-def settled(query: str, bootstrap: str | None) -> str:
-    """Settle one query, and return what was done. Raises TransactionAborted if decided rows were aborted, and are
-    lost."""
-    options = write_options({"kafka.bootstrap.servers": bootstrap} if bootstrap else {})
+def settled(query: str, cluster: Mapping[str, str]) -> str:
+    """Settle one query, and return what was done. `cluster` are the options of the sink that name it. Raises
+    TransactionAborted if decided rows were aborted, and are lost."""
+    options = write_options(cluster)
     transactions = QueryTransactions(options, Batch(query, SINGLE, is_micro_batch=False))
     if not transactions.are_left():
         return "nothing is left"

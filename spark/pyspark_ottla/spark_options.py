@@ -9,8 +9,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from ottla.connect import SECURITY_NAMES, Convert, bootstrap_addresses, merge_config, parse_duration
+from ottla.connect import (
+    BOOTSTRAP,
+    PASSWORD_NAMES,
+    SECURITY_NAMES,
+    Convert,
+    bootstrap_addresses,
+    load_profile,
+    merge_config,
+    parse_duration,
+)
 from ottla.errors import ConfigError, config_error
+from pyspark_ottla.access import Access
 
 T = TypeVar("T")
 
@@ -36,6 +46,10 @@ _NOT_FOR_USERS: Final = {
 }
 
 
+_BOOTSTRAP_OPTION: Final = f"kafka.{BOOTSTRAP}"
+_SECRETS: Final = frozenset([*PASSWORD_NAMES, "sasl.jaas.config", "ssl.keystore.key"])
+
+
 class SparkOptions:
     """Options as Spark hands them over, and what each of them may be."""
 
@@ -45,12 +59,18 @@ class SparkOptions:
         known = {name.lower(): name for name in names}
         self._values: dict[str, str] = {}
         self.client: dict[str, str] = {}
+        self._security: dict[str, str] = {}
         for lower, value in values.items():
             name = known.get(lower.lower())
             if name is not None:
                 self._values[name] = value
             elif lower.lower().startswith("kafka."):
                 client_name = lower.lower()[len("kafka.") :]
+                if client_name in _SECRETS:
+                    raise _secret(client_name)
+                if client_name in SECURITY_NAMES:
+                    self._security[client_name] = value
+                    continue
                 _check_client(client_name, value, client_names)
                 self.client[client_name] = value
             elif lower.lower() not in _OF_SPARK:
@@ -61,14 +81,28 @@ class SparkOptions:
             if name in names:
                 raise config_error(f"{name} works only in {kind} queries", hint=f"remove it, or use a {kind} query")
 
-    def bootstrap(self) -> str:
-        bootstrap = self._values.get("kafka.bootstrap.servers") or os.environ.get("OTTLA_BOOTSTRAP")
+    def access(self) -> Access:
+        """Return how to reach the cluster. Raises ConfigError if that can't work, here and not in a task."""
+        profile = self.text("profile", "")
+        if profile and self._security:
+            raise config_error(
+                f"profile and kafka.{next(iter(self._security))} contradict each other", hint="set only one of them"
+            )
+        given, of_profile = self._values.get(_BOOTSTRAP_OPTION), _bootstrap_in(profile) if profile else None
+        bootstrap = given or of_profile or os.environ.get("OTTLA_BOOTSTRAP")
         if not bootstrap:
             raise config_error(
-                "option kafka.bootstrap.servers is missing",
+                f"option {_BOOTSTRAP_OPTION} is missing",
                 hint="set it to addresses of brokers, such as localhost:9092, or set OTTLA_BOOTSTRAP",
             )
-        return ",".join(bootstrap_addresses(bootstrap))
+        addresses = ",".join(bootstrap_addresses(bootstrap))
+        if of_profile and addresses != ",".join(bootstrap_addresses(of_profile)):
+            # An option would have the profile's login sent to other brokers.
+            hint = f"remove the option: the profile has {BOOTSTRAP}"
+            raise config_error(f"profile and {_BOOTSTRAP_OPTION} contradict each other", hint=hint)
+        access = Access(addresses, tuple(sorted(self._security.items())), profile)
+        access.security()
+        return access
 
     def has(self, name: str) -> bool:
         return name in self._values
@@ -127,16 +161,32 @@ def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]
     """Raise ConfigError for an invalid setting of a client, here and not in a task."""
     if name in _NOT_FOR_USERS:
         raise config_error(f"kafka.{name} can't be set for Spark", hint=_NOT_FOR_USERS[name])
-    if name in SECURITY_NAMES and (name, value.upper()) != ("security.protocol", "PLAINTEXT"):
-        # A password would be in the plan of the query and in its checkpoint.
-        hint = "use a listener with security.protocol=PLAINTEXT"
-        raise config_error(f"kafka.{name}: logins and TLS are not supported in Spark yet", hint=hint)
     allowed = {known: entry for known, entry in names.items() if known not in _NOT_FOR_USERS}
     unset = dict.fromkeys((argument for argument, _ in allowed.values()), None)
     try:
         merge_config(allowed, unset, unset, {name: value})
     except ConfigError as error:
         raise ConfigError(error.code, f"kafka.{name}: {error.message}", hint=error.hint) from None
+
+
+def _secret(name: str) -> ConfigError:
+    base = name if name in PASSWORD_NAMES else PASSWORD_NAMES[0]
+    return config_error(
+        f"kafka.{name} can't be an option, because Spark writes options to plans, event logs and checkpoints",
+        hint=f"set profile, or set kafka.{base}.file or kafka.{base}.env to where each process finds the password",
+    )
+
+
+def _bootstrap_in(name: str) -> str | None:
+    """Return the addresses that a profile has."""
+    profile = load_profile(name)
+    if profile.runs_commands:
+        raise config_error(
+            f"profile {name!r} has a command for its password, which each of Spark's processes would run",
+            hint="use a profile with sasl.password.file or sasl.password.env",
+        )
+    bootstrap: str | None = profile.settings.get(BOOTSTRAP)
+    return bootstrap
 
 
 def _unknown(name: str, known: Iterable[str]) -> ConfigError:

@@ -20,11 +20,14 @@ _OF_PROGRAMS = {
     DELTA: ["test_delta.py"],
     DIFFERS: [
         "test_admin_at_kafka.py",
+        "test_cli_logins_with_kafka.py",
+        "test_mirror_logins_with_kafka.py",
         "test_differential.py",
         "test_sdk_kafka_failover.py",
         "test_sdk_logins_with_kafka.py",
         "test_sdk_transactions_with_kafka.py",
         "test_sdk_with_kafka.py",
+        "test_spark_logins_with_kafka.py",
     ],
     MM2: ["test_mirror_maker.py", "test_mirror_maker_flows.py", "test_mirror_client.py", "test_mirror_with_kafka.py"],
 }

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -95,6 +96,16 @@ def test_topics_by_their_names(read: Read, trades: str, cut: str) -> None:
     both = read(subscribe=f" {cut}, {trades} ,,{cut}").rows
     assert {row["topic"] for row in both} == {trades, cut}
     assert len(both) == 2 * RECORDS - 4
+
+
+@BATCH_OPTION("profile")
+def test_a_cluster_by_the_name_of_a_profile(
+    read: Read, cluster: Cluster, trades: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.toml").write_text(f'[profiles.here]\nbootstrap.servers = "{cluster.bootstrap}"')
+    monkeypatch.setenv("OTTLA_CONFIG", str(tmp_path / "config.toml"))
+    assert read(subscribe=trades, profile="here").values == ALL
+    assert "has no profile 'there'" in refused(read, subscribe=trades, profile="there")
 
 
 @BATCH_OPTION("subscribe")
@@ -318,7 +329,8 @@ def test_settings_of_the_client_reach_it(read: Read, cluster: Cluster, admin: ot
         ({"kafka.fetch.max.wait": "5"}, "kafka.fetch.max.wait: .* unknown.*the closest name is fetch.max.wait.ms"),
         ({"kafka.fetch.max.wait.ms": "soon"}, "kafka.fetch.max.wait.ms: .*not valid"),
         ({"kafka.isolation.level": "serializable"}, "isolation_level=.serializable. is not valid"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism: logins and TLS are not supported in Spark yet"),
+        ({"kafka.sasl.password": "open-sesame"}, "kafka.sasl.password can't be an option.*kafka.sasl.password.file"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "config sasl.mechanism and security.protocol=PLAINTEXT contradict"),
     ],
 )
 @BATCH_OPTION("kafka.*")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from waiting import wait_until
@@ -26,8 +27,8 @@ FILE = """
 redis = "{redis}"
 
 [clusters]
-east = "{east}"
-west = "{west}"
+east = {east}
+west = {west}
 
 [[flows]]
 source = "east"
@@ -38,25 +39,34 @@ heartbeats = {heartbeats}
 """
 
 
+def _toml(cluster: str | Mapping[str, str]) -> str:
+    """A cluster by its addresses, or by its settings under Kafka's names."""
+    if isinstance(cluster, str):
+        return json.dumps(cluster)
+    return "{ " + ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in cluster.items()) + " }"
+
+
 class MirrorProcess:
     """Serves once the block has begun; what is left of it at the end is killed."""
 
     def __init__(
         self,
         folder: Path,
-        east: str,
-        west: str,
+        east: str | Mapping[str, str],
+        west: str | Mapping[str, str],
         topics: str,
         *,
         delivery: str = "at_least_once",
         heartbeats: bool = False,
         node_id: int = 0,
         redis: str = "",
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._environment = {**os.environ, **environment}
         self._file = folder / f"mirror-{node_id}.toml"
         values = {"topics": topics, "delivery": delivery, "redis": redis, "heartbeats": json.dumps(heartbeats)}
-        self._file.write_text(FILE.format(east=east, west=west, **values))
-        self._log = folder / f"mirror-{node_id}.log"
+        self._file.write_text(FILE.format(east=_toml(east), west=_toml(west), **values))
+        self.log = folder / f"mirror-{node_id}.log"
         self._node_id = node_id
         self._port = 0
 
@@ -88,15 +98,15 @@ class MirrorProcess:
         settings = {"node-id": self._node_id, "file": self._file, "port": self._port, "admin-port": self._port + 1}
         settings["session-timeout-s"] = 6
         command = [sys.executable, "-m", "ottla_mirror", *(f"--{name}={value}" for name, value in settings.items())]
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=self._environment)
         wait_until(lambda: self.process.poll() is not None or self._serves())
-        if self.process.poll() is not None and "holds the port" in self._log.read_text().splitlines()[-1]:
+        if self.process.poll() is not None and "holds the port" in self.log.read_text().splitlines()[-1]:
             self.client.close()
             self._raw.close()
             self._choose_port()
             self.start()
-        assert self.process.poll() is None, self._log.read_text()
+        assert self.process.poll() is None, self.log.read_text()
 
     def kill(self) -> None:
         self.process.kill()
@@ -105,7 +115,7 @@ class MirrorProcess:
     def terminate(self) -> None:
         """End it in order; its exit code is 0."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(30) == 0, self._log.read_text()[-2000:]
+        assert self.process.wait(30) == 0, self.log.read_text()[-2000:]
 
     def flow(self) -> ottla.FlowInfo:
         """How it is with its one flow."""
@@ -126,11 +136,16 @@ class MirrorProcess:
 
     def metrics(self) -> dict[str, float]:
         """Its series and their values, as a scrape sees them."""
+        found = re.findall(r"^(ottla_mirror\S*) (\S+)$", self.scraped(), re.MULTILINE)
+        return {name: float(value) for name, value in found}
+
+    def scraped(self) -> str:
+        """The text of its metrics."""
         connection = HTTPConnection("127.0.0.1", self._port + 1, timeout=10)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
         connection.close()
-        return {name: float(value) for name, value in re.findall(r"^(ottla_mirror\S*) (\S+)$", text, re.MULTILINE)}
+        return text
 
     def _serves(self) -> bool:
         try:

@@ -13,6 +13,9 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from ottla.client.kafka_probe import Look, Met, look_at, look_at_all
+from ottla.client.security.logins import Plain
+from ottla.client.security.security import Security
+from ottla.client.security.tls import Tls
 from ottla.testing import Cluster
 
 LIMIT_S = 5.0
@@ -160,3 +163,17 @@ def test_a_host_that_swallows_everything() -> None:
         finally:
             for each in waiting:
                 each.close()
+
+
+def test_a_client_with_tls_or_a_login_is_told_what_the_address_expects() -> None:
+    secured = [
+        (Security(tls=Tls()), "speaks Kafka's protocol without TLS, but tls= is set"),
+        (Security(Plain("alice", "secret")), "this client can't call SaslHandshake"),
+    ]
+    with Cluster() as cluster:
+        for security, words in secured:
+            look = look_at_all([cluster.bootstrap], LIMIT_S, security)[cluster.bootstrap]
+            assert look.met is Met.REJECTED
+            assert words in look.why
+    for security, _ in secured:
+        assert look_at_all([cluster.bootstrap], LIMIT_S, security)[cluster.bootstrap].met is Met.CONNECTION_REFUSED

@@ -19,6 +19,7 @@ import ottla
 from ottla.client.kafka import connection
 from ottla.errors import ErrorCode
 from ottla.testing import Cluster
+from ottla_mirror.clusters.access import Access
 from ottla_mirror.clusters.cluster import Cluster as MirroredCluster
 from ottla_mirror.clusters.member import GroupEvents
 from ottla_mirror.flow import Flow
@@ -133,7 +134,7 @@ def test_a_member_that_was_evicted_commits_nothing_before_it_has_joined_anew(wes
     """It has no name then; without a generation either, its offsets would pass for those of one outside the group."""
     group, given = f"g-{topic}", list[ottla.TopicPartition]()
     events = GroupEvents(lambda _, copies: given.extend(copies), lambda _, lost: None)
-    target = MirroredCluster([west.bootstrap])
+    target = MirroredCluster(Access([west.bootstrap]))
     with (
         ottla.Admin(west.bootstrap) as admin,
         target.open_writer(topic, transactional_id=topic) as writer,

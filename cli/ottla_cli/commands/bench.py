@@ -244,7 +244,7 @@ def _open_consumer(settings: Settings, topic: str, **arguments: Any) -> Consumer
 
 def _config(settings: Settings, *, of: Mapping[str, Any], not_of: Mapping[str, Any]) -> dict[str, Any]:
     """-X without what is meant for the other client alone; an unknown name stays in, to be rejected."""
-    mine = {name: text for name, text in settings.client_config.items() if name in of or name not in not_of}
+    mine = {name: text for name, text in settings.config.items() if name in of or name not in not_of}
     return with_timeout(mine, settings.timeout, "request.timeout.ms")
 
 

@@ -173,7 +173,7 @@ def _open_consumer(
         key="bytes",
         value="bytes",
         auto_offset_reset="earliest",  # records that retention deletes meanwhile are gone: continue after them
-        config=with_timeout(settings.client_config, settings.timeout, "request.timeout.ms"),
+        config=with_timeout(settings.config, settings.timeout, "request.timeout.ms"),
     )
 
 
@@ -187,7 +187,7 @@ def _open_member(settings: Settings, topic: str, group: str, first: PositionSpec
         auto_offset_reset="earliest" if first.anchor is Anchor.START else "latest",
         key="bytes",
         value="bytes",
-        config=with_timeout(settings.client_config, settings.timeout, "request.timeout.ms"),
+        config=with_timeout(settings.config, settings.timeout, "request.timeout.ms"),
     )
 
 

@@ -17,7 +17,7 @@ from ottla.errors import OttlaError, config_error
 from ottla_cli.connection import ASIDE_S, open_admin
 from ottla_cli.failures import ExitCode, say, sentence
 from ottla_cli.lazy import Command
-from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of
+from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of, reports_listeners
 from ottla_cli.options import AnyTopics, Numbers
 from ottla_cli.output import Listing, form_for, write
 from ottla_cli.partition_status import PartitionStatus, only_numbers
@@ -105,14 +105,18 @@ def listeners(
 
 
 def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
+    security = settings.security
+
     def looks(addresses: Iterable[str]) -> Mapping[str, Look]:
-        return look_at_all(addresses, min(settings.timeout, _LOOK_LIMIT_S))
+        return look_at_all(addresses, min(settings.timeout, _LOOK_LIMIT_S), security)
 
     if addresses:
         return check_kafka([_checked(address) for address in addresses], looks)
     with open_admin(settings) as admin:
         info = admin.cluster.describe()
-    came_by = bootstrap_addresses(settings.bootstrap or settings.client_config.get("bootstrap.servers"))
+    came_by = bootstrap_addresses(settings.addresses)
+    if not reports_listeners(info):
+        return check_kafka(came_by, looks)
     return check_cluster(info, list(dict.fromkeys(map(host_of, came_by))), looks)
 
 

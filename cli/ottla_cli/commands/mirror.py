@@ -16,7 +16,7 @@ from ottla_cli.lazy import Command
 from ottla_cli.options import DryRun
 from ottla_cli.output import Item, Listing, write
 from ottla_cli.prompts import confirm
-from ottla_cli.settings import Form, Settings
+from ottla_cli.settings import Form, Settings, profile_config
 
 if TYPE_CHECKING:
     from ottla.mirror.client import MirrorClient
@@ -188,15 +188,24 @@ def verify(
             "--state", metavar="FILE", help="Save the progress in this file, and continue from it in the next run."
         ),
     ] = None,
+    source_profile: Annotated[
+        str | None, typer.Option("--source-profile", metavar="NAME", help="The profile by which to read the source.")
+    ] = None,
+    target_profile: Annotated[
+        str | None, typer.Option("--target-profile", metavar="NAME", help="The profile by which to read the target.")
+    ] = None,
     mirror: Address = None,
 ) -> None:
     """Compare the source and the copy of each partition that this mirror copies, record by record.
 
+    It reads both clusters itself, at the addresses in the mirror's file unless a profile has others.
+
     Exits with code 3 if a partition differs from its copy.
     """
     settings = Settings.of(ctx)
+    source, target = profile_config(source_profile), profile_config(target_profile)
     with _client(settings, mirror) as client:
-        checks = client.verify(flow, topic or [], state=state)
+        checks = client.verify(flow, topic or [], state=state, source=source, target=target)
     items: list[Item] = [
         {
             "topic": check.topic,
@@ -261,8 +270,16 @@ def _end_with(troubles: Sequence[str]) -> None:
 def _client(settings: Settings, address: str | None) -> MirrorClient:
     from ottla.mirror.client import MirrorClient
 
-    bootstrap = None if address else settings.bootstrap
-    return MirrorClient(address, bootstrap=bootstrap, request_timeout=settings.timeout, client_id="ottla-cli")
+    if address:
+        return MirrorClient(address, request_timeout=settings.timeout, client_id="ottla-cli")
+    security = settings.security
+    return MirrorClient(
+        bootstrap=settings.addresses,
+        request_timeout=settings.timeout,
+        login=security.login,
+        tls=security.tls,
+        client_id="ottla-cli",
+    )
 
 
 def _partitions(flows: Iterable[FlowInfo]) -> Iterator[Item]:

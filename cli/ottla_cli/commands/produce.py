@@ -238,7 +238,7 @@ def _open_producer(
 ) -> Producer[bytes, bytes]:
     from ottla.producer.producer import Producer
 
-    config = with_timeout(settings.client_config, settings.timeout, "request.timeout.ms", "max.block.ms")
+    config = with_timeout(settings.config, settings.timeout, "request.timeout.ms", "max.block.ms")
     return Producer(
         settings.bootstrap,
         topic=topic,

@@ -2,8 +2,8 @@
 
 It needs no client library: two requests, ApiVersions v0 and Metadata v2 without topics, which every Kafka broker since
 0.10.1 answers. Any other server is recognised by its first bytes (`diagnose`), and a TLS port, which may just hang up,
-by a handshake. Metadata v2 begins with brokers (id int32, host string, port int32, rack string?), then cluster id
-string?, then controller id int32.
+by a handshake. With TLS or a login, a client of the SDK asks for the metadata. Metadata v2 begins with brokers (id
+int32, host string, port int32, rack string?), then cluster id string?, then controller id int32.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from ottla.client.cluster import ClusterClient
 from ottla.client.diagnose import API_VERSIONS, GET, METADATA, protocol_of
+from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.security.security import PLAINTEXT, Security
+from ottla.errors import OttlaError
 
 _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 _MAX_THREADS: Final = 32
+_CLIENT_ID: Final = "ottla-probe"
 _STRING: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
 
@@ -37,6 +42,8 @@ class Met(Enum):
     """It accepts the connection, but sends nothing that is understood."""
     WARY = "wary"
     """It speaks Kafka's protocol, but reports nothing of its cluster: a client has to authenticate first."""
+    REJECTED = "rejected"
+    """The client's TLS or login does not lead to a broker there."""
     CONNECTION_REFUSED = "refused"
     UNREACHED = "unreached"
     UNRESOLVED = "unresolved"
@@ -44,7 +51,7 @@ class Met(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found at `address` (host:port). Everything but `met` is known only for KAFKA.
+    """What was found at `address` (host:port). Everything but `met` is known only for KAFKA, and `why` for REJECTED.
 
     `brokers` has the host:port of each broker by its id. As `controller` a broker of ottla names itself, because every
     broker forwards requests.
@@ -56,13 +63,34 @@ class Look:
     controller: int = -1
     brokers: Mapping[int, str] = field(default_factory=dict)
     took_ms: float = 0.0
+    why: str = ""
 
 
-def look_at_all(addresses: Iterable[str], limit_s: float) -> dict[str, Look]:
-    """Probe all addresses in parallel. One takes up to three times the limit; a resolver has its own. Never raises."""
+def look_at_all(addresses: Iterable[str], limit_s: float, security: Security = PLAINTEXT) -> dict[str, Look]:
+    """Probe all addresses in parallel, as a client with this security. Never raises.
+
+    One takes up to three times the limit, and as long again with TLS or a login. A resolver has its own limit.
+    """
     once = list(dict.fromkeys(addresses))
     with ThreadPoolExecutor(min(len(once), _MAX_THREADS) or 1) as threads:
-        return dict(zip(once, threads.map(lambda address: look_at(address, limit_s), once), strict=True))
+        return dict(zip(once, threads.map(lambda address: _look_as(address, limit_s, security), once), strict=True))
+
+
+def _look_as(address: str, limit_s: float, security: Security) -> Look:
+    look = look_at(address, limit_s)
+    if security == PLAINTEXT or look.met not in (Met.KAFKA, Met.TLS, Met.MUTE, Met.WARY):
+        return look
+    began_at = time.monotonic()
+    cluster = ClusterClient([address], KafkaTransport(_CLIENT_ID, security))
+    try:
+        view = cluster.fetch_metadata(timeout=3 * limit_s)
+    except OttlaError as error:
+        return Look(address, Met.REJECTED, why=error.message)
+    finally:
+        cluster.close()
+    brokers = {number: broker.address for number, broker in view.brokers.items()}
+    took_ms = (time.monotonic() - began_at) * 1000
+    return Look(address, Met.KAFKA, view.cluster_id, view.controller_id, brokers, took_ms)
 
 
 def look_at(address: str, limit_s: float) -> Look:

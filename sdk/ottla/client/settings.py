@@ -68,8 +68,9 @@ def read_properties(path: str | Path) -> dict[str, str]:
             continue
         name, equals, value = line.partition("=")
         if not equals:
+            # The line is not shown, because it may have a password.
             raise config_error(
-                f"{path}, line {number}: {line!r} is not of the form name=value", hint="write one setting per line"
+                f"{path}, line {number} is not of the form name=value", hint="write one setting per line"
             )
         pairs[name.strip()] = value.strip()
     return pairs

@@ -17,8 +17,8 @@ import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self, TypeVar
 
 from google.protobuf.message import Message
 
@@ -31,7 +31,7 @@ from ottla.errors import config_error
 from ottla.mirror.channels import channel_to
 from ottla.mirror.flow_info import FlowInfo, MovedGroups
 from ottla.mirror.redis_offsets import RedisOffsets
-from ottla.mirror.verification import CopyCheck, VerifiedUpTo, verify_copy
+from ottla.mirror.verification import CopyCheck, Site, VerifiedUpTo, verify_copy
 from ottla_core.model import TopicPartition
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.contracts import Method, Mirror
@@ -142,11 +142,20 @@ class MirrorClient:
         """
         return self._move(Mirror.FAILBACK, flow, groups, dry_run)
 
-    def verify(self, flow: str, topics: Collection[str] = (), *, state: Path | None = None) -> list[CopyCheck]:
+    def verify(
+        self,
+        flow: str,
+        topics: Collection[str] = (),
+        *,
+        state: Path | None = None,
+        source: Mapping[str, Any] = MappingProxyType({}),
+        target: Mapping[str, Any] = MappingProxyType({}),
+    ) -> list[CopyCheck]:
         """Compare source and copy of each partition that this mirror copies, record by record, without a time limit.
 
         `topics` are names of topics in the source. `state` is a file that stores the progress, so that the next call
-        continues from there.
+        continues from there. This client reads both clusters itself: `source` and `target` are settings for that under
+        Kafka's names, such as those of a login. Without `bootstrap.servers` it uses the addresses in the mirror's file.
         """
         found, known = self.flow(flow), VerifiedUpTo(state)
         if found.policy == "marked":
@@ -155,7 +164,7 @@ class MirrorClient:
                 hint="compare record counts instead",
             )
         return [
-            verify_copy(found.source_bootstrap, found.target_bootstrap, partition, known)
+            verify_copy(Site(found.source_bootstrap, source), Site(found.target_bootstrap, target), partition, known)
             for partition in sorted(found.partitions, key=lambda p: (p.topic, p.partition))
             if partition.position is not None and (not topics or partition.topic in topics)
         ]

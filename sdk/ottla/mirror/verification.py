@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla.admin.admin import Admin
 from ottla.consumer.consumer import Consumer
@@ -65,16 +65,25 @@ class VerifiedUpTo:
             aside.replace(self._file)
 
 
-def verify_copy(
-    source: Sequence[str], target: Sequence[str], mirrored: MirroredPartition, known: VerifiedUpTo
-) -> CopyCheck:
+class Site(NamedTuple):
+    """How to reach a cluster: addresses of brokers, and settings under Kafka's names, which may have other ones."""
+
+    bootstrap: Sequence[str]
+    config: Mapping[str, Any]
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a client."""
+        return {"bootstrap": None if "bootstrap.servers" in self.config else self.bootstrap, "config": self.config}
+
+
+def verify_copy(source: Site, target: Site, mirrored: MirroredPartition, known: VerifiedUpTo) -> CopyCheck:
     """Compare what is in both now, after what was compared before. Raises the errors of reading."""
     check = CopyCheck(mirrored.topic, mirrored.partition, mirrored.copy, mirrored.position or 0)
     at = known.get(check)
     starts: tuple[Any, Any] = ("earliest", "earliest")
     if at is not None:
         starts = {(check.topic, check.partition): at[0]}, {(check.copy, check.partition): at[1]}
-    with Admin(list(target)) as admin:  # up to there, even if that means waiting for an open transaction
+    with Admin(**target.arguments()) as admin:  # up to there, even if that means waiting for an open transaction
         end = admin.topics.offsets(check.copy, "latest")[check.partition]
     original = _open(source, check.topic, check.partition, starts[0], "end")
     copy = _open(target, check.copy, check.partition, starts[1], {(check.copy, check.partition): end})
@@ -92,10 +101,10 @@ def verify_copy(
     return check
 
 
-def _open(bootstrap: Sequence[str], topic: str, partition: int, start: Any, stop: Any) -> Consumer[Any, Any]:
+def _open(site: Site, topic: str, partition: int, start: Any, stop: Any) -> Consumer[Any, Any]:
     return Consumer(
         topic,
-        bootstrap=list(bootstrap),
+        **site.arguments(),
         partitions=[partition],
         start=start,
         stop=stop,

@@ -26,6 +26,7 @@ from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_mirror.chore import Chore
+from ottla_mirror.clusters.access import Access
 from ottla_mirror.clusters.admin import open_admin
 from ottla_mirror.clusters.cluster import Cluster
 from ottla_mirror.clusters.member import GroupEvents, Member
@@ -80,8 +81,8 @@ class Flow:
         """
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
-        self.source: Final = Cluster(settings.cluster(flow.source).bootstrap)
-        self.target: Final = Cluster(settings.cluster(flow.target).bootstrap)
+        self.source: Final = Cluster(Access.of(settings.cluster(flow.source)))
+        self.target: Final = Cluster(Access.of(settings.cluster(flow.target)))
         self.state: Final = FlowState(flow.name, self.target, self.names.state)
         self.topics: Final = TopicSync(flow, self.source, self.target, self.names, self.state)
         # No offset of a marked flow can be translated, because other records lie between the copied ones.
@@ -216,7 +217,7 @@ class Flow:
 
     def _check_target_imports(self) -> None:
         """Raise UNSUPPORTED_VERSION if the target does not import records at given offsets."""
-        with open_admin(self.target.bootstrap, self._id) as target:
+        with open_admin(self.target.access, self._id) as target:
             if not target.partitions.can_import():
                 raise ottla.OttlaError(
                     ErrorCode.UNSUPPORTED_VERSION,
@@ -230,7 +231,7 @@ class Flow:
             case "exactly_once":
                 return ExactlyOnceCopier(*common, self._marks)
             case "same_offsets":
-                target = ended.enter_context(open_admin(self.target.bootstrap, self._id))
+                target = ended.enter_context(open_admin(self.target.access, self._id))
                 return ended.enter_context(closing(SameOffsetsCopier(*common, target)))
             case "at_least_once":
                 return Copier(*common, self._marks)

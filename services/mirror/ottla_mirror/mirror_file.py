@@ -1,16 +1,25 @@
 """The file that says what a mirror copies: TOML, or a properties file with MirrorMaker 2's names.
 
-redis = "redis://cache:6379/0" redis.url = redis://cache:6379/0
+redis = "redis://cache:6379/0"          redis.url = redis://cache:6379/0
 
 [clusters]                              clusters = east, west
 east = "east-1:9092,east-2:9092"        east.bootstrap.servers = east-1:9092,east-2:9092
 west = "west-1:9092"                    west.bootstrap.servers = west-1:9092
 
-[[flows]] east->west.enabled = true source = "east" east->west.topics = orders.* target = "west" topics = ["orders.*"]
+[[flows]]                               east->west.enabled = true
+source = "east"                         east->west.topics = orders.*
+target = "west"
+topics = ["orders.*"]
+
+A cluster with TLS or a login has a table with Kafka's names. In a properties file its alias stands before each name:
+
+[clusters.west]
+bootstrap.servers = "west-1:9093"       west.bootstrap.servers = west-1:9093
+security.protocol = "SASL_SSL"          west.security.protocol = SASL_SSL
 
 A cluster may be of ottla or another Kafka, and the file does not say which. Mirrors of version 0.1 needed `kafka://`
-before the addresses of another Kafka, and took settings of its clients by librdkafka's names. The prefix has no meaning
-any more. Settings are rejected: without them a mirror would reach the cluster in another way than the file says.
+before the addresses of another Kafka, and took settings of its clients by librdkafka's names in a table of their own.
+The prefix has no meaning any more, and such a table is rejected.
 """
 
 from __future__ import annotations
@@ -24,7 +33,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.connect import read_properties
+from ottla.connect import BOOTSTRAP, merged_security, read_properties, written_settings
 from ottla_core.errors import OttlaError
 from ottla_mirror.machines.flows import (
     DELIVERIES,
@@ -46,9 +55,9 @@ _CHOICES: Final = {"policy": POLICIES, "delivery": DELIVERIES}
 def load(path: str | Path) -> MirrorSettings:
     """Return the file's settings. Raises INVALID_CONFIG, which names the mistake and its place."""
     if Path(path).suffix == ".properties":
-        parse = partial(_properties, read_properties(path))
+        parse = partial(_properties, read_properties(path), Path(path))
     else:
-        parse = partial(_toml, _text(path))
+        parse = partial(_toml, _text(path), Path(path))
     try:
         return check(parse())
     except OttlaError as error:
@@ -62,7 +71,7 @@ def _text(path: str | Path) -> str:
         raise invalid(f"the mirror's file {path} can't be read: {error.strerror}", "name one: --file FILE") from None
 
 
-def _toml(text: str) -> MirrorSettings:
+def _toml(text: str, file: Path) -> MirrorSettings:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -70,34 +79,41 @@ def _toml(text: str) -> MirrorSettings:
             f"it is not TOML: {error}", "fix it there; a file in MirrorMaker 2's format must be called *.properties"
         ) from None
     _known(table, {"clusters", "flows", "kafka", "redis"}, "the file")
-    clusters, flows, kafka = table.get("clusters", {}), table.get("flows", []), table.get("kafka", {})
-    redis = table.get("redis", "")
-    if not isinstance(clusters, dict) or not all(isinstance(address, str) for address in clusters.values()):
+    clusters, flows, redis = table.get("clusters", {}), table.get("flows", []), table.get("redis", "")
+    if not isinstance(clusters, dict) or not all(isinstance(each, str | dict) for each in clusters.values()):
         raise invalid("clusters are not as they should be", '[clusters], then a line for each: east = "host:9092"')
     if not isinstance(flows, list):
         raise invalid("flows are not as they should be", "[[flows]] begins one, each with source and target")
-    if not isinstance(kafka, dict) or not all(isinstance(settings, dict) for settings in kafka.values()):
-        raise invalid("kafka is not as it should be", "remove it: clusters have no settings but their addresses")
-    _known(kafka, set(clusters), "kafka")
+    if "kafka" in table:
+        raise invalid(
+            "[kafka] has settings for librdkafka, which mirrors no longer use",
+            "write a table for each cluster, such as [clusters.east], with bootstrap.servers and Kafka's names",
+        )
     if not isinstance(redis, str):
         raise invalid(f"redis = {redis!r} is not valid", 'give a URL: redis = "redis://localhost:6379/0"')
     return MirrorSettings(
-        tuple(_cluster(alias, addresses, kafka.get(alias, {})) for alias, addresses in clusters.items()),
+        tuple(
+            _cluster(alias, {BOOTSTRAP: given} if isinstance(given, str) else given, file)
+            for alias, given in clusters.items()
+        ),
         tuple(_flow(flow) for flow in flows),
         redis,
     )
 
 
-def _cluster(alias: str, addresses: str, settings: Mapping[str, Any]) -> ClusterSettings:
-    for name in settings:
-        raise invalid(
-            f"{alias}: {name!r} is a setting of librdkafka, by which mirrors do not reach clusters any more",
-            "remove it: mirrors reach clusters by ottla's own clients, which have no TLS and no logins yet",
-        )
-    given = _list(addresses)
+def _cluster(alias: str, table: Mapping[str, Any], file: Path) -> ClusterSettings:
+    try:
+        security = written_settings(table, file)
+        given = _list(security.pop(BOOTSTRAP, ""))
+        if (tls := merged_security(None, None, security).tls) is not None:
+            tls.context()  # its files can be read
+    except OttlaError as error:
+        raise invalid(f"{alias}: {error.message}", error.hint) from None
+    if not given:
+        raise invalid(f"{alias}: {BOOTSTRAP} is missing", "give addresses of its brokers")
     if any(address.startswith(_KAFKA) for address in given):
         logger.warning("%s: %s has no meaning any more; leave it out: any cluster may be another Kafka", alias, _KAFKA)
-    return ClusterSettings(alias, tuple(address.removeprefix(_KAFKA) for address in given))
+    return ClusterSettings(alias, tuple(address.removeprefix(_KAFKA) for address in given), security)
 
 
 def _flow(table: Mapping[str, Any]) -> FlowSettings:
@@ -126,16 +142,13 @@ _KINDS: Final[dict[type, str]] = {tuple: 'list, such as ["orders.*"]', int: "num
 # ---- MirrorMaker 2's names ------------------------------------------------------------------------------------------
 
 
-def _properties(given: dict[str, str]) -> MirrorSettings:
+def _properties(given: dict[str, str], file: Path) -> MirrorSettings:
     aliases, redis = _list(given.pop("clusters", "")), given.pop("redis.url", "")
     clusters = []
     for alias in aliases:
-        addresses = given.pop(f"{alias}.bootstrap.servers", "")
-        if not addresses:
-            raise invalid(f"{alias}.bootstrap.servers is missing", "give addresses of its brokers")
         prefix = f"{alias}."
         own = {name.removeprefix(prefix): given.pop(name) for name in list(given) if name.startswith(prefix)}
-        clusters.append(_cluster(alias, addresses, own))
+        clusters.append(_cluster(alias, own, file))
     flows = []
     names = dict.fromkeys(name.partition(".")[0] for name in given if "->" in name.partition(".")[0])
     for flow in names:

@@ -95,8 +95,8 @@ class MirrorService:
             topics=[pb.TopicTrouble(copy=copy, trouble=trouble) for copy, trouble in flow.topics.problems.items()],
             groups=[pb.GroupTrouble(group=name, trouble=trouble) for name, trouble in flow.groups.troubles.items()],
             paused=flow.state.paused,
-            source_bootstrap=flow.source.bootstrap,
-            target_bootstrap=flow.target.bootstrap,
+            source_bootstrap=flow.source.access.bootstrap,
+            target_bootstrap=flow.target.access.bootstrap,
         )
 
 

@@ -55,7 +55,7 @@ class Forgetful(RowWriter):
 class _EndsFirst(SteppingLog):
     def write(self, decision: Decision | None) -> ottla.Delivery:
         if decision is not None:
-            with ottla.Admin(self._options.bootstrap) as admin:
+            with ottla.Admin(**self._options.access.arguments()) as admin:
                 for each in decision.transactions:
                     admin.transactions.end(PreparedTransaction(*each), committed=True)
         return super().write(decision)
@@ -72,7 +72,8 @@ class _Outside(SteppingLog):
         if decision is None:
             return super().write(None)
         announce("decide")
-        with ottla.Producer[str, str](self._options.bootstrap, topic=TOPIC, key="str", value="str") as producer:
+        access = self._options.access.arguments()
+        with ottla.Producer[str, str](**access, topic=TOPIC, key="str", value="str") as producer:
             return producer.send(decision.to_texts()[0], key=self._batch.query)
 
 
@@ -96,7 +97,7 @@ class NoPrepare(SteppingRowWriter):
         producer.begin_transaction()
         written = self.send(producer, chain([first], rows))
         producer.flush()
-        with ottla.Admin(self.options.bootstrap) as admin:
+        with ottla.Admin(**self.options.access.arguments()) as admin:
             found = admin.transactions.describe(name)
         written.batch = batch
         written.transaction = TaskTransaction(found.name, found.producer_id, found.producer_epoch)

@@ -30,4 +30,9 @@ STORIES = (
         "With Apache Kafka `admin.groups.committed` returned partitions in no order, and commands showed them so",
         instead_of("ottla.admin.groups:by_partition", lambda original, offsets: dict(offsets)),
     ),
+    Story(
+        "doctor-takes-any-broker-of-apache-kafka-for-a-swapped-one",
+        "With several brokers of Apache Kafka, `ottla doctor` reported that their ports were swapped",
+        constant("ottla_cli.commands.doctor:reports_listeners", lambda info: True),
+    ),
 )

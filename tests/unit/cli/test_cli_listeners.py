@@ -154,8 +154,12 @@ def test_a_port_is_published_under_another_number(network: Network) -> None:
     [
         (Met.GRPC, "localhost:9093 is a gRPC port, not a Kafka port; Kafka's port is 9092 if the gRPC port is 9650"),
         (Met.HTTP, "localhost:9093 is an HTTP port, not a Kafka port; Kafka's port is 9092"),
-        (Met.TLS, "localhost:9093 requires TLS, which no listener supports yet; see what else"),
-        (Met.WARY, "localhost:9093 speaks Kafka's protocol but does not describe its cluster; it may require auth"),
+        (Met.TLS, "localhost:9093 requires TLS; use a --profile with TLS"),
+        (
+            Met.WARY,
+            "localhost:9093 speaks Kafka's protocol but does not describe its cluster; it may require a login: use a",
+        ),
+        (Met.REJECTED, "the broker rejected the login; check the security settings in the profile"),
         (Met.MUTE, "localhost:9093 accepts connections but does not answer; the port is published to an address"),
         (
             Met.UNREACHED,
@@ -164,7 +168,7 @@ def test_a_port_is_published_under_another_number(network: Network) -> None:
     ],
 )
 def test_something_else_is_at_the_address(network: Network, met: Met, words: str) -> None:
-    network.put(met, EXTERNAL[1])
+    network.at[EXTERNAL[1]] = Look(EXTERNAL[1], met, why="the broker rejected the login")
     (said,) = bad(check_cluster(ONLY_EXTERNAL, ["localhost"], network)).values()
     assert said.startswith(words)
 
@@ -251,7 +255,7 @@ def command(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeAdmin()
     fake.brokers = dict(enumerate(BOTH.brokers))
     monkeypatch.setattr(doctor, "open_admin", lambda settings: fake)
-    monkeypatch.setattr(doctor, "look_at_all", lambda addresses, limit_s: network(addresses))
+    monkeypatch.setattr(doctor, "look_at_all", lambda addresses, limit_s, security: network(addresses))
 
 
 @pytest.mark.usefixtures("command")
@@ -275,6 +279,22 @@ def test_doctor_alone_looks_at_the_listeners(line: str, capsys: pytest.CaptureFi
         "ottla: broker 1, listener INTERNAL: the name broker-1 can't be resolved here",
         "checked 4 listeners: none wrong for clients on this machine",
     ]
+
+
+@pytest.mark.story("doctor-takes-any-broker-of-apache-kafka-for-a-swapped-one")
+def test_brokers_of_apache_kafka_do_not_say_which_one_they_are(
+    network: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They name any broker as the controller, so what they say of it is no sign of swapped ports."""
+    for address in EXTERNAL.values():
+        network.broker(0, address, EXTERNAL)
+    fake = FakeAdmin()
+    fake.brokers = {n: BrokerInfo(n, EXTERNAL[n], EXTERNAL[n], "", False) for n in EXTERNAL}
+    monkeypatch.setattr(doctor, "open_admin", lambda settings: fake)
+    monkeypatch.setattr(doctor, "look_at_all", lambda addresses, limit_s, security: network(addresses))
+    assert ottla("doctor -b localhost:9093 -o json") == 0
+    found = json.loads(capsys.readouterr().out)["items"]
+    assert [(each["broker"], each["listener"], each["state"]) for each in found] == [(0, None, "ok"), (1, None, "ok")]
 
 
 @pytest.mark.usefixtures("command")

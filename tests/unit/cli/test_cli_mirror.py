@@ -132,7 +132,7 @@ def test_a_mirror_is_called_at_its_address_or_by_brokers(
     made: list[tuple[str | None, str | None]] = []
 
     class Recorded:
-        def __init__(self, address: str | None, *, bootstrap: str | None, **_: Any) -> None:
+        def __init__(self, address: str | None = None, *, bootstrap: str | None = None, **_: Any) -> None:
             made.append((address, bootstrap))
             raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "that is enough")
 

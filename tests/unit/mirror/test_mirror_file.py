@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import ottla
+from ottla.connect import PLAINTEXT
 from ottla_core.errors import OttlaError
+from ottla_mirror.clusters.access import Access
 from ottla_mirror.machines.flows import EXCLUDED_TOPICS, ClusterSettings, FlowSettings
 from ottla_mirror.mirror_file import load
 
@@ -88,8 +91,7 @@ def test_a_flow_s_own_setting_counts_more_than_the_common_one(tmp_path: Path) ->
         (TOML.replace('["orders.*"]', '"orders.*"'), 'list, such as ["orders.*"]'),
         (TOML.replace('target = "west"', ""), "no target"),
         (TOML.replace('target = "west"', 'target = "moon"'), "no cluster 'moon'"),
-        (TOML + "[kafka.east]\nacks = 1", "remove it: mirrors reach clusters by ottla's own clients"),
-        (TOML + "[kafka.wset]\nacks = 1", "did you mean 'west'"),
+        (TOML + "[kafka.east]\nacks = 1", "write a table for each cluster, such as [clusters.east]"),
     ],
 )
 def test_mistakes_are_named_with_what_to_do(tmp_path: Path, text: str, words: str) -> None:
@@ -103,8 +105,9 @@ def test_mistakes_are_named_with_what_to_do(tmp_path: Path, text: str, words: st
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (MM2 + "east.security.protocol = SSL", "'security.protocol' is a setting of librdkafka"),
-        (MM2.replace("west.bootstrap.servers = w1:9650", ""), "west.bootstrap.servers is missing"),
+        (MM2 + "east.acks = 1", "east: the setting 'acks' is unknown"),
+        (MM2 + "east.sasl.jaas.config = x", "east: sasl.jaas.config can't be set: set sasl.username and sasl.password"),
+        (MM2.replace("west.bootstrap.servers = w1:9650", ""), "west: bootstrap.servers is missing"),
         (MM2 + "east->west.topic = x", "did you mean 'topics'"),
         (MM2 + "replication.factr = 1", "did you mean 'replication.factor'"),
         (MM2.replace("enabled = true", "enabled = false"), "there is no flow"),
@@ -139,3 +142,91 @@ def test_what_is_no_url_of_a_redis_database_is_not_taken_and_no_password_is_repe
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(OttlaError, match=r"nowhere\.toml can't be read"):
         load("nowhere.toml")
+
+
+# ---- logins and TLS --------------------------------------------------------------------------------------------------
+
+PASSWORD = "open-sesame-17"
+SECURED = """
+[clusters.east]
+bootstrap.servers = "e1:9093, e2:9093"
+security.protocol = "SASL_PLAINTEXT"
+sasl.mechanism = "SCRAM-SHA-512"
+sasl.username = "alice"
+sasl.password.file = "password"
+[clusters.west]
+bootstrap.servers = "w1:9093"
+[[flows]]
+source = "east"
+target = "west"
+"""
+SECURED_MM2 = MM2 + "\n".join(
+    f"east.{name} = {value}"
+    for name, value in {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "alice",
+        "sasl.password.file": "password",
+    }.items()
+)
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> Path:
+    file = tmp_path / "password"
+    file.touch(0o600)
+    file.write_text(PASSWORD)
+    return file
+
+
+@pytest.mark.parametrize(("text", "name"), [(SECURED, "mirror.toml"), (SECURED_MM2, "mm2.properties")])
+@pytest.mark.usefixtures("password")
+def test_a_cluster_may_have_a_login(tmp_path: Path, text: str, name: str) -> None:
+    settings = load(write(tmp_path, text, name))
+    access = Access.of(settings.cluster("east"))
+    assert access.security.login == ottla.Scram("alice", PASSWORD)
+    assert access.arguments()["login"] == access.security.login
+    assert Access.of(settings.cluster("west")).security == PLAINTEXT
+    assert PASSWORD not in f"{settings!r}{access!r}"
+
+
+def test_a_password_in_the_file_is_hidden_and_the_file_had_better_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path, SECURED.replace("sasl.password.file = ", f'sasl.password = "{PASSWORD}" #'))
+    path.chmod(0o644)
+    settings = load(path)
+    assert Access.of(settings.cluster("east")).security.login == ottla.Scram("alice", PASSWORD)
+    assert PASSWORD not in f"{settings!r}{caplog.text}"
+    assert "mirror.toml has a password, and other users can read it" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('file = "password"', 'file = "missing"', "missing can't be read: No such file"),
+        ("sasl.password.file", "sasl.password.env", "the environment variable password is not set"),
+        ("sasl.password.file", "sasl.password.command", "the setting 'sasl.password.command' is unknown"),
+        ("sasl.password.file", "sasl.pasword.file", "the closest name is sasl.password.file"),
+        ('"SASL_PLAINTEXT"', '"SSL"', "config sasl.mechanism and security.protocol=SSL contradict each other"),
+        ('"SCRAM-SHA-512"', '"OAUTHBEARER"', "OAUTHBEARER needs a function"),
+        ('"SASL_PLAINTEXT"', '"SASL_SSL"\nssl.truststore.location = "ca.pem"', "ca.pem can't be read"),
+        ('bootstrap.servers = "e1:9093, e2:9093"', "", "bootstrap.servers is missing"),
+        ('sasl.username = "alice"', f"sasl.password = '{PASSWORD}'", "is not TOML"),
+    ],
+)
+@pytest.mark.usefixtures("password")
+def test_a_wrong_login_is_found_before_anything_runs(tmp_path: Path, old: str, new: str, words: str) -> None:
+    path = write(tmp_path, SECURED.replace(old, new))
+    with pytest.raises(OttlaError) as raised:
+        load(path)
+    assert words in str(raised.value)
+    assert str(path) in str(raised.value)
+    assert PASSWORD not in str(raised.value)
+    assert raised.value.__suppress_context__
+
+
+def test_a_line_that_makes_no_sense_is_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(OttlaError, match=r"line 14 is not of the form name=value") as raised:
+        load(write(tmp_path, f"{MM2}east.sasl.password {PASSWORD}", "mm2.properties"))
+    assert PASSWORD not in str(raised.value)

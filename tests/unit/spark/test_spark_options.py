@@ -10,6 +10,7 @@ import pytest
 
 from ottla.errors import ConfigError
 from ottla_core.model import TopicPartition
+from pyspark_ottla.access import Access
 from pyspark_ottla.machines.admission import AdmissionLimits
 from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound
 from pyspark_ottla.options import READ_OPTIONS, ConsumerStrategy, ReadOptions, read_options, wants_headers
@@ -34,7 +35,7 @@ def refused(*, streaming: bool = False, **given: str) -> str:
 def test_the_defaults_are_those_of_sparks_own_source() -> None:
     for streaming in (False, True):
         found = options(streaming=streaming)
-        assert found.bootstrap == "here:1,there:2"
+        assert found.access == Access("here:1,there:2")
         assert found.strategy == ConsumerStrategy(topics=("a",))
         assert found.starting == Bound(otherwise=LATEST if streaming else EARLIEST)
         assert found.ending == Bound(otherwise=LATEST)
@@ -63,7 +64,7 @@ def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing.*OTTLA_BOOTSTRAP"):
         read_options({"subscribe": "a"}, streaming=True)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "env:3")
-    assert read_options({"subscribe": "a"}, streaming=True).bootstrap == "env:3"
+    assert read_options({"subscribe": "a"}, streaming=True).access.bootstrap == "env:3"
 
 
 @pytest.mark.parametrize(

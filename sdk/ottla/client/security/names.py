@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ottla.client.security.logins import Login, Plain, Scram
+from ottla.client.security.passwords import REFERENCE_NAMES, with_passwords
 from ottla.client.security.security import Security, security_of
 from ottla.client.security.tls import Tls
 from ottla.errors import ConfigError, config_error
@@ -29,7 +30,9 @@ _FILES: Final = {
 }
 _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 _VERIFICATION: Final = "ssl.endpoint.identification.algorithm"
-SECURITY_NAMES: Final = frozenset((_PROTOCOL, *_MECHANISMS, *_CREDENTIALS, *_FILES, *_TYPES, _VERIFICATION))
+SECURITY_NAMES: Final = (
+    frozenset((_PROTOCOL, *_MECHANISMS, *_CREDENTIALS, *_FILES, *_TYPES, _VERIFICATION)) | REFERENCE_NAMES
+)
 
 _IN_A_FILE: Final = "write it to a PEM file, and set its location"
 NOT_SERVED: Final = {
@@ -63,6 +66,7 @@ def merged_security(login: Any, tls: Any, config: Mapping[str, Any]) -> Security
         if not used and (value is not None or names):
             unused = f"{argument}=" if value is not None else f"config {names[0]}"
             raise config_error(f"{unused} and security.protocol={protocol} contradict each other", hint=f"use {needed}")
+    config = with_passwords(config)
     return Security(
         _login(given.login, config, of_login) if "SASL" in protocol else None,
         _tls(given.tls, config, of_tls) if "SSL" in protocol else None,
@@ -72,7 +76,7 @@ def merged_security(login: Any, tls: Any, config: Mapping[str, Any]) -> Security
 def _login(given: Login | None, config: Mapping[str, Any], names: list[str]) -> Login:
     mechanism = _first(config, _MECHANISMS)
     if given is not None:
-        if other := [name for name in names if name in _CREDENTIALS]:
+        if other := [name for name in names if name in _CREDENTIALS or name in REFERENCE_NAMES]:
             raise _twice("login=", other[0])
         if mechanism is not None and mechanism != given.mechanism:
             raise config_error(
@@ -82,7 +86,8 @@ def _login(given: Login | None, config: Mapping[str, Any], names: list[str]) -> 
     if mechanism is None:
         raise config_error("there is no way to log in", hint="set sasl.mechanism, or pass login=")
     if mechanism == _OAUTHBEARER:
-        raise config_error("OAUTHBEARER needs a function", hint="pass login=ottla.OAuthBearer(function)")
+        hint = "pass login=ottla.OAuthBearer(function) in a program, or use another mechanism"
+        raise config_error("OAUTHBEARER needs a function", hint=hint)
     of: dict[str, Callable[[str, str], Login]] = {
         "PLAIN": Plain,
         "SCRAM-SHA-256": lambda user, password: Scram(user, password, "SCRAM-SHA-256"),
@@ -91,7 +96,8 @@ def _login(given: Login | None, config: Mapping[str, Any], names: list[str]) -> 
     make = of[_one_of(names[0], mechanism, tuple(of))]
     missing = [name for name in _CREDENTIALS if config.get(name) is None]
     if missing:
-        raise config_error(f"{mechanism} needs {missing[0]}", hint="set sasl.username and sasl.password")
+        hint = "set sasl.username, and sasl.password or sasl.password.file or sasl.password.env"
+        raise config_error(f"{mechanism} needs {missing[0]}", hint=hint)
     return make(*(config[name] for name in _CREDENTIALS))
 
 

@@ -9,6 +9,7 @@ from typing import Final, Self
 import ottla
 from ottla.connect import ClusterClient, KafkaTransport, bootstrap_addresses, list_offsets
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
+from ottla_mirror.clusters.access import Access
 
 CALL_S: Final = 10.0
 """A cluster counts as away if it does not answer for this long."""
@@ -19,9 +20,9 @@ Committed = Mapping[TopicPartition, int]
 class Admin:
     """Asks about topics, configs and groups, and changes them. Thread-safe."""
 
-    def __init__(self, bootstrap: Sequence[str], name: str) -> None:
-        self._admin: Final = open_admin(bootstrap, name)
-        self._bootstrap: Final = bootstrap
+    def __init__(self, access: Access, name: str) -> None:
+        self._admin: Final = open_admin(access, name)
+        self._access: Final = access
         self._name: Final = name
 
     def topics(self) -> Mapping[str, int]:
@@ -97,9 +98,10 @@ class Admin:
 
     @cached_property
     def _cluster(self) -> ClusterClient:
-        return ClusterClient(bootstrap_addresses(list(self._bootstrap)), KafkaTransport(self._name))
+        transport = KafkaTransport(self._name, self._access.security)
+        return ClusterClient(bootstrap_addresses(self._access.bootstrap), transport)
 
 
-def open_admin(bootstrap: Sequence[str], name: str) -> ottla.Admin:
+def open_admin(access: Access, name: str) -> ottla.Admin:
     """Open a client for what is needed beyond `Admin`."""
-    return ottla.Admin(list(bootstrap), client_id=name, request_timeout=CALL_S)
+    return ottla.Admin(**access.arguments(), client_id=name, request_timeout=CALL_S)

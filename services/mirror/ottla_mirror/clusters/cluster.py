@@ -9,13 +9,14 @@ offset is that of the next record, unless stated otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import ottla
 from ottla.connect import BatchReader
 from ottla_core.model import TopicPartition
+from ottla_mirror.clusters.access import Access
 from ottla_mirror.clusters.admin import Admin, open_admin
 from ottla_mirror.clusters.load_assignor import LoadAssignor
 from ottla_mirror.clusters.log import Log
@@ -30,21 +31,21 @@ _TRANSACTION_S: Final = 15.0
 
 
 class Cluster:
-    """`bootstrap` has addresses of the cluster's brokers. `name` is a client's own in the cluster's logs and quotas."""
+    """`access` is how its clients reach the cluster. `name` is a client's own in the cluster's logs and quotas."""
 
-    def __init__(self, bootstrap: Sequence[str]) -> None:
-        self.bootstrap: Final = list(bootstrap)
+    def __init__(self, access: Access) -> None:
+        self.access: Final = access
 
     def open_admin(self, name: str) -> Admin:
-        return Admin(self.bootstrap, name)
+        return Admin(self.access, name)
 
     def open_reader(self, name: str) -> BatchReader:
-        return BatchReader(self.bootstrap, client_id=name)
+        return BatchReader(self.access.bootstrap, client_id=name, security=self.access.security)
 
     def open_writer(self, name: str, *, transactional_id: str | None = None, delivery_s: float = DELIVERY_S) -> Writer:
         return Writer(
             ottla.Producer(
-                self.bootstrap,
+                **self.access.arguments(),
                 client_id=name,
                 transactional_id=transactional_id,
                 key="bytes",
@@ -62,7 +63,7 @@ class Cluster:
         self, name: str, group: str, pattern: str, session_s: float, events: GroupEvents
     ) -> Iterator[Member]:
         consumer: ottla.Consumer[Any, Any] = ottla.Consumer(
-            bootstrap=self.bootstrap,
+            **self.access.arguments(),
             client_id=name,
             group=group,
             group_instance_id=name,
@@ -76,7 +77,7 @@ class Cluster:
             on_revoked=lambda copies: events.gone(list(copies), False),
             on_lost=lambda copies: events.gone(list(copies), True),
         )
-        member = Member(consumer, lambda: open_admin(self.bootstrap, name))
+        member = Member(consumer, lambda: open_admin(self.access, name))
 
         def on_given(copies: list[TopicPartition]) -> None:
             consumer.pause(*copies)
@@ -86,4 +87,4 @@ class Cluster:
             yield member
 
     def open_log(self, topic: str) -> Log:
-        return Log(self.bootstrap, topic)
+        return Log(self.access, topic)

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import ottla
 from ottla_core.model import TopicPartition
+from ottla_mirror.clusters.access import Access
 
 
 class LogRecord(NamedTuple):
@@ -20,9 +21,9 @@ class LogRecord(NamedTuple):
 class Log:
     """The log of one topic. For one thread."""
 
-    def __init__(self, bootstrap: Sequence[str], topic: str) -> None:
+    def __init__(self, access: Access, topic: str) -> None:
         reads: dict[str, Any] = {"start": "earliest", "auto_offset_reset": "earliest", "key": "bytes", "value": "bytes"}
-        self._consumer: Final = ottla.Consumer[Any, Any](topic, bootstrap=list(bootstrap), **reads)
+        self._consumer: Final = ottla.Consumer[Any, Any](topic, **access.arguments(), **reads)
         self._partition: Final = TopicPartition(topic, 0)
         self.close: Final = self._consumer.close
 

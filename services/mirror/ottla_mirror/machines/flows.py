@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -37,10 +37,11 @@ EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """A cluster has an alias and its brokers' addresses."""
+    """A cluster has an alias, its brokers' addresses, and the security of its clients under Kafka's names."""
 
     alias: str
     bootstrap: tuple[str, ...]
+    security: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,31 @@
+"""How the clients of a query reach the cluster, in whichever process Spark makes them.
+
+Spark writes options to plans, event logs and checkpoints, and sends what a reader or writer has to executors. So this
+has no password. It says where the driver and each executor find it: in a file, an environment variable or a profile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.connect import BOOTSTRAP, Security, load_profile, merged_security
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Addresses of brokers, and either settings under Kafka's names or the name of a profile, "" for none."""
+
+    bootstrap: str
+    settings: tuple[tuple[str, str], ...] = ()
+    profile: str = ""
+
+    def security(self) -> Security:
+        """Find the login and the TLS in this process. Raises ConfigError if something is missing here."""
+        config = dict(self.settings) if not self.profile else load_profile(self.profile).config()
+        return merged_security(None, None, {name: value for name, value in config.items() if name != BOOTSTRAP})
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a client that is made in this process. Raises ConfigError."""
+        security = self.security()
+        return {"bootstrap": self.bootstrap, "login": security.login, "tls": security.tls}
