@@ -6,7 +6,7 @@ answers it. Clients name them like the methods of the contracts, and so need one
 
 from __future__ import annotations
 
-from ottla_proto import broker_pb2 as b
+from ottla_proto import client_pb2 as b
 from ottla_proto.contracts import Method, Operation
 
 

@@ -23,7 +23,7 @@ from ottla.connect import (
 )
 from ottla.errors import ConfigError, ErrorCode, OttlaError, RetriableError, UnknownTopicError, error_from_code
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 from pyspark_ottla.machines.decisions import TOPIC as DECISIONS_TOPIC
 from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets, TopicIds

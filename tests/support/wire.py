@@ -15,6 +15,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
 from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2
 from ottla_proto import controller_pb2 as cpb
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker, Controller
@@ -74,8 +75,8 @@ class Wire:
                     raise
                 time.sleep(0.02)
 
-    def metadata(self, *topics: str) -> pb.MetadataResponse:
-        return self.peer.call(Client.METADATA, pb.MetadataRequest(topics=topics), timeout=LIMIT_S)
+    def metadata(self, *topics: str) -> client_pb2.MetadataResponse:
+        return self.peer.call(Client.METADATA, client_pb2.MetadataRequest(topics=topics), timeout=LIMIT_S)
 
     def end_offset(self, topic_id: bytes, partition: int = 0) -> int | None:
         found = self.list_offset(topic_id, -1, partition)
@@ -83,22 +84,22 @@ class Wire:
 
     def list_offset(self, topic_id: bytes, timestamp_ms: int, partition: int = 0) -> pb.PartitionOffset:
         # ListOffsets names topics, and the peer learns names from metadata.
-        self.peer.call(Client.METADATA, pb.MetadataRequest(all_topics=True), timeout=LIMIT_S)
+        self.peer.call(Client.METADATA, client_pb2.MetadataRequest(all_topics=True), timeout=LIMIT_S)
         wanted = pb.ListOffsetsPartition(topic_id=topic_id, partition=partition, timestamp_ms=timestamp_ms)
         request = pb.ListOffsetsRequest(partitions=[wanted])
         return self.peer.call(Broker.LIST_OFFSETS, request, timeout=LIMIT_S).partitions[0]
 
     def send_produce(self, topic_id: bytes, records: bytes, *, partition: int = 0, acks: int = 1) -> int:
-        part = pb.PartitionRecords(topic_id=topic_id, partition=partition, records=records)
-        body = pb.ProduceRequest(acks=acks, partitions=[part])
+        part = client_pb2.PartitionRecords(topic_id=topic_id, partition=partition, records=records)
+        body = client_pb2.ProduceRequest(acks=acks, partitions=[part])
         return self._stream(Client.PRODUCE).send(body, timeout_ms=10_000, answered=acks != 0)
 
-    def produce(self, topic_id: bytes, records: bytes, **wanted: Any) -> pb.PartitionAppended:
+    def produce(self, topic_id: bytes, records: bytes, **wanted: Any) -> client_pb2.PartitionAppended:
         self.send_produce(topic_id, records, **wanted)
         return self.produce_response().partitions[0]
 
-    def produce_response(self) -> pb.ProduceResponse:
-        response: pb.ProduceResponse = self._responses["Produce"].get(timeout=LIMIT_S)[1]
+    def produce_response(self) -> client_pb2.ProduceResponse:
+        response: client_pb2.ProduceResponse = self._responses["Produce"].get(timeout=LIMIT_S)[1]
         return response
 
     def send_fetch(self, partitions: Iterable[pb.FetchPartition], **wanted: Any) -> int:

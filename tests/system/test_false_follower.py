@@ -24,7 +24,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.client import Peer
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import contracts, controller_pb2
+from ottla_proto import client_pb2, contracts, controller_pb2
 from ottla_proto.client_calls import Client
 
 CLUSTER_ID = BrokerConfig().cluster_id
@@ -112,10 +112,10 @@ def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFi
     assert repr(secret)[2:-1] not in caplog.text
 
 
-def metadata(cluster: Cluster) -> pb.MetadataResponse:
+def metadata(cluster: Cluster) -> client_pb2.MetadataResponse:
     """Return the topics, and what brokers say of the cluster to clients of ottla."""
     with closing(ClusterClient(cluster.bootstrap.split(","), KafkaTransport("false"))) as client:
-        known = client.call_any(Client.METADATA, pb.MetadataRequest(all_topics=True), timeout=LIMIT_S)
+        known = client.call_any(Client.METADATA, client_pb2.MetadataRequest(all_topics=True), timeout=LIMIT_S)
         described = describe_cluster(client, timeout=LIMIT_S)
     assert described is not None
     described.topics.extend(known.topics)
@@ -132,7 +132,7 @@ def secret_of(cluster: Cluster, broker_id: int) -> bytes:
 
 
 def fetch(
-    address: str, known: pb.MetadataResponse, follower: int, epoch: int, secret: bytes, *, offset: int
+    address: str, known: client_pb2.MetadataResponse, follower: int, epoch: int, secret: bytes, *, offset: int
 ) -> pb.FetchResponse:
     """One frame, as a follower sends it that has everything up to `offset`."""
     (topic,) = known.topics

@@ -33,7 +33,7 @@ from ottla.client.transport import Transport
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, error_from_code
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto import controller_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Controller

@@ -18,7 +18,7 @@ from ottla.errors import ErrorCode, NotABrokerError, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
-from ottla_proto import broker_pb2
+from ottla_proto import client_pb2
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Controller
@@ -153,7 +153,7 @@ class Partitions:
 
         def attempt() -> int:
             found, address = self._leader(at, deadline)
-            request = broker_pb2.ImportRecordsRequest(
+            request = client_pb2.ImportRecordsRequest(
                 topic_id=found.topic_id,
                 partition=partition,
                 expected_next_offset=expected_offset,

@@ -14,7 +14,7 @@ from ottla.client.cluster import view_of
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import BrokerView, ClusterView
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import broker_pb2
+from ottla_proto import client_pb2
 from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.admin")
@@ -61,7 +61,7 @@ def _agrees(
     good: Callable[[ClusterView], bool],
     deadline: Deadline,
 ) -> bool:
-    request = broker_pb2.MetadataRequest(topics=list(topics))
+    request = client_pb2.MetadataRequest(topics=list(topics))
     try:
         response = channel.cluster.call(
             broker.address, Client.METADATA, request, timeout=min(deadline.left(), _BROKER_S)

@@ -17,7 +17,7 @@ from ottla.client.units import Duration, config_text
 from ottla.errors import ConfigError, ErrorCode, config_error, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView
 from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
-from ottla_proto import broker_pb2, controller_pb2
+from ottla_proto import client_pb2, controller_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Controller
@@ -235,9 +235,9 @@ class Topics:
         view = self._channel.cluster.fetch_metadata([name], timeout=deadline.left())
         left = [number for number in cuts if number not in first]
         for address, numbers in self._by_leader(view, name, left).items():
-            request = broker_pb2.DeleteRecordsRequest(
+            request = client_pb2.DeleteRecordsRequest(
                 partitions=[
-                    broker_pb2.DeleteRecordsPartition(topic_id=topic_id, partition=number, before_offset=cuts[number])
+                    client_pb2.DeleteRecordsPartition(topic_id=topic_id, partition=number, before_offset=cuts[number])
                     for number in numbers
                 ]
             )

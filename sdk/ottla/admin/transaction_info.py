@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2
+from ottla_proto import client_pb2
 from ottla_proto import txn_pb2 as pb
 
 ONGOING: Final = "Ongoing"
@@ -166,7 +166,7 @@ def info_of(described: pb.TransactionDescription) -> TransactionInfo:
     )
 
 
-def producer_of(found: broker_pb2.ActiveProducer) -> ActiveProducer:
+def producer_of(found: client_pb2.ActiveProducer) -> ActiveProducer:
     return ActiveProducer(
         found.producer.id,
         found.producer.epoch,

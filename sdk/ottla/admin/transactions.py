@@ -33,7 +33,7 @@ from ottla.machines.transaction import PreparedTransaction
 from ottla_core.model import LATEST_TIMESTAMP, SHARD_TOPICS, TopicPartition
 from ottla_core.routing import GROUP, TXN
 from ottla_core.transactions import TRANSACTIONS_V2
-from ottla_proto import broker_pb2, group_pb2
+from ottla_proto import broker_pb2, client_pb2, group_pb2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import TxnMarker, TxnProducer
@@ -270,20 +270,20 @@ class Transactions:
 
     def _of_leaders(
         self, topic: str, numbers: Sequence[int] | None, deadline: Deadline, *, open_only: bool
-    ) -> dict[int, broker_pb2.PartitionProducers]:
+    ) -> dict[int, client_pb2.PartitionProducers]:
         """Return what the leaders of these partitions know; None: of all partitions."""
         cluster = self._channel.cluster
 
-        def attempt() -> dict[int, broker_pb2.PartitionProducers]:
+        def attempt() -> dict[int, client_pb2.PartitionProducers]:
             view = cluster.fetch_metadata([topic], timeout=deadline.left())
             found = topic_in(self._channel, view, topic)
             by_leader: dict[str, list[int]] = {}
             for number in range(len(found.partitions)) if numbers is None else numbers:
                 by_leader.setdefault(leader_of(view, found, number), []).append(number)
-            known: dict[int, broker_pb2.PartitionProducers] = {}
+            known: dict[int, client_pb2.PartitionProducers] = {}
             for address, led in by_leader.items():
                 partitions = [broker_pb2.PartitionOfLog(topic_id=found.id, partition=number) for number in led]
-                request = broker_pb2.DescribeProducersRequest(partitions=partitions, open_only=open_only)
+                request = client_pb2.DescribeProducersRequest(partitions=partitions, open_only=open_only)
                 response = cluster.call(address, Client.DESCRIBE_PRODUCERS, request, timeout=deadline.left())
                 for number, described in zip(led, response.partitions, strict=True):
                     raise_in_band(described.error)
@@ -295,7 +295,7 @@ class Transactions:
         return known
 
     def _add_ends(
-        self, topic: str, lacking: Sequence[tuple[int, broker_pb2.PartitionProducers]], deadline: Deadline
+        self, topic: str, lacking: Sequence[tuple[int, client_pb2.PartitionProducers]], deadline: Deadline
     ) -> None:
         """Look up how far readers may read. Kafka's brokers do not say it with the producers."""
         cluster = self._channel.cluster
@@ -344,14 +344,14 @@ class Transactions:
 
 
 def _transactions_of(
-    partition: TopicPartition, found: broker_pb2.PartitionProducers, holders: Mapping[int, TransactionInfo]
+    partition: TopicPartition, found: client_pb2.PartitionProducers, holders: Mapping[int, TransactionInfo]
 ) -> PartitionTransactions:
     producers = sorted(found.producers, key=lambda p: p.first_offset)
     opened = (OpenTransaction(partition, p.first_offset, producer_of(p), holders.get(p.producer.id)) for p in producers)
     return PartitionTransactions(partition, found.high_watermark, found.last_stable_offset, tuple(opened))
 
 
-def _still_open(before: PartitionTransactions, now: broker_pb2.PartitionProducers) -> PartitionTransactions:
+def _still_open(before: PartitionTransactions, now: client_pb2.PartitionProducers) -> PartitionTransactions:
     """Leave out transactions that looked as if they hung, but have ended meanwhile."""
     left = {(p.producer.id, p.first_offset) for p in now.producers}
     opened = (o for o in before.open if not o.is_hanging or (o.producer.producer_id, o.first_offset) in left)

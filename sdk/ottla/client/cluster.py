@@ -37,7 +37,7 @@ from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, Topi
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.model import TopicId
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Method
 

@@ -22,7 +22,7 @@ from ottla_core.kafka.messages import (
     DescribeTopicPartitionsResponse,
 )
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 
 _NO_CONTROLLER: Final = -1
 

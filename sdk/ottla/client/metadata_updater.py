@@ -19,6 +19,7 @@ from ottla.machines.metadata import ClusterView, TopicView, merge, with_leaders
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2
 
 logger = logging.getLogger("ottla.metadata")
 
@@ -141,7 +142,7 @@ class MetadataUpdater:
         with self._changed:
             self._topics.pop(topic, None)
 
-    def learn(self, partitions: Iterable[pb.PartitionFetched | pb.PartitionAppended]) -> None:
+    def learn(self, partitions: Iterable[pb.PartitionFetched | client_pb2.PartitionAppended]) -> None:
         """Use the leaders that a broker has named in its response, all at once (KIP-951)."""
         leaders = [
             (PartitionId(TopicId(p.topic_id), p.partition), p.current_leader.address, p.current_leader.leader_epoch)

@@ -17,7 +17,7 @@ from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.position import EpochCheck, FetchOutcome
 from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import PartitionId, TopicId
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 _TRY_S: Final = 2.0

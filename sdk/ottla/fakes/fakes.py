@@ -33,7 +33,7 @@ from ottla.producer.producer import Producer
 from ottla.record import Record
 from ottla.serdes.serdes import HeadersLike, header_pairs
 from ottla_core.records.record import Header
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 _numbers: Final = itertools.count(1)

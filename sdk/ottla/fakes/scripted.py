@@ -31,7 +31,7 @@ from ottla_core.records.batch import read_header
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import txn_pb2
+from ottla_proto import client_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
@@ -162,8 +162,10 @@ class ScriptedCluster:
         """The response of a broker that works."""
         with self.changed:
             match body:
-                case pb.ProduceRequest():
-                    response = pb.ProduceResponse(partitions=[self._append(address, p, body) for p in body.partitions])
+                case client_pb2.ProduceRequest():
+                    response = client_pb2.ProduceResponse(
+                        partitions=[self._append(address, p, body) for p in body.partitions]
+                    )
                     self.changed.notify_all()
                     return response
                 case pb.FetchRequest():
@@ -172,13 +174,13 @@ class ScriptedCluster:
                     return pb.ListOffsetsResponse(
                         partitions=[self._offset(p, body.read_committed) for p in body.partitions]
                     )
-                case pb.MetadataRequest():
+                case client_pb2.MetadataRequest():
                     return self._metadata(body)
-                case pb.InitProducerIdRequest():
-                    return pb.InitProducerIdResponse(producer_id=next(self._producer_ids))
-                case pb.OffsetsForLeaderEpochRequest():
+                case client_pb2.InitProducerIdRequest():
+                    return client_pb2.InitProducerIdResponse(producer_id=next(self._producer_ids))
+                case client_pb2.OffsetsForLeaderEpochRequest():
                     ends = [self._epoch_end(address, p) for p in body.partitions]
-                    return pb.OffsetsForLeaderEpochResponse(partitions=ends)
+                    return client_pb2.OffsetsForLeaderEpochResponse(partitions=ends)
             of_coordinator = self.transactions.respond(body) or self.groups.respond(body)
             if of_coordinator is not None:
                 self.changed.notify_all()
@@ -209,7 +211,7 @@ class ScriptedCluster:
             broker, epoch = step.leader
             leader = pb.Leader(broker_id=broker, leader_epoch=epoch, address=self.addresses[broker])
         kinds: dict[type, tuple[type, type]] = {
-            pb.ProduceRequest: (pb.ProduceResponse, pb.PartitionAppended),
+            client_pb2.ProduceRequest: (client_pb2.ProduceResponse, client_pb2.PartitionAppended),
             pb.FetchRequest: (pb.FetchResponse, pb.PartitionFetched),
         }
         if type(body) not in kinds:
@@ -235,12 +237,16 @@ class ScriptedCluster:
         leader, epoch = self.leaders[partition]
         if self.addresses[leader] != address:
             return Error(code=ErrorCode.NOT_LEADER_OR_FOLLOWER, message="not the leader")
+        if isinstance(part, client_pb2.PartitionRecords):
+            return None  # what is produced has no epoch of the leader
         if part.HasField("current_leader_epoch") and part.current_leader_epoch < epoch:
             return Error(code=ErrorCode.FENCED_LEADER_EPOCH, message="an old epoch")
         return None
 
-    def _append(self, address: str, part: pb.PartitionRecords, request: pb.ProduceRequest) -> pb.PartitionAppended:
-        response = pb.PartitionAppended(
+    def _append(
+        self, address: str, part: client_pb2.PartitionRecords, request: client_pb2.ProduceRequest
+    ) -> client_pb2.PartitionAppended:
+        response = client_pb2.PartitionAppended(
             topic_id=part.topic_id, partition=part.partition, base_offset=-1, log_append_time_ms=-1
         )
         wrong = self._wrong(address, part)
@@ -281,9 +287,9 @@ class ScriptedCluster:
             response.error.CopyFrom(wrong)
         return response
 
-    def _epoch_end(self, address: str, part: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
+    def _epoch_end(self, address: str, part: client_pb2.EpochOfPartition) -> client_pb2.EpochEndOfPartition:
         wrong = self._wrong(address, part)
-        response = pb.EpochEndOfPartition(topic_id=part.topic_id, partition=part.partition, error=wrong)
+        response = client_pb2.EpochEndOfPartition(topic_id=part.topic_id, partition=part.partition, error=wrong)
         if wrong is None:
             partition = self._named(part)
             assert partition is not None
@@ -299,8 +305,8 @@ class ScriptedCluster:
             topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1, leader_epoch=-1
         )
 
-    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataResponse:
-        response = pb.MetadataResponse(cluster_id="scripted")
+    def _metadata(self, request: client_pb2.MetadataRequest) -> client_pb2.MetadataResponse:
+        response = client_pb2.MetadataResponse(cluster_id="scripted")
         for number, address in enumerate(self.addresses):
             response.brokers.add(id=number, address=address, rack=self.racks.get(number, ""))
         for name in self._ids if request.all_topics else request.topics:

@@ -19,7 +19,7 @@ from ottla.fakes.scripted_log import ScriptedLog
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.transactions import TRANSACTIONS_V2
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error, TxnProducer
 

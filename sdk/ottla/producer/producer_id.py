@@ -10,7 +10,7 @@ from typing import Final
 from ottla.client.cluster import ClusterClient
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.producer")

@@ -38,7 +38,7 @@ from ottla.producer.options import ProducerOptions
 from ottla.producer.producer_id import ProducerIdSource
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import TRANSACTIONAL
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.producer")
@@ -270,7 +270,6 @@ class Sender:
         body.partitions.add(  # built in place: a message that is put into another one is copied
             topic_id=part.route.partition_id.topic_id,
             partition=part.route.partition_id.partition,
-            current_leader_epoch=part.route.leader_epoch,
             records=encoded,
         )
 

@@ -117,8 +117,6 @@ class BrokerService:
             if part.diverging is not None:
                 end = part.diverging
                 result.diverging_epoch.CopyFrom(pb.EpochEnd(leader_epoch=end.epoch, end_offset=end.start_offset))
-            if part.preferred_replica is not None:
-                result.preferred_read_replica = part.preferred_replica
         return response
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
@@ -227,7 +225,7 @@ class BrokerService:
 
     def _describe(
         self,
-        response: pb.PartitionAppended | pb.PartitionFetched | pb.ShardAppendResponse | pb.CheckFenceResponse,
+        response: pb.PartitionFetched | pb.ShardAppendResponse | pb.CheckFenceResponse,
         partition_id: PartitionId,
         error: OttlaError,
         context: RequestContext,
@@ -325,7 +323,5 @@ def check_no_repeats(requested: Iterable[tuple[object, ...]]) -> None:
         )
 
 
-def _epoch_of(
-    requested: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition | pb.EpochOfPartition,
-) -> int | None:
+def _epoch_of(requested: pb.FetchPartition | pb.ListOffsetsPartition) -> int | None:
     return requested.current_leader_epoch if requested.HasField("current_leader_epoch") else None

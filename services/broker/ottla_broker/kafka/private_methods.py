@@ -20,7 +20,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.model import NO_OWNER, PartitionId, TopicId
 from ottla_core.routing import GROUP, TXN
-from ottla_proto import broker_pb2, group_pb2, mirror_pb2
+from ottla_proto import client_pb2, group_pb2, mirror_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
 from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
@@ -136,8 +136,8 @@ async def _shard_marker(
 
 
 async def _import(
-    backend: Backend, request: broker_pb2.ImportRecordsRequest, limit_s: float
-) -> broker_pb2.ImportRecordsResponse:
+    backend: Backend, request: client_pb2.ImportRecordsRequest, limit_s: float
+) -> client_pb2.ImportRecordsResponse:
     next_offset = await import_records(
         backend.replicas.table.find(PartitionId(TopicId(request.topic_id), request.partition)),
         request.expected_next_offset,
@@ -145,7 +145,7 @@ async def _import(
         request.log_start_offset,
         timeout_s=min(limit_s, request.timeout_ms / 1000),
     )
-    return broker_pb2.ImportRecordsResponse(next_offset=next_offset)
+    return client_pb2.ImportRecordsResponse(next_offset=next_offset)
 
 
 _TABLE: Final = (

@@ -8,7 +8,7 @@ import pytest
 
 import ottla
 from ottla.errors import ErrorCode
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto import controller_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto import controller_pb2
 from ottla_proto.common_pb2 import ShardsResponse
 from ottla_proto.contracts import Group, Method

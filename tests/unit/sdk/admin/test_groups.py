@@ -22,7 +22,7 @@ from ottla_core.kafka_formats.consumer_protocol import (
 )
 from ottla_core.model import TopicPartition
 from ottla_core.routing import shard_of
-from ottla_proto import broker_pb2
+from ottla_proto import client_pb2
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error, ShardNumbers, ShardsResponse, ShardStanding
 from ottla_proto.contracts import Group, Method
@@ -45,9 +45,9 @@ class FakeCluster:
     def connect(self, address: str) -> Any:
         return _Connection(self, address)
 
-    def metadata(self) -> broker_pb2.MetadataResponse:
-        brokers = [broker_pb2.BrokerNode(id=number, address=address) for number, address in enumerate((G0, G1))]
-        return broker_pb2.MetadataResponse(brokers=brokers)
+    def metadata(self) -> client_pb2.MetadataResponse:
+        brokers = [client_pb2.BrokerNode(id=number, address=address) for number, address in enumerate((G0, G1))]
+        return client_pb2.MetadataResponse(brokers=brokers)
 
     def coordinator_of(self, group: str) -> FindCoordinatorResponse.Coordinator:
         host, _, port = self.owners[shard_of(group, len(self.owners))].rpartition(":")
@@ -65,7 +65,7 @@ class _Connection:
         self.address = address
 
     def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
-        if isinstance(request, broker_pb2.MetadataRequest):
+        if isinstance(request, client_pb2.MetadataRequest):
             return self.cluster.metadata()
         self.cluster.asked.append((self.address, method.name, request))
         answers = self.cluster.answers[method.name]

@@ -10,7 +10,7 @@ from ottla.errors import ConnectError, ErrorCode, OttlaError, SerializationError
 from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer as SyncProducer
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker
 

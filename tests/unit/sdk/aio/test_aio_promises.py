@@ -22,7 +22,7 @@ from ottla.errors import (
 )
 from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.delivery import Delivery
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 

@@ -10,7 +10,7 @@ from ottla.consumer.group.coordinator import CoordinatorClient
 from ottla.errors import OttlaError
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto import group_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Group

@@ -16,7 +16,7 @@ from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.routing import GROUP, TXN
-from ottla_proto import broker_pb2
+from ottla_proto import client_pb2
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -63,9 +63,9 @@ class Broker:
         return {"node_id": 1, "host": host, "port": int(port)}
 
     def call(self, method: Any, request: Any, *, timeout: float) -> Any:
-        if isinstance(request, broker_pb2.MetadataRequest):
-            brokers = [broker_pb2.BrokerNode(id=n, address=address) for n, address in enumerate((B0, B1))]
-            return broker_pb2.MetadataResponse(brokers=brokers)
+        if isinstance(request, client_pb2.MetadataRequest):
+            brokers = [client_pb2.BrokerNode(id=n, address=address) for n, address in enumerate((B0, B1))]
+            return client_pb2.MetadataResponse(brokers=brokers)
         self._brokers.called.append((self._address, request))
         answer = self._brokers.answers[self._address].pop(0)
         if isinstance(answer, OttlaError):

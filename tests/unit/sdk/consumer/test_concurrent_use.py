@@ -17,7 +17,7 @@ from ottla.errors import ConcurrentUseError, ErrorCode, OffsetOutOfRangeError, O
 from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.contracts import Broker
 
 WAIT = 10.0

@@ -32,6 +32,7 @@ from ottla_core.model import TopicPartition
 from ottla_core.records.batch import CONTROL, iter_headers, placed_prefix, read_header
 from ottla_core.records.twins import new_builder
 from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker
 
@@ -245,7 +246,7 @@ def test_a_partition_without_a_leader_is_read_when_it_has_one_and_stops_no_other
         asked = len(cluster.requests(pb.ListOffsetsRequest))
         assert not consumer.poll(0.2)
         assert len(cluster.requests(pb.ListOffsetsRequest)) == asked, "nobody can be asked"
-        assert len(cluster.requests(pb.MetadataRequest)) < 20, "it is not looked up without a pause"
+        assert len(cluster.requests(client_pb2.MetadataRequest)) < 20, "it is not looked up without a pause"
         cluster.move_leader("t", 1, broker=0, epoch=1)
         got = [record.value for record in consumer.poll(5)]
         while len(got) < 2:
@@ -600,7 +601,7 @@ def test_a_leader_change_is_not_noticed_where_nothing_was_lost(caplog: pytest.Lo
         cluster.move_leader("t", 0, broker=1, epoch=3)
         send(cluster, b"50", b"51")
         assert consumer.poll(WAIT, max_records=2).offsets == {T0: 52}
-        (question,) = [part for r in cluster.requests(pb.OffsetsForLeaderEpochRequest) for part in r.partitions]
+        (question,) = [part for r in cluster.requests(client_pb2.OffsetsForLeaderEpochRequest) for part in r.partitions]
         assert (question.current_leader_epoch, question.leader_epoch) == (3, 0)
         assert consumer.metrics["truncation-total"] == 0
     assert [r.message for r in caplog.records] == []
@@ -647,7 +648,7 @@ def test_a_check_that_fails_is_made_again(failure: Any) -> None:
         cluster.move_leader("t", 0, broker=1, epoch=3)
         send(cluster, b"50")
         assert consumer.poll(WAIT).values() == [50]
-    assert len(cluster.requests(pb.OffsetsForLeaderEpochRequest)) == 3
+    assert len(cluster.requests(client_pb2.OffsetsForLeaderEpochRequest)) == 3
 
 
 def failing_once(owner: object, name: str) -> None:

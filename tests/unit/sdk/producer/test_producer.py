@@ -23,7 +23,7 @@ from ottla.fakes.scripted import Break, Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.delivery import Delivery, RecordMetadata
 from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 WAIT = 10.0

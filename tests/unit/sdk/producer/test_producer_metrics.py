@@ -13,7 +13,7 @@ from ottla.errors import DeliveryError, ErrorCode
 from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
 from ottla.producer.metrics import METRICS
 from ottla.producer.producer import Producer
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 DOCS = Path(__file__).parents[4] / "docs/use/producer.md"

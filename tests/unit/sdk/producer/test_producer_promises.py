@@ -22,7 +22,7 @@ from ottla.errors import ConfigError, ConnectError, DeliveryError, FatalError, T
 from ottla.fakes.scripted import Hang, Hold, ScriptedCluster
 from ottla.producer.delivery import Delivery
 from ottla.producer.producer import Producer
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 WAIT = 10.0

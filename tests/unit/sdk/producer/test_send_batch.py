@@ -13,7 +13,7 @@ from ottla_core.records.batch import HEADER_SIZE, read_header
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:

@@ -15,7 +15,7 @@ from ottla.producer.delivery import Delivery
 from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 

@@ -27,7 +27,7 @@ from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto import txn_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Group, Txn

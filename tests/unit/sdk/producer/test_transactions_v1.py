@@ -16,7 +16,7 @@ from ottla.fakes.scripted import Break, Hang, Hold, Reject, ScriptedCluster
 from ottla.fakes.scripted_txn import ScriptedTransactions
 from ottla.producer.producer import Producer
 from ottla_core.transactions import TRANSACTIONS_V1
-from ottla_proto import broker_pb2, group_pb2
+from ottla_proto import client_pb2, group_pb2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Group, Txn
@@ -67,8 +67,8 @@ def test_each_partition_is_added_once_in_each_transaction_before_anything_is_sen
         seen = [type(body) for _, body in cluster.seen]
     partitions = [partition for request in added(cluster) for partition in request]
     assert sorted(partitions) == [("t", 0), ("t", 0), ("t", 1), ("t", 1)]
-    assert seen.index(pb.AddPartitionsRequest) < seen.index(broker_pb2.ProduceRequest)
-    versions = {request.transaction_version for request in cluster.requests(broker_pb2.ProduceRequest)}
+    assert seen.index(pb.AddPartitionsRequest) < seen.index(client_pb2.ProduceRequest)
+    versions = {request.transaction_version for request in cluster.requests(client_pb2.ProduceRequest)}
     versions |= {request.transaction_version for request in cluster.requests(pb.EndTxnRequest)}
     versions |= {request.transactions[0].transaction_version for request in cluster.requests(pb.AddPartitionsRequest)}
     assert versions == {TRANSACTIONS_V1}
@@ -272,7 +272,7 @@ def test_an_abort_that_waits_in_vain_ends_in_time_and_may_be_called_again() -> N
         producer.send(b"w").result(WAIT)
         cluster.will(Client.PRODUCE, Hold())
         producer.send(b"x")
-        cluster.until(lambda: len(cluster.requests(broker_pb2.ProduceRequest)) == 2)
+        cluster.until(lambda: len(cluster.requests(client_pb2.ProduceRequest)) == 2)
         with pytest.raises(OttlaTimeoutError, match="some of its requests have had no response"):
             producer.abort_transaction()
         assert cluster.requests(pb.EndTxnRequest) == []

@@ -9,7 +9,7 @@ from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import DeleteRecordsRequest, DeleteRecordsResponse
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 
 
 class DeleteRecordsTranslation:

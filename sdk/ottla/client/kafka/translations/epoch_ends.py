@@ -8,7 +8,8 @@ from ottla.client.kafka.apis import OFFSET_FOR_LEADER_EPOCH, Api
 from ottla.client.kafka.translations.named_topics import NamedTopics
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
+from ottla_proto.broker_pb2 import EpochEnd
 from ottla_proto.common_pb2 import Error
 
 _CONSUMER: Final = -1
@@ -39,7 +40,7 @@ class EpochEndsTranslation:
                     topic_id=topic_id,
                     partition=partition.partition,
                     error=Error(code=partition.error_code),
-                    end=pb.EpochEnd(leader_epoch=partition.leader_epoch, end_offset=partition.end_offset),
+                    end=EpochEnd(leader_epoch=partition.leader_epoch, end_offset=partition.end_offset),
                 )
                 for topic_id, partition in self._topics.with_ids((t.topic, t.partitions) for t in response.topics)
             ]

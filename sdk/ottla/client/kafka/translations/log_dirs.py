@@ -12,7 +12,7 @@ from ottla.client.kafka.apis import DESCRIBE_LOG_DIRS, Api
 from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 
 
 class DescribeLogDirsTranslation:

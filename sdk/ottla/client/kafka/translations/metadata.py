@@ -11,7 +11,7 @@ from ottla.client.kafka.apis import METADATA, Api
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import MetadataRequest, MetadataResponse
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
 

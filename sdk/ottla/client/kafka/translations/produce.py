@@ -13,7 +13,7 @@ from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.leaders import endpoints_of, leader_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ProduceRequest, ProduceResponse
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 
 _IDS_FROM: Final = 13
 """From this version on topics are named by their ids (KIP-516)."""

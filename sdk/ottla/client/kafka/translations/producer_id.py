@@ -7,7 +7,7 @@ from typing import Final
 from ottla.client.kafka.apis import INIT_PRODUCER_ID, Api
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import InitProducerIdRequest, InitProducerIdResponse
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
 

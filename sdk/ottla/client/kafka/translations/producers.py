@@ -19,6 +19,7 @@ from ottla_core.kafka.messages import (
     WriteTxnMarkersResponse,
 )
 from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2
 from ottla_proto.common_pb2 import Error, TxnProducer
 
 _LOST: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -36,7 +37,7 @@ class DescribeProducersTranslation:
         self._partitions: list[_Named] = []
         self._open_only = False
 
-    def request(self, request: pb.DescribeProducersRequest, terms: Terms) -> DescribeProducersRequest:
+    def request(self, request: client_pb2.DescribeProducersRequest, terms: Terms) -> DescribeProducersRequest:
         self._open_only = request.open_only
         self._partitions = [_named(partition, terms) for partition in request.partitions]
         return DescribeProducersRequest(
@@ -46,23 +47,25 @@ class DescribeProducersTranslation:
             ]
         )
 
-    def response(self, response: DescribeProducersResponse, terms: Terms) -> pb.DescribeProducersResponse:
+    def response(self, response: DescribeProducersResponse, terms: Terms) -> client_pb2.DescribeProducersResponse:
         found = {
             (topic.name, partition.partition_index): partition
             for topic in response.topics
             for partition in topic.partitions
         }
-        return pb.DescribeProducersResponse(partitions=[self._known(found.get(each)) for each in self._partitions])
+        return client_pb2.DescribeProducersResponse(
+            partitions=[self._known(found.get(each)) for each in self._partitions]
+        )
 
-    def _known(self, found: DescribeProducersResponse.PartitionResponse | None) -> pb.PartitionProducers:
+    def _known(self, found: DescribeProducersResponse.PartitionResponse | None) -> client_pb2.PartitionProducers:
         if found is None:
-            return pb.PartitionProducers(error=Error(code=_LOST))
-        return pb.PartitionProducers(
+            return client_pb2.PartitionProducers(error=Error(code=_LOST))
+        return client_pb2.PartitionProducers(
             error=Error(code=found.error_code, message=found.error_message or ""),
             high_watermark=found.high_watermark,
             last_stable_offset=found.last_stable_offset,
             producers=[
-                pb.ActiveProducer(
+                client_pb2.ActiveProducer(
                     producer=TxnProducer(id=producer.producer_id, epoch=producer.producer_epoch),
                     last_sequence=producer.last_sequence,
                     last_timestamp_ms=producer.last_timestamp,

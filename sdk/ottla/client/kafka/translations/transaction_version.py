@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from ottla.client.kafka.apis import Api
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
-from ottla_proto.broker_pb2 import ProduceRequest
+from ottla_proto.client_pb2 import ProduceRequest
 from ottla_proto.group_pb2 import CommitOffsetsRequest
 from ottla_proto.txn_pb2 import EndTxnRequest
 

@@ -24,7 +24,7 @@ from ottla_core.kafka.messages import (
     IncrementalAlterConfigsResponse,
 )
 from ottla_core.kafka.schema import schema_of
-from ottla_proto import broker_pb2
+from ottla_proto import client_pb2
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error
@@ -340,13 +340,13 @@ def test_the_quorum_is_that_of_the_metadata(version: int) -> None:
 
 
 def test_records_are_deleted_by_the_names_of_topics() -> None:
-    partition = broker_pb2.DeleteRecordsPartition
+    partition = client_pb2.DeleteRecordsPartition
     partitions = [
         partition(topic_id=ID_A, partition=0, before_offset=7),
         partition(topic_id=ID_B, partition=1, before_offset=-1),
         partition(topic_id=ID_A, partition=2, before_offset=0),
     ]
-    message = sent(Client.DELETE_RECORDS, broker_pb2.DeleteRecordsRequest(partitions=partitions))
+    message = sent(Client.DELETE_RECORDS, client_pb2.DeleteRecordsRequest(partitions=partitions))
     assert message.timeout_ms == 1500
     assert [(topic.name, [(p.partition_index, p.offset) for p in topic.partitions]) for topic in message.topics] == [
         ("a", [(0, 7), (2, 0)]),
@@ -355,9 +355,9 @@ def test_records_are_deleted_by_the_names_of_topics() -> None:
 
 
 def test_records_of_a_topic_without_a_known_name_are_not_deleted() -> None:
-    unknown = broker_pb2.DeleteRecordsPartition(topic_id=b"c" * 16)
+    unknown = client_pb2.DeleteRecordsPartition(topic_id=b"c" * 16)
     with pytest.raises(OttlaError) as caught:
-        sent(Client.DELETE_RECORDS, broker_pb2.DeleteRecordsRequest(partitions=[unknown]))
+        sent(Client.DELETE_RECORDS, client_pb2.DeleteRecordsRequest(partitions=[unknown]))
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
@@ -399,7 +399,7 @@ def directory(version: int) -> DescribeLogDirsResponse:
 
 @pytest.mark.parametrize("version", DESCRIBE_LOG_DIRS.versions)
 def test_directories_have_the_sizes_of_what_is_in_them(version: int) -> None:
-    assert sent(Client.DESCRIBE_LOG_DIRS, broker_pb2.DescribeLogDirsRequest()).topics is None
+    assert sent(Client.DESCRIBE_LOG_DIRS, client_pb2.DescribeLogDirsRequest()).topics is None
     found, lost = returned(Client.DESCRIBE_LOG_DIRS, directory(version), version).log_dirs
     assert (found.path, found.total_bytes, found.usable_bytes) == ("/data", *((1000, 400) if version >= 4 else (0, 0)))
     assert [(p.topic_id, p.topic, p.partition, p.size_bytes) for p in found.partitions] == [
@@ -411,7 +411,7 @@ def test_directories_have_the_sizes_of_what_is_in_them(version: int) -> None:
 
 def test_only_the_topics_of_the_request_are_described() -> None:
     translation = translations_of(Client.DESCRIBE_LOG_DIRS)()
-    translation.request(broker_pb2.DescribeLogDirsRequest(topic_ids=[ID_B]), terms(5))
+    translation.request(client_pb2.DescribeLogDirsRequest(topic_ids=[ID_B]), terms(5))
     found = translation.response(directory(5), terms(5)).log_dirs[0]  # type: ignore[attr-defined]  # see the table
     assert [p.topic for p in found.partitions] == ["b"]
 

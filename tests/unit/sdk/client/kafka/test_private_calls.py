@@ -14,7 +14,7 @@ from ottla.errors import ErrorCode, OttlaError
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_core.kafka import codec
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
-from ottla_proto import broker_pb2
+from ottla_proto import client_pb2
 from ottla_proto import group_pb2 as pb
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error
@@ -44,9 +44,9 @@ def test_a_request_goes_as_it_is_with_its_method_and_its_time() -> None:
 
 def test_a_request_that_would_end_the_connection_is_not_sent() -> None:
     import_records = translations_of(Client.IMPORT_RECORDS)()
-    import_records.request(broker_pb2.ImportRecordsRequest(records=bytes(MOST_BYTES - 100)), TERMS)
+    import_records.request(client_pb2.ImportRecordsRequest(records=bytes(MOST_BYTES - 100)), TERMS)
     with pytest.raises(OttlaError) as caught:
-        import_records.request(broker_pb2.ImportRecordsRequest(records=bytes(MOST_BYTES)), TERMS)
+        import_records.request(client_pb2.ImportRecordsRequest(records=bytes(MOST_BYTES)), TERMS)
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
     assert ConnectionLimits().max_control == MOST_BYTES + 64 * 1024
 

@@ -45,7 +45,7 @@ from ottla_core.kafka.messages import (
     WriteTxnMarkersResponse,
 )
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import group_pb2, txn_pb2
+from ottla_proto import client_pb2, group_pb2, txn_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker, Group, Txn
 
@@ -125,8 +125,8 @@ def serving(answer: Answer = kind) -> Iterator[tuple[Server, KafkaPeer]]:
         server.close()
 
 
-def metadata(peer: KafkaPeer, timeout: float = LIMIT_S) -> pb.MetadataResponse:
-    return peer.call(Client.METADATA, pb.MetadataRequest(), timeout=timeout)
+def metadata(peer: KafkaPeer, timeout: float = LIMIT_S) -> client_pb2.MetadataResponse:
+    return peer.call(Client.METADATA, client_pb2.MetadataRequest(), timeout=timeout)
 
 
 def elsewhere(call: Callable[[], Any]) -> Any:
@@ -151,7 +151,7 @@ class Told:
         self.broken: list[tuple[OttlaError, list[int]]] = []
         self.threads: set[str] = set()
 
-    def on_response(self, number: int, response: pb.ProduceResponse) -> None:
+    def on_response(self, number: int, response: client_pb2.ProduceResponse) -> None:
         assert self.broken == []
         self.threads.add(threading.current_thread().name)
         (self.errors if response.error.code else self.responses).append(number)
@@ -165,7 +165,7 @@ def test_a_call_from_the_main_thread_and_one_from_another_share_a_connection() -
     with serving() as (server, peer):
         assert metadata(peer).cluster_id == "c"
         assert elsewhere(lambda: metadata(peer)).cluster_id == "c"
-        assert peer.call(Client.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
+        assert peer.call(Client.INIT_PRODUCER_ID, client_pb2.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
         assert len(server.accepted) == 1
         assert {request.client_id for request in server.requests} == {"me"}
 
@@ -185,7 +185,7 @@ def test_no_call_is_kept_after_its_outcome() -> None:
             metadata(peer)
             elsewhere(partial(metadata, peer))
             stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-            stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+            stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
             wait_until(lambda: len(told.responses) == 1)
             wait_until(lambda: kept() == [])
     finally:
@@ -315,7 +315,7 @@ def test_a_line_pauses_if_a_response_asks_for_it_and_another_line_does_not() -> 
         waiting = threading.Thread(target=partial(metadata, peer))
         waiting.start()
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+        stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
         waiting.join(LIMIT_S)
         assert time.monotonic() - began_at >= PAUSE_S
         assert [request.api.name for request in server.requests] == ["Metadata", "Produce", "Metadata"]
@@ -328,7 +328,7 @@ def test_a_stream_pauses_if_a_response_asks_for_it() -> None:
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         began_at = time.monotonic()
         for count in (1, 2):
-            stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+            stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
             wait_until(lambda: len(told.responses) == count)  # noqa: B023
         assert time.monotonic() - began_at >= PAUSE_S
         stream.close()
@@ -366,22 +366,24 @@ def test_responses_of_a_stream_come_on_the_networks_thread_and_its_end_comes_las
     told = Told()
     with serving() as (_, peer):
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)]
-        numbers += elsewhere(lambda: [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)])
+        numbers = [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)]
+        numbers += elsewhere(
+            lambda: [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)]
+        )
         wait_until(lambda: len(told.responses) == 100)
         stream.close()
         assert told.responses == numbers
         assert [left for _, left in told.broken] == [[]]
         assert told.threads == {"ottla-network-me"}
         with pytest.raises(OttlaError, match="the connection was closed"):
-            stream.send(pb.ProduceRequest(), timeout_ms=1000)
+            stream.send(client_pb2.ProduceRequest(), timeout_ms=1000)
 
 
 def test_what_is_open_when_a_stream_breaks_is_named_once() -> None:
     told = Told()
     with serving(lambda request: None) as (server, peer):
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(5)]
+        numbers = [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(5)]
         wait_until(lambda: len(server.requests) == 5)
         server.accepted[0].shutdown(socket.SHUT_RDWR)
         wait_until(lambda: bool(told.broken))
@@ -399,7 +401,7 @@ def test_a_close_waits_until_the_end_of_a_broken_stream_has_been_reported() -> N
 
     with serving(lambda request: None) as (server, peer):
         stream = peer.open_stream(Client.PRODUCE, lambda number, response: None, on_broken)
-        stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+        stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
         wait_until(lambda: len(server.requests) == 1)
         server.accepted[0].shutdown(socket.SHUT_RDWR)
         assert reporting.wait(LIMIT_S)
@@ -412,9 +414,9 @@ def test_a_request_that_fails_alone_is_answered_by_an_error_and_the_stream_goes_
     told = Told()
     with serving() as (_, peer):
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        bad = pb.ProduceRequest(acks=2**15)
+        bad = client_pb2.ProduceRequest(acks=2**15)
         failed = stream.send(bad, timeout_ms=10_000)
-        fine = stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+        fine = stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
         wait_until(lambda: told.responses == [fine])
         assert told.errors == [failed]
 
@@ -425,7 +427,7 @@ def test_records_without_an_answer_are_taken_before_a_stream_ends() -> None:
     with serving(lambda request: None) as (server, peer):
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
         for _ in range(50):
-            body = pb.ProduceRequest(acks=0)
+            body = client_pb2.ProduceRequest(acks=0)
             body.partitions.add(topic_id=bytes(16), records=records)
             stream.send(body, timeout_ms=10_000, answered=False)
         stream.close(timeout=LIMIT_S)
@@ -550,7 +552,7 @@ def test_values_that_make_no_sense_are_the_error_of_their_call(monkeypatch: pyte
         with pytest.raises(OttlaError, match=r"Metadata at 127.*: the broker's response makes no sense") as caught:
             metadata(peer)
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000)
+        stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
         wait_until(lambda: told.errors == [1])
         stream.close()
     assert caught.value.code == ErrorCode.NETWORK_EXCEPTION
@@ -589,7 +591,7 @@ def test_a_large_response_is_read_in_large_pieces_of_bounded_size() -> None:
 @pytest.mark.story("callback-that-raises-is-not-logged")
 def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pytest.LogCaptureFixture) -> None:
     class Raising(Told):
-        def on_response(self, number: int, response: pb.ProduceResponse) -> None:
+        def on_response(self, number: int, response: client_pb2.ProduceResponse) -> None:
             super().on_response(number, response)
             raise ValueError(number)
 
@@ -600,7 +602,7 @@ def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pyt
     told = Raising()
     with serving() as (_, peer):
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
+        numbers = [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
         wait_until(lambda: told.responses == numbers)
         stream.close()
         assert len(told.broken) == 1
@@ -616,13 +618,13 @@ def test_a_broker_that_reads_slowly_gets_all_of_it(main: bool) -> None:
     told = Told()
     with serving() as (server, peer):
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        first = stream.send(pb.ProduceRequest(acks=1), timeout_ms=60_000)
+        first = stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=60_000)
         wait_until(lambda: told.responses == [first])
         server.reads.clear()
 
         def send() -> list[int]:
             # One frame, so that no response comes before all of it was written.
-            body = pb.ProduceRequest(acks=1)
+            body = client_pb2.ProduceRequest(acks=1)
             body.partitions.add(topic_id=bytes(16), records=bytes(14_000_000))
             return [stream.send(body, timeout_ms=60_000)]
 
@@ -639,7 +641,7 @@ def test_a_stream_that_has_no_room_says_so_at_once(main: bool, monkeypatch: pyte
     with serving() as (server, peer):
         server.reads.clear()
         stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        body = pb.ProduceRequest(acks=0)
+        body = client_pb2.ProduceRequest(acks=0)
         body.partitions.add(topic_id=bytes(16), records=bytes(1_000_000))
 
         def send() -> str:
@@ -832,7 +834,7 @@ def test_a_response_that_makes_no_sense_is_the_error_of_its_call() -> None:
     with pytest.raises(OttlaError, match="the broker answered with garbage"):
         metadata(peer)
     stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-    numbers = [stream.send(pb.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
+    numbers = [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
     wait_until(lambda: told.errors == numbers)
     peer.close()
     server.close()

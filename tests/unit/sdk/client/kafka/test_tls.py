@@ -31,7 +31,7 @@ from ottla_core.kafka.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 HOST = "127.0.0.1"

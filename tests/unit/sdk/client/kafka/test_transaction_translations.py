@@ -52,7 +52,7 @@ from ottla_core.kafka.messages import (
     WriteTxnMarkersResponse,
 )
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
-from ottla_proto import broker_pb2, group_pb2
+from ottla_proto import broker_pb2, client_pb2, group_pb2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnMarker, TxnProducer
 from ottla_proto.contracts import Group, Txn
@@ -233,7 +233,7 @@ def test_offsets_in_a_transaction_name_producer_group_and_member(version: int, i
 def in_version(version: int) -> list[tuple[Api, Any]]:
     of_offsets = group_pb2.OffsetsTransaction(transaction_version=version)
     return [
-        (PRODUCE, broker_pb2.ProduceRequest(transaction_version=version)),
+        (PRODUCE, client_pb2.ProduceRequest(transaction_version=version)),
         (END_TXN, pb.EndTxnRequest(transaction_version=version)),
         (TXN_OFFSET_COMMIT, group_pb2.CommitOffsetsRequest(transaction=of_offsets)),
     ]
@@ -247,7 +247,7 @@ def test_a_request_in_a_transaction_of_version_1_goes_without_the_versions_that_
 @pytest.mark.parametrize("version", [0, TRANSACTIONS_V2])
 def test_any_other_request_goes_in_every_version(version: int) -> None:
     assert [api_for(api, request) for api, request in in_version(version)] == [PRODUCE, END_TXN, TXN_OFFSET_COMMIT]
-    assert api_for(METADATA, broker_pb2.MetadataRequest()) is METADATA
+    assert api_for(METADATA, client_pb2.MetadataRequest()) is METADATA
 
 
 def test_offsets_are_named_by_topic_ids_if_all_ids_are_known() -> None:
@@ -333,7 +333,7 @@ def test_producers_are_described_in_the_order_of_the_request(open_only: bool) ->
     ]
     translation = DescribeProducersTranslation()
     message = translation.request(
-        broker_pb2.DescribeProducersRequest(partitions=partitions, open_only=open_only), terms(0)
+        client_pb2.DescribeProducersRequest(partitions=partitions, open_only=open_only), terms(0)
     )
     sent = over_the_wire(DESCRIBE_PRODUCERS, message, 0)
     assert {topic.name: list(topic.partition_indexes) for topic in sent.topics} == {"b": [1, 0], "a": [0]}

@@ -32,6 +32,7 @@ from ottla_core.kafka.messages import (
     ProduceResponse,
 )
 from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2
 
 ID_A, ID_B = b"a" * 16, b"b" * 16
 
@@ -55,7 +56,7 @@ def over_the_wire(api: Api, message: Message, version: int) -> Any:
 
 @pytest.mark.parametrize("version", PRODUCE.versions)
 def test_produce_has_each_topic_once_and_names_it_as_the_version_does(version: int) -> None:
-    request = pb.ProduceRequest(acks=-1)
+    request = client_pb2.ProduceRequest(acks=-1)
     for topic_id, number in ((ID_A, 0), (ID_B, 0), (ID_A, 2)):
         request.partitions.add(topic_id=topic_id, partition=number, records=b"%d" % number)
     sent = over_the_wire(PRODUCE, ProduceTranslation().request(request, terms(version)), version)
@@ -69,7 +70,7 @@ def test_produce_has_each_topic_once_and_names_it_as_the_version_does(version: i
 
 
 def test_a_topic_whose_name_is_unknown_can_not_be_expressed_in_an_old_version() -> None:
-    request = pb.ProduceRequest(acks=1)
+    request = client_pb2.ProduceRequest(acks=1)
     request.partitions.add(topic_id=ID_A)
     with pytest.raises(OttlaError) as caught:
         ProduceTranslation().request(request, terms(12, known=False))
@@ -121,12 +122,12 @@ def test_a_leader_without_an_address_is_left_out() -> None:
 
 @pytest.mark.parametrize("version", METADATA.versions)
 def test_metadata_creates_no_topic_and_tells_all_none_and_some_apart(version: int) -> None:
-    def sent(request: pb.MetadataRequest) -> Any:
+    def sent(request: client_pb2.MetadataRequest) -> Any:
         return over_the_wire(METADATA, MetadataTranslation().request(request, terms(version)), version)
 
-    assert sent(pb.MetadataRequest(all_topics=True)).topics is None
-    assert list(sent(pb.MetadataRequest()).topics) == []
-    some = sent(pb.MetadataRequest(topics=["x", "y"]))
+    assert sent(client_pb2.MetadataRequest(all_topics=True)).topics is None
+    assert list(sent(client_pb2.MetadataRequest()).topics) == []
+    some = sent(client_pb2.MetadataRequest(topics=["x", "y"]))
     assert [topic.name for topic in some.topics] == ["x", "y"]
     assert some.allow_auto_topic_creation is False
 
@@ -177,7 +178,7 @@ def test_metadata_has_brokers_topics_and_leaders_and_teaches_names(version: int)
 @pytest.mark.parametrize("failed", [True, False])
 def test_topics_that_are_gone_are_forgotten_once_all_topics_are_listed(all_topics: bool, failed: bool) -> None:
     translation, known = MetadataTranslation(), terms(13)
-    translation.request(pb.MetadataRequest(topics=[] if all_topics else ["b"], all_topics=all_topics), known)
+    translation.request(client_pb2.MetadataRequest(topics=[] if all_topics else ["b"], all_topics=all_topics), known)
     topic = MetadataResponse.MetadataResponseTopic(name="b", topic_id=ID_B)
     translation.response(MetadataResponse(topics=[topic], error_code=-1 if failed else 0), known)
     assert known.names.name_of(ID_B) == "b"
@@ -195,7 +196,7 @@ def test_metadata_without_a_known_controller_has_none() -> None:
 @pytest.mark.parametrize("version", INIT_PRODUCER_ID.versions)
 def test_a_producer_id_is_asked_for_without_a_transactional_id(version: int) -> None:
     translation = ProducerIdTranslation()
-    request = translation.request(pb.InitProducerIdRequest(), terms(version))
+    request = translation.request(client_pb2.InitProducerIdRequest(), terms(version))
     assert over_the_wire(INIT_PRODUCER_ID, request, version).transactional_id is None
     response = over_the_wire(INIT_PRODUCER_ID, InitProducerIdResponse(producer_id=44), version)
     assert translation.response(response, terms(version)).producer_id == 44
@@ -238,7 +239,7 @@ def test_offsets_are_looked_up_by_the_topics_name_and_found_by_its_id(version: i
 
 @pytest.mark.parametrize("version", OFFSET_FOR_LEADER_EPOCH.versions)
 def test_the_ends_of_epochs_are_looked_up_by_the_topics_name_and_found_by_its_id(version: int) -> None:
-    request = pb.OffsetsForLeaderEpochRequest()
+    request = client_pb2.OffsetsForLeaderEpochRequest()
     request.partitions.add(topic_id=ID_A, partition=0, leader_epoch=4, current_leader_epoch=5)
     request.partitions.add(topic_id=ID_B, partition=1, leader_epoch=6)
     translation = EpochEndsTranslation()

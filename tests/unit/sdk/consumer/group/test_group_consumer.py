@@ -27,7 +27,7 @@ from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
 from ottla.machines.membership import MemberIdentity
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as b
+from ottla_proto import client_pb2 as b
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
