@@ -32,7 +32,7 @@ from ottla.client.kafka.apis import API_VERSIONS, Api
 from ottla.client.kafka.call import Answered, Call, Ended, Failed, Waiter, Written
 from ottla.client.kafka.calls import WRITE_BYTES, Calls
 from ottla.client.kafka.frames import FrameReader, request_frame, response_in
-from ottla.client.kafka.login import Login
+from ottla.client.kafka.login import USED, Login
 from ottla.client.kafka.sasl.conversation import Conversation
 from ottla.client.kafka.stranger import FIRST_BYTES, stranger
 from ottla.client.kafka.versions import Versions
@@ -96,8 +96,16 @@ class KafkaConnection(Generic[Waiter]):
     """`ended` is set once the connection is over: the caller then closes its socket, and takes the last outcomes."""
 
     def __init__(
-        self, address: str, client_id: str, software_version: str, now: float, *, logs_in: bool = False
+        self,
+        address: str,
+        client_id: str,
+        software_version: str,
+        now: float,
+        *,
+        logs_in: bool = False,
+        login_used: float = USED,
     ) -> None:
+        """`login_used` is the part of its lifetime for which a login is used."""
         self.address: Final = address
         self.phase = Phase.CONNECTING
         self.ended: OttlaError | None = None
@@ -112,6 +120,7 @@ class KafkaConnection(Generic[Waiter]):
         self._versions = Versions(())
         self._own: Call[Any] | None = None  # the last call of the connection itself
         self._logs_in: Final = logs_in
+        self._login_used: Final = login_used
         self._login: Login | None = None
         self._login_sought_at = -NEVER
         self._login_ends_at = NEVER
@@ -212,7 +221,7 @@ class KafkaConnection(Generic[Waiter]):
     def log_in(self, conversation: Conversation) -> None:
         """Log in by this conversation."""
         if self.phase is Phase.LOGGING_IN and self._login is None:
-            self._login = Login(conversation)
+            self._login = Login(conversation, self._login_used)
             self._ask_login(self._login)
 
     def refuse(self, error: OttlaError) -> None:

@@ -18,8 +18,11 @@ from ottla_core.kafka.messages import (
     SaslHandshakeResponse,
 )
 
-_USED: Final = 0.9
+USED: Final = 0.9
 """The part of its lifetime for which a login is used. The rest is for the next login, and for the delay of messages."""
+SPREAD: Final = 0.05
+"""Connections use parts that differ by up to this much from `USED`, as those of Kafka's own clients do (KIP-368). So
+those that have logged in together, after a broker came back, do not all log in again together."""
 _LEAST_S: Final = 1.0
 """Kafka's brokers take one login a second on a connection."""
 _MOST_CHARS: Final = 300
@@ -31,9 +34,11 @@ class Login:
     After that `lifetime_s` has the seconds until the next login, or infinity if the broker sets no limit.
     """
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, used: float = USED) -> None:
+        """`used` is the part of its lifetime for which the login is used."""
         self.is_over = False
         self.lifetime_s = float("inf")
+        self._used: Final = used
         self._conversation: Final = conversation
         self._next: bytes | None = None
 
@@ -57,7 +62,7 @@ class Login:
         if self._next is None:
             self.is_over = True
             if response.session_lifetime_ms > 0:
-                self.lifetime_s = max(_LEAST_S, _USED * response.session_lifetime_ms / 1000)
+                self.lifetime_s = max(_LEAST_S, self._used * response.session_lifetime_ms / 1000)
 
     def _check_mechanism(self, response: SaslHandshakeResponse) -> None:
         mechanism = self._conversation.mechanism

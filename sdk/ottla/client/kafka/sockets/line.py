@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from ottla.client.condition import sleep_s
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
 from ottla.client.kafka.connection import CONNECT_S, KafkaConnection, Phase
+from ottla.client.kafka.login import SPREAD, USED
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.client.kafka.sockets.protection import Protection
 from ottla.client.kafka.sockets.wire import Wire
@@ -112,6 +114,7 @@ class Line:
             network.software_version,
             network.clock.monotonic(),
             logs_in=network.protection.login is not None,
+            login_used=USED + random.uniform(-SPREAD, SPREAD),  # noqa: S311 - it need not be unpredictable
         )
         self._inbox: Final[deque[Callable[[Connection], None]]] = deque()
         self._lock: Final = Lock()
