@@ -23,7 +23,6 @@ KNOWN: Final = MappingProxyType(
         "batches: cut off": "CORRUPT_MESSAGE has producers send it again, which may help a batch that was cut",
         "batches: two batches": "they are taken: nothing in them is lost or in another order",
         "batches: transactional without an id": "INVALID_REQUEST says what is wrong; no client of Kafka's sends it",
-        "reads: fetch: no bytes": "a fetch of no bytes gets none; Kafka's has one batch",
         "reads: fetch: beyond the end": _TELLS_MORE,
         "reads: fetch: below 0": _TELLS_MORE,
         "reads: list: the largest time": "older versions can name it, too, and get the answer",

@@ -154,9 +154,9 @@ async def _look(
     whole: bool,
 ) -> dict[K, FetchResult]:
     looked: dict[K, FetchResult] = {}
-    left, slice_ = limits.max_bytes, Slice()
+    left, is_first, slice_ = limits.max_bytes, True, Slice()
     for key in session.due:
-        if left <= 0 and not whole:
+        if left <= 0 and not whole and not is_first:
             break
         await slice_.rest()
         request = to_read(session.requested[key])
@@ -164,7 +164,7 @@ async def _look(
             looked[key] = request
             continue
         session.look_at(key, request.id)
-        most_bytes, is_first = min(left, request.max_bytes), left == limits.max_bytes
+        most_bytes = min(left, request.max_bytes)
         part = looked[key] = await _read(request, consumers, most_bytes, limits.room, first=is_first)
         if part.completes_fetch or request.offset < consumers.limit(part):
             session.look_again(key)
@@ -174,6 +174,7 @@ async def _look(
                 session.look_again(key, first=True)
                 break
         left -= len(part.records)
+        is_first = is_first and not part.records
     return looked
 
 
@@ -188,6 +189,8 @@ async def _read(
             return instead
         records, (start, stable, watermark) = b"", replica.offsets.positions
         limit: ReadLimit = stable if consumers.read_committed else watermark
+        if first:
+            max_bytes = max(1, max_bytes)  # the first batch comes even with a limit of 0
         if max_bytes > 0 and request.offset != limit:  # else nothing is there; a cut of the log wakes waiters
             records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
         aborted: Sequence[AbortedTransaction] = ()

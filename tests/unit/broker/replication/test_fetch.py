@@ -143,6 +143,17 @@ async def test_a_partitions_own_limit_does_not_end_a_response(led: Led) -> None:
     assert [n for n, result in (await reader.fetch(AT_ONCE)).items() if result.records] == [0, 2]
 
 
+@pytest.mark.parametrize(("of_response", "of_partition"), [(0, 1_000), (1_000, 0), (0, 0)])
+async def test_the_first_batch_comes_even_with_a_limit_of_nothing(
+    led: Led, of_response: int, of_partition: int
+) -> None:
+    for number in (1, 2):
+        led.append(number)
+    requests = [request._replace(max_bytes=of_partition) for request in wants(led)]
+    told = await fetch(requests, consumers(led), FetchLimits(0, 1, of_response))
+    assert [bool(part.records) for part in told] == [False, True, False]
+
+
 async def test_records_that_the_consumer_has_not_got_are_read_again(led: Led) -> None:
     """It names a partition only where its position has moved."""
     led.append(1)
