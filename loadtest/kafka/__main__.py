@@ -22,10 +22,10 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.kafka import cores, sdk, start, takeover, traffic, wide
+from loadtest.kafka import cores, foreign, sdk, start, takeover, traffic, wide
 from loadtest.kafka.comparison import Comparison, Figure, Pair
 from loadtest.kafka.rows import ROWS, Row
-from loadtest.kafka.sides import Side, both_sides
+from loadtest.kafka.sides import Side, both_sides, side_of
 from ottla_stack.running import RunningStack
 
 KEYS: Final = (
@@ -34,6 +34,7 @@ KEYS: Final = (
     *(row.key for row in cores.ROWS),
     takeover.FIGURE.key,
     wide.KEY,
+    foreign.KEY,
 )
 _WIDE: Final = 240
 _WARM_UP_PAIRS: Final = 4
@@ -46,6 +47,7 @@ class Bench:
     def __init__(self, wanted: Collection[str], pairs: int, records: int, directory: Path) -> None:
         self.against_kafka: Final = Comparison("ottla against Apache Kafka", ("ottla", "Kafka"))
         self.against_clients: Final = Comparison("SDK against Python's Kafka clients", ("SDK", "client"))
+        self.foreign: Final = Comparison("ottla's clients with Apache Kafka", ("ottla", "the other"))
         self.two_brokers: Final = Comparison("two brokers against one", ("two brokers", "one broker"))
         self.alone: Final = Comparison("ottla and what it may take", ("ottla", "limit"))
         self.skipped: Final[list[str]] = []
@@ -69,6 +71,10 @@ class Bench:
             self._row(self.alone, (takeover.FIGURE,), takeover.measure)
         if wide.KEY in self._wanted:
             self._wide()
+        if foreign.KEY in self._wanted:
+            for figure, measure in foreign.MEASURES.items():
+                measured = partial(measure, self._directory, self._pairs, self._records)
+                self._row(self.foreign, (figure,), measured)
 
     def tell(self, seconds: float) -> dict[str, object]:
         """The tables, and all figures in a file; what the last line is to say."""
@@ -88,7 +94,7 @@ class Bench:
         }
 
     def _comparisons(self) -> list[Comparison]:
-        comparisons = (self.against_kafka, self.against_clients, self.two_brokers, self.alone)
+        comparisons = (self.against_kafka, self.against_clients, self.foreign, self.two_brokers, self.alone)
         return [each for each in comparisons if each.raw]
 
     def _traffic(
@@ -109,8 +115,9 @@ class Bench:
             return
         keys = [each.figure.key for each in contests]
         with self._or_skipped(*keys), RunningStack(self._directory / "sdk", brokers=1) as stack:
+            side = side_of(stack)
             for each in contests:
-                measure = partial(sdk.measure, each, stack, self._pairs, self._records)
+                measure = partial(sdk.measure, each, side, self._pairs, self._records)
                 self._row(self.against_clients, (each.figure,), measure)
 
     def _wide(self) -> None:

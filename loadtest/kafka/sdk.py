@@ -1,4 +1,4 @@
-"""The SDK against Python's other Kafka clients, on one broker of ottla."""
+"""The SDK against Python's other Kafka clients, on one broker."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from functools import partial
 from typing import Final
 
 from loadtest.kafka.comparison import Figure, Goal, Pair
-from loadtest.kafka.sides import Side, side_of
+from loadtest.kafka.sides import Side
 from loadtest.kafka.traffic import observed
 from loadtest.programs import Program
-from ottla_stack.running import RunningStack
 
 SHARE: Final = 0.5  # of the records that are asked for: aiokafka is slow
 
@@ -54,33 +53,33 @@ CONTESTS: Final = (
 )
 
 
-def measure(contest: Contest, stack: RunningStack, pairs: int, records: int) -> list[Pair]:
+def measure(contest: Contest, side: Side, pairs: int, records: int) -> list[Pair]:
     """One pair more is run before, and thrown away."""
-    side, count = side_of(stack), round(records * SHARE)
-    pair = partial(_consumed if contest.consumes else _produced, contest, stack, side, count)
+    count = round(records * SHARE)
+    pair = partial(_consumed if contest.consumes else _produced, contest, side, count)
     try:
         if contest.consumes:
             side.create_topic(contest.figure.key)
-            observed(side, "rows.produce", stack.bootstrap, "--topic", contest.figure.key, "--records", str(count))
+            observed(side, "rows.produce", side.bootstrap, "--topic", contest.figure.key, "--records", str(count))
         return [pair(number) for number in range(pairs + 1)][1:]
     finally:
         side.delete_topics()
 
 
-def _produced(contest: Contest, stack: RunningStack, side: Side, count: int, number: int) -> Pair:
+def _produced(contest: Contest, side: Side, count: int, number: int) -> Pair:
     def arguments(who: str) -> tuple[str, ...]:
         topic = f"{contest.figure.key}-{who}-{number}"
         side.create_topic(topic)
         os.sync()
         return ("--topic", topic, "--records", str(count))
 
-    ours = observed(side, contest.sdk, stack.bootstrap, *arguments("sdk"))
+    ours = observed(side, contest.sdk, side.bootstrap, *arguments("sdk"))
     theirs = observed(side, contest.other, side.bootstrap, *arguments("other"), *contest.options)
     return {"records": count, **ours}, theirs
 
 
-def _consumed(contest: Contest, stack: RunningStack, side: Side, count: int, _number: int) -> Pair:
+def _consumed(contest: Contest, side: Side, count: int, _number: int) -> Pair:
     topic = ("--topic", contest.figure.key)
-    ours = observed(side, contest.sdk, stack.bootstrap, *topic, *contest.arguments)
+    ours = observed(side, contest.sdk, side.bootstrap, *topic, *contest.arguments)
     theirs = observed(side, contest.other, side.bootstrap, *topic, "--records", str(count), *contest.options)
     return {"records": count, **ours}, theirs

@@ -12,16 +12,16 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 from loadtest.goals import Figures, Goal, conclude, rows_of, say
 from loadtest.mirror import copiers
-from loadtest.mirror.copiers import Copier
+from loadtest.mirror.copying import Runs, copying, rates
 from loadtest.mirror.kills import SESSION_S, kills
-from loadtest.mirror.sites import Look, Sites, both_sites, records_in
+from loadtest.mirror.sites import Sites, both_sites, records_in
 from loadtest.programs import run
 from ottla_mirror.machines.flows import DELIVERIES
 from ottla_stack.running import wait_for
@@ -37,69 +37,9 @@ GOALS: Final[Mapping[str, Goal]] = {
     "catch_up_batches_s": Goal(least=3000),
     "longest_stall_s": Goal(most=SESSION_S + 5),
 }
-_COPIERS: Final[Mapping[str, Copier]] = {
-    "mirror": copiers.mirror,
-    "loop": copiers.loop,
-    "mm2": copiers.mirror_maker,
-    "exactly_once": copiers.exactly_once,
-}
-_WARM_UP: Final = 1 / 3
 _LAG_S: Final = 20.0
 _SMALL_RATE: Final = 1000.0
 _BACKLOG: Final = ("--rate", "5000", "--seconds", "12", "--alone")
-
-Runs = dict[str, list[dict[str, float]]]
-"""What each copier's runs gave, one after the other."""
-
-
-def copying(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
-    """All of them in turn, beginning with another one each time; a first round is thrown away."""
-    sites.fill("t", records)
-    names, runs = list(_COPIERS), Runs({name: [] for name in _COPIERS})
-    for number in range(pairs + 1):
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            runs[name].append(once(sites, folder, name, number))
-            say(name, **runs[name][-1])
-    runs = {name: found[1:] for name, found in runs.items()}
-    return {
-        "bytes_vs_loop": ratios(runs, "mirror", "loop", "records_s"),
-        "vs_mm2": ratios(runs, "mirror", "mm2", "records_s"),
-        "rss_vs_mm2": ratios(runs, "mirror", "mm2", "resident_mb"),
-        "exactly_once_vs_bytes": ratios(runs, "exactly_once", "mirror", "records_s"),
-        "cpu_vs_loop": ratios(runs, "mirror", "loop", "cpu_s_a_million"),
-        "cpu_vs_mm2": ratios(runs, "mirror", "mm2", "cpu_s_a_million"),
-        **{f"{name}_records_s": [each["records_s"] for each in found] for name, found in runs.items()},
-        **{f"{name}_mb": [each["resident_mb"] for each in found] for name, found in runs.items()},
-    }
-
-
-def once(sites: Sites, folder: Path, name: str, number: int) -> dict[str, float]:
-    """One run of a copier, over all of the topic."""
-    total = records_in(sites.source, "t")
-    own = folder / f"{name}-{number}"
-    own.mkdir()
-    with _COPIERS[name](sites, "t", f"{name}{number}", own) as copier:
-        looks = sites.follow(copier.copy, total, copier.pid)
-    sites.target.topics.delete(copier.copy)
-    return rates(looks, total)
-
-
-def rates(looks: Sequence[Look], total: int) -> dict[str, float]:
-    """Return the rates of the last two thirds, by wall-clock and by CPU time, and the process's peak memory."""
-    begin = next(look for look in looks if look.records >= _WARM_UP * total)
-    records, seconds = looks[-1].records - begin.records, looks[-1].at_s - begin.at_s
-    return {
-        "records_s": records / seconds,
-        "cpu_s_a_million": (looks[-1].cpu_s - begin.cpu_s) / records * 1e6,
-        "resident_mb": max(look.resident_mb for look in looks),
-        "seconds": seconds,
-    }
-
-
-def ratios(runs: Runs, first: str, second: str, field: str) -> list[float]:
-    """Return the ratio of the two sides' runs in each round."""
-    return [a[field] / b[field] for a, b in zip(runs[first], runs[second], strict=True)]
 
 
 def lag(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
@@ -134,8 +74,8 @@ def arrivals(sites: Sites, topic: str, copy: str, rate: float, *more: str) -> di
     paced = ("--rate", str(rate), "--seconds", str(_LAG_S), *more)
     with ThreadPoolExecutor() as pool:
         records = str(round(rate * _LAG_S) + first)
-        reading = pool.submit(run, "mirror.arrivals", sites.west.bootstrap, "--topic", copy, "--records", records)
-        written = run("mirror.paced", sites.east.bootstrap, "--topic", topic, *paced)
+        reading = pool.submit(run, "mirror.arrivals", sites.west, "--topic", copy, "--records", records)
+        written = run("mirror.paced", sites.east, "--topic", topic, *paced)
         found = reading.result()
     assert found["records"] >= written["records"], f"{found} of {written}"
     return {**found, "records_s": written["records_s"]}
@@ -181,7 +121,7 @@ def small_once(sites: Sites, folder: Path, name: str, way: str) -> dict[str, flo
     with copiers.mirror(sites, live, name, folder, way):
         came = arrivals(sites, live, f"{name}.{live}", _SMALL_RATE, "--alone")
     sites.fill(backlog, 1)
-    run("mirror.paced", sites.east.bootstrap, "--topic", backlog, *_BACKLOG)
+    run("mirror.paced", sites.east, "--topic", backlog, *_BACKLOG)
     folder.joinpath("backlog").mkdir()
     with copiers.mirror(sites, backlog, f"{name}b", folder / "backlog", way) as copier:
         total = records_in(sites.source, backlog)

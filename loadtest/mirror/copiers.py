@@ -45,7 +45,7 @@ Copier = Callable[[Sites, str, str, Path], AbstractContextManager[Copying]]
 @contextmanager
 def mirror(sites: Sites, topic: str, name: str, folder: Path, delivery: str = "at_least_once") -> Iterator[Copying]:
     file, port = folder / "mirror.toml", free_port_base()
-    write_flow(file, name, sites.east.bootstrap, sites.west.bootstrap, topic, delivery)
+    write_flow(file, name, sites.east, sites.west, topic, delivery)
     with _process(folder, "ottla_mirror", f"--file={file}", f"--port={port}", f"--admin-port={port + 1}") as pid:
         yield Copying(pid, f"{name}.{topic}")
 
@@ -60,7 +60,7 @@ def exactly_once(sites: Sites, topic: str, name: str, folder: Path) -> Iterator[
 def loop(sites: Sites, topic: str, name: str, folder: Path) -> Iterator[Copying]:
     copy = f"{name}.{topic}"
     sites.target.topics.create(copy, partitions=len(sites.source.topics.offsets(topic)))
-    with _process(folder, "loadtest.mirror.loop", sites.east.bootstrap, sites.west.bootstrap, topic, copy) as pid:
+    with _process(folder, "loadtest.mirror.loop", sites.east, sites.west, topic, copy) as pid:
         yield Copying(pid, copy)
 
 
@@ -69,8 +69,8 @@ def mirror_maker(sites: Sites, topic: str, name: str, folder: Path) -> Iterator[
     settings = {
         **_MIRROR_MAKER,
         "clusters": f"{name}, west",
-        f"{name}.bootstrap.servers": sites.east.bootstrap,
-        "west.bootstrap.servers": sites.west.bootstrap,
+        f"{name}.bootstrap.servers": sites.east,
+        "west.bootstrap.servers": sites.west,
         f"{name}->west.enabled": "true",
         f"{name}->west.topics": topic,
     }

@@ -73,10 +73,10 @@ def kills_of(sites: Sites, folder: Path, way: str, seconds: float) -> float:
     folder.mkdir()
     alias = way.replace("_", "-")
     topic, file, chance = f"kills-{alias}", folder / "mirror.toml", random.Random(_SEED)
-    write_flow(file, alias, sites.east.bootstrap, sites.west.bootstrap, topic, way)
+    write_flow(file, alias, sites.east, sites.west, topic, way)
     sites.source.topics.create(topic, partitions=PARTITIONS)
-    cluster = ClusterClient(sites.west.bootstrap.split(","), KafkaTransport("kills"))
-    with ExitStack() as ended, closing(cluster), _written(sites.east.bootstrap, topic) as written:
+    cluster = ClusterClient(sites.west.split(","), KafkaTransport("kills"))
+    with ExitStack() as ended, closing(cluster), _written(sites.east, topic) as written:
         mirrors = [KilledMirror(number, file) for number in range(_MIRRORS)]
         for mirror in mirrors:
             ended.callback(mirror.end)

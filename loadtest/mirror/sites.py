@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from peers.kafka.server import KafkaServer
+
 import ottla
 from loadtest.programs import run
 from loadtest.rows.footprint import cpu_seconds
@@ -32,10 +34,10 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Sites:
-    """`source` is an administrator of the one, `target` of the other."""
+    """Each by the addresses of its brokers. `source` is an administrator of the one, `target` of the other."""
 
-    east: RunningStack
-    west: RunningStack
+    east: str
+    west: str
     source: ottla.Admin
     target: ottla.Admin
 
@@ -44,7 +46,7 @@ class Sites:
         self.source.topics.create(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
         run(
             "rows.produce",
-            self.east.bootstrap,
+            self.east,
             "--topic",
             topic,
             "--records",
@@ -87,7 +89,23 @@ def both_sites(directory: Path) -> Iterator[Sites]:
     with (
         start(directory / "east") as east,
         start(directory / "west") as west,
-        ottla.Admin(east.bootstrap) as source,
-        ottla.Admin(west.bootstrap) as target,
+        _administered(east.bootstrap, west.bootstrap) as sites,
     ):
+        yield sites
+
+
+@contextmanager
+def sites_of_kafka(directory: Path) -> Iterator[Sites]:
+    """Each is a node of Apache Kafka."""
+    with (
+        KafkaServer(directory / "east") as east,
+        KafkaServer(directory / "west") as west,
+        _administered(east.bootstrap, west.bootstrap) as sites,
+    ):
+        yield sites
+
+
+@contextmanager
+def _administered(east: str, west: str) -> Iterator[Sites]:
+    with ottla.Admin(east) as source, ottla.Admin(west) as target:
         yield Sites(east, west, source, target)
