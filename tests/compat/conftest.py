@@ -20,6 +20,7 @@ _OF_PROGRAMS = {
     DELTA: ["test_delta.py"],
     DIFFERS: [
         "test_admin_at_kafka.py",
+        "test_any_kafka.py",
         "test_cli_logins_with_kafka.py",
         "test_mirror_logins_with_kafka.py",
         "test_differential.py",

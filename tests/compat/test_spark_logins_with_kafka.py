@@ -76,7 +76,7 @@ def login(kafka: SecuredKafka, listener: str, mechanism: str, **password: str) -
 
 
 class Job:
-    """A job that has run. What Spark has written is in its folder, where the driver and an executor have also logged."""
+    """A job that has run. Its folder has what Spark wrote, and the logs of the driver and an executor."""
 
     def __init__(self, workers: StandaloneCluster, home: Path, folder: Path, **options: dict[str, str]) -> None:
         self.folder = folder

@@ -38,6 +38,7 @@ PRINTED: Final[Mapping[str, list[str]]] = MappingProxyType(
 NAME_A_BROKER: Final = {"any_kafka.py", "unchanged_client.py"}
 """Examples that take the address of a broker."""
 ELSEWHERE: Final = {
+    "any_kafka_spark.py",
     "change_data_capture.py",
     "delta_lake.py",
     "exactly_once.py",

@@ -216,6 +216,15 @@ def test_a_record_the_broker_refuses_fails_with_kafkas_error(admin: ottla.Admin,
         assert small.result(WAIT).offset == 0
 
 
+def test_the_error_of_a_record_that_is_too_large_has_the_limit(admin: ottla.Admin, bootstrap: str, topic: str) -> None:
+    admin.configs.set({"max.message.bytes": 1000}, topic=topic)
+    with (
+        ottla.Producer(bootstrap, topic=topic) as producer,
+        pytest.raises(ottla.RecordTooLargeError, match="1000"),
+    ):
+        producer.send("x" * 5000).result(WAIT)
+
+
 def run_script(bootstrap: str, topic: str, last_line: str) -> subprocess.CompletedProcess[str]:
     """A script that sends one record with a long linger, and ends with `last_line` instead of a close."""
     script = f"import os, ottla; p = ottla.Producer({bootstrap!r}, topic={topic!r}, linger=30); p.send('x')"

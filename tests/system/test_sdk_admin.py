@@ -141,6 +141,13 @@ def test_configs_of_a_topic(admin: ottla.Admin, name: str) -> None:
         admin.configs.get(topic="no-such-topic")
 
 
+def test_each_broker_describes_a_config_as_soon_as_it_is_set(admin: ottla.Admin, name: str) -> None:
+    admin.topics.create(name)
+    for days in range(1, 10):
+        admin.configs.set({"retention.ms": f"{days}d"}, topic=name)
+        assert admin.configs.get(topic=name)["retention.ms"].value == str(days * 86_400_000)
+
+
 def test_configs_of_a_broker_and_of_all(admin: ottla.Admin) -> None:
     admin.configs.set({"log.cleaner.threads": 2}, broker=1)
     admin.configs.set({"num.partitions": 3})

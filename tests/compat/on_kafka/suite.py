@@ -51,17 +51,23 @@ ONLY_OTTLA: Final[Mapping[str, str]] = MappingProxyType(
         "test_cli.py::test_configs_of_topics_brokers_and_the_cluster": _STATIC,
         "test_cli.py::test_why_a_member_left_is_explained": _NO_STORY,
         "test_group_admin.py::test_a_leader_that_sees_new_partitions_is_told_as_the_cause": _NO_STORY,
-        "test_group_admin.py::test_a_member_is_kicked_by_either_of_its_names": _NO_STORY,
+        "test_group_admin.py::test_a_groups_story_has_who_was_kicked_and_why": _NO_STORY,
         "test_group_admin.py::test_a_member_that_falls_silent_is_evicted_and_its_partitions_move": _NO_STORY,
         "test_group_admin.py::test_groups_are_listed_and_described_wherever_they_are": _NO_SHARDS,
-        "test_group_admin.py::test_lag_is_exact_in_records_and_in_seconds": (
+        "test_group_admin.py::test_lag_is_exact_in_seconds": (
             "Kafka's coordinators do not tell how old an unread record is"
         ),
         "test_group_admin.py::test_what_is_set_for_groups_holds_from_then_on": _STATIC,
+        "test_sdk.py::test_the_error_of_a_record_that_is_too_large_has_the_limit": (
+            "Kafka's error does not tell the limit"
+        ),
         "test_sdk_admin.py::test_batches_are_imported_at_their_offsets": _PRIVATE,
         "test_sdk_admin.py::test_calls_between_services_are_not_for_clients": _PRIVATE,
         "test_sdk_admin.py::test_transactional_ids_are_prepared_and_forgotten": _PRIVATE,
         "test_sdk_admin.py::test_configs_of_a_broker_and_of_all": _STATIC,
+        "test_sdk_admin.py::test_each_broker_describes_a_config_as_soon_as_it_is_set": (
+            "each of Kafka's brokers describes what it has heard of so far"
+        ),
         "test_sdk_admin.py::test_every_shard_has_an_owner": _NO_SHARDS,
         "test_sdk_admin.py::test_a_groups_story": _NO_STORY,
         "test_sdk_groups.py::test_the_group_knows_why_a_member_left": _NO_STORY,
