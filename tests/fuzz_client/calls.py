@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tests.fuzz_client.case import Case, Level
 from tests.fuzz_client.ending import Ending, How
+from tests.fuzz_client.logins import login_of
 from tests.fuzz_client.misdeeds import MISDEEDS
 from tests.fuzz_client.requests import methods, plausible
 from tests.fuzz_client.vocabulary import HOST, TOPIC, TOPIC_ID
@@ -16,6 +17,7 @@ from tests.fuzz_client.vocabulary import HOST, TOPIC, TOPIC_ID
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.network import Network
+from ottla.client.kafka.sockets.protection import Protection
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import SystemClock
@@ -47,7 +49,8 @@ def play_call(case: Case, port: int, *, patience: float = 1.0) -> Ending:
     """Make one call, or several on one stream, and close the peer. Short timeouts are `patience` times as long."""
     names = TopicNames()
     names.learn(TOPIC_ID, TOPIC)
-    peer = KafkaPeer(Address(f"{HOST}:{port}", Network(case.client_id, "0", SystemClock())), names)
+    network = Network(case.client_id, "0", SystemClock(), Protection(login=login_of(case.mechanism)))
+    peer = KafkaPeer(Address(f"{HOST}:{port}", network), names)
     timeout_s = SHORT_TIMEOUT_S * patience if MISDEEDS[case.misdeed].waits else TIMEOUT_S
     try:
         if case.level is Level.STREAM:

@@ -8,16 +8,20 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Final, Self
 
+from tests.fuzz_client.logins import MECHANISMS
 from tests.fuzz_client.misdeeds import MISDEEDS, Where
 
 CLIENT_PREFIX: Final = "case-"
 _WHOLE_SHARE: Final = 0.05
 _HANDSHAKE_SHARE: Final = 0.25
+_LOGIN_SHARE: Final = 0.15
+_LOGIN_RESPONSES: Final = 4
+"""The most responses before the first call: ApiVersions, SaslHandshake, and SaslAuthenticate up to twice."""
 _MOST_CALLS: Final = 3
 """The most frames that a stream sends."""
 _POOLS: Final = {
     where: [name for name, misdeed in MISDEEDS.items() for _ in range(misdeed.weight) if misdeed.where & where]
-    for where in (Where.HANDSHAKE, Where.CALL)
+    for where in (Where.HANDSHAKE, Where.LOGIN, Where.CALL)
 }
 _STREAMS: Final = ("/ottla.v1.Broker/Produce", "/ottla.v1.Broker/Fetch")
 
@@ -44,8 +48,9 @@ _WHOLE_CLIENTS: Final = {Level.PRODUCER: 7, Level.CONSUMER: 7, Level.OPERATOR: 3
 class Case:
     """The server does the misdeed instead of its response number `at`, counted from 0.
 
-    It counts only responses to ApiVersions if the misdeed is `in_handshake`, else only the others. `method` is a path
-    of the contracts, and "" for whole clients. `seed` decides all the rest.
+    It counts only responses to ApiVersions and to those of a login if the misdeed is `in_handshake`, else only the
+    others. `method` is a path of the contracts, and "" for whole clients. `mechanism` is that of the login, and ""
+    without one. `seed` decides all the rest.
     """
 
     number: int
@@ -55,6 +60,7 @@ class Case:
     in_handshake: bool
     at: int
     seed: int
+    mechanism: str = ""
 
     @property
     def client_id(self) -> str:
@@ -91,4 +97,8 @@ def _case(methods: list[str], number: int, chance: random.Random) -> Case:
     if in_handshake:
         at = chance.choice((0, 0, 0, 1)) if level.is_whole_client else 0
     where = Where.HANDSHAKE if in_handshake else Where.CALL
-    return Case(number, level, method, chance.choice(_POOLS[where]), in_handshake, at, chance.randrange(1 << 31))
+    mechanism = chance.choice(MECHANISMS) if chance.random() < _LOGIN_SHARE else ""
+    if mechanism and in_handshake:
+        where, at = Where.LOGIN, chance.randrange(1, _LOGIN_RESPONSES)
+    misdeed, seed = chance.choice(_POOLS[where]), chance.randrange(1 << 31)
+    return Case(number, level, method, misdeed, in_handshake, at, seed, mechanism)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.fuzz import batches
 from tests.fuzz.messages import Composer, class_of, requests
+from tests.fuzz_client.logins import MECHANISMS, HonestLogin
 from tests.fuzz_client.vocabulary import HOST, NODE, RECORDS, TOPIC, TOPIC_ID, HonestVocabulary
 
 from ottla.client.kafka import apis
@@ -22,10 +23,13 @@ from ottla_core.kafka.messages import (
     ProduceResponse,
     RequestHeader,
     ResponseHeader,
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
 )
 
 APIS: Final = {api.key: api for api in vars(apis).values() if isinstance(api, apis.Api) and api.key in requests()}
-API_VERSIONS: Final = apis.API_VERSIONS.key
+HANDSHAKE: Final = frozenset({apis.API_VERSIONS.key, apis.SASL_HANDSHAKE.key, apis.SASL_AUTHENTICATE.key})
+"""What comes before the first call."""
 _UNSUPPORTED_VERSION: Final = 35
 _UNKNOWN_TOPIC: Final = 3
 _EPOCHS_FROM: Final = 4
@@ -67,11 +71,16 @@ class Broker:
             api.key: api.versions[-1] if serves_all else chance.choice(api.versions) for api in APIS.values()
         }
 
-    def response(self, request: Request) -> bytes:
-        """Return the frame of the response."""
+    def response(self, request: Request, login: HonestLogin) -> bytes:
+        """Return the frame of the response. `login` is that of the connection."""
         match request.key:
             case apis.API_VERSIONS.key:
                 return self._versions(request)
+            case apis.SASL_HANDSHAKE.key:
+                return _framed(request, SaslHandshakeResponse(mechanisms=list(MECHANISMS)))
+            case apis.SASL_AUTHENTICATE.key:
+                answer = login.answer(request.message.auth_bytes)
+                return _framed(request, SaslAuthenticateResponse(auth_bytes=answer))
             case apis.METADATA.key:
                 return _framed(request, self._metadata(request.message))
             case apis.INIT_PRODUCER_ID.key:
@@ -86,7 +95,7 @@ class Broker:
         return draft.frame(request.correlation_id)
 
     def _versions(self, request: Request) -> bytes:
-        is_known = request.version <= self._newest[API_VERSIONS]
+        is_known = request.version <= self._newest[apis.API_VERSIONS.key]
         served = APIS.values() if is_known else [apis.API_VERSIONS]
         ranges = [
             ApiVersionsResponse.ApiVersion(

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Self
 from tests.fuzz_client.case import Case
 from tests.fuzz_client.ending import Ending, How
 from tests.fuzz_client.misdeeds import MISDEEDS, Expect
+from tests.fuzz_client.vocabulary import PASSWORD
 
 MARGIN_S: Final = 3.0
 """How long after its deadline a call may end on a busy machine. The transport gives up by itself after 5 s."""
@@ -28,6 +29,8 @@ class Fault(NamedTuple):
 def faults_of(case: Case, ending: Ending, address: str) -> list[Fault]:
     """Return what is wrong with an ending, if anything is."""
     found = [Fault("leak" if "leak" in words else "fault", words) for words in ending.faults]
+    if PASSWORD in ending.words:
+        found.append(Fault("fault", f"the password is in the error: {ending.words}"))
     if ending.how is How.CRASH:
         return [*found, Fault("crash", ending.words)]
     if ending.late_s > MARGIN_S:
@@ -87,6 +90,8 @@ class Listener(logging.Handler):
         if record.exc_info or record.levelno >= logging.CRITICAL or record.name == "ottla.network":
             words = logging.Formatter().format(record)
             self._faults.append((threading.current_thread().name, Fault("crash", f"logged: {words}")))
+        if PASSWORD in (words := record.getMessage()):
+            self._faults.append((threading.current_thread().name, Fault("fault", f"the password was logged: {words}")))
 
     def _on_uncaught(self, uncaught: threading.ExceptHookArgs) -> None:
         name = uncaught.thread.name if uncaught.thread else "a thread"

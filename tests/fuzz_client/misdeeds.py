@@ -15,7 +15,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tests.fuzz.lies import BOMBS, HARMLESS, LIES, Lie
 from tests.fuzz.messages import Composer
-from tests.fuzz_client.vocabulary import HonestVocabulary, OddVocabulary
+from tests.fuzz_client.vocabulary import PASSWORD, USER, HonestVocabulary, OddVocabulary
+
+from ottla.client.kafka.apis import SASL_AUTHENTICATE
+from ottla_core.kafka import codec
+from ottla_core.kafka.messages import ResponseHeader, SaslAuthenticateResponse
 
 _INT32_MAX: Final = 2**31 - 1
 _MIB: Final = 1 << 20
@@ -61,8 +65,9 @@ class Where(Flag):
     """Which responses a misdeed may replace."""
 
     HANDSHAKE = auto()
+    LOGIN = auto()
     CALL = auto()
-    ANY = HANDSHAKE | CALL
+    ANY = HANDSHAKE | LOGIN | CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,22 @@ def _nothing(moment: Moment, chance: random.Random) -> Sequence[Act]:
     return [_HEAD.pack(4 + len(body), moment.correlation_id) + body]
 
 
+# ---- the login -------------------------------------------------------------------------------------------------------
+
+
+def _repeats_password(moment: Moment, chance: random.Random) -> Sequence[Act]:
+    """Reject the login, and say which password it was."""
+    if moment.key != SASL_AUTHENTICATE.key:
+        return [moment.honest]
+    said = chance.choice((PASSWORD, f"\0{USER}\0{PASSWORD}", f"'{PASSWORD}' is wrong", PASSWORD * 100))
+    rejection = SaslAuthenticateResponse(error_code=58, error_message=said)
+    body = codec.encode(rejection, moment.version)
+    header = codec.encode(
+        ResponseHeader(correlation_id=moment.correlation_id), SASL_AUTHENTICATE.response_header(moment.version)
+    )
+    return [struct.pack(">i", len(header) + len(body)) + header + body]
+
+
 # ---- the handshake ---------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +310,7 @@ MISDEEDS: Final = MappingProxyType(
         "refuses": Misdeed(_refused, Expect.ERROR, "it refused ApiVersions", where=Where.HANDSHAKE),
         "no versions": Misdeed(_no_versions, Expect.ERROR, "this client can't call", where=Where.HANDSHAKE, kept=True),
         "odd versions": Misdeed(_odd_versions, Expect.EITHER, where=Where.HANDSHAKE, kept=True, weight=8),
+        "repeats the password": Misdeed(_repeats_password, Expect.EITHER, where=Where.LOGIN, weight=40),
         **_HARMLESS_LIES,
         **_LIES,
         **_BOMBS,

@@ -16,6 +16,7 @@ from tests.fuzz_client.report import print_summary, summary
 from tests.fuzz_client.run import run
 
 from ottla.client.kafka import call, connection, frames, peer
+from ottla.client.kafka.sasl import plain
 from ottla.client.kafka.sockets import line, network
 from ottla.errors import OttlaError
 from ottla_core.kafka_formats.primitives import MalformedError
@@ -118,6 +119,11 @@ def _connections_kept() -> None:
     _replace(connection.KafkaConnection, "_end", end_and_keep)
 
 
+def _password_told() -> None:
+    """Repeat what the broker says of a rejected login, whatever it is."""
+    _replace(plain.PlainConversation, "redacted", lambda self, text: text)
+
+
 PLANTED: Final = MappingProxyType(
     {
         "length-believed": Bug(_length_believed, "growth"),
@@ -128,6 +134,7 @@ PLANTED: Final = MappingProxyType(
         "socket-kept": Bug(_socket_kept, "leak"),
         "thread-kept": Bug(_thread_kept, "leak"),
         "told-twice": Bug(_told_twice, "fault"),
+        "password-told": Bug(_password_told, "fault"),
         "connections-kept": Bug(_connections_kept, "growth"),
     }
 )

@@ -18,7 +18,8 @@ import traceback
 from typing import Final
 
 from tests.fuzz_client.case import CLIENT_PREFIX, Case
-from tests.fuzz_client.honest import API_VERSIONS, Broker, Request, read_request
+from tests.fuzz_client.honest import HANDSHAKE, Broker, Request, read_request
+from tests.fuzz_client.logins import HonestLogin
 from tests.fuzz_client.misdeeds import MISDEEDS, End, Moment
 from tests.fuzz_client.vocabulary import HOST
 
@@ -73,8 +74,9 @@ class Slot:
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
+        login = HonestLogin()
         try:
-            while await self._answer(await _frame(reader), reader, writer):
+            while await self._answer(await _frame(reader), login, reader, writer):
                 pass
         except (OSError, asyncio.IncompleteReadError):
             pass
@@ -84,7 +86,9 @@ class Slot:
             self._open.discard(writer)
             writer.close()
 
-    async def _answer(self, frame: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(
+        self, frame: bytes, login: HonestLogin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
         """Answer a request. Return whether the connection goes on."""
         case, broker = self._case, self._broker
         if case is None or broker is None:
@@ -93,7 +97,7 @@ class Slot:
         if request.client_id != case.client_id and (request.client_id or "").startswith(CLIENT_PREFIX):
             return False  # a connection of the last case, of which the server did not know yet when that case was over
         self._seen.append((request.key, request.version))
-        response = broker.response(request)
+        response = broker.response(request, login)
         if not self._is_point(case, request):
             if request.wait_s and case.level.is_whole_client:
                 await asyncio.sleep(request.wait_s)
@@ -116,7 +120,7 @@ class Slot:
         return True
 
     def _is_point(self, case: Case, request: Request) -> bool:
-        is_handshake = request.key == API_VERSIONS
+        is_handshake = request.key in HANDSHAKE
         count, self._counts[is_handshake] = self._counts[is_handshake], self._counts[is_handshake] + 1
         if is_handshake is not case.in_handshake:
             return False

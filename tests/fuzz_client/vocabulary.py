@@ -13,6 +13,8 @@ TOPIC_ID: Final = bytes(range(16))
 NODE: Final = 0
 HOST: Final = "127.0.0.1"
 RECORDS: Final = 5
+USER: Final = "user"
+PASSWORD: Final = "hunter2-of-nobody"
 
 _INT32_MAX: Final = 2**31 - 1
 _CODES: Final = (0, 0, 0, 1, 3, 5, 6, 7, 10, 13, 16, 35, 42, 45, 47, 56, 59, 70, 71, 74, 75, 76, 100, 103, 129)

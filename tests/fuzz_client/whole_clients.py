@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tests.fuzz_client.case import Case, Level
 from tests.fuzz_client.ending import Ending, How
+from tests.fuzz_client.logins import login_of
 from tests.fuzz_client.misdeeds import MISDEEDS
 from tests.fuzz_client.vocabulary import HOST, RECORDS, TOPIC
 
@@ -16,6 +17,7 @@ from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.kafka_descriptions import describe_cluster, eligible_leaders
 from ottla.client.named_coordinators import NamedCoordinators
+from ottla.client.security.security import Security
 from ottla.errors import OttlaError
 from ottla_core.routing import GROUP
 
@@ -39,6 +41,10 @@ def play_client(case: Case, port: int) -> Ending:
     return ending
 
 
+def _transport(case: Case) -> KafkaTransport:
+    return KafkaTransport(case.client_id, Security(login_of(case.mechanism)))
+
+
 def _produce(case: Case, port: int, until: float) -> Ending:
     with ottla.Producer[Any, Any](
         f"{HOST}:{port}",
@@ -53,7 +59,7 @@ def _produce(case: Case, port: int, until: float) -> Ending:
         metadata_max_age=0.5,
         enable_idempotence=case.chance("client").random() < 0.7,
         client_id=case.client_id,
-        _transport=KafkaTransport(case.client_id),
+        _transport=_transport(case),
     ) as producer:
         deliveries = [producer.send(b"%d" % number) for number in range(3)]
         producer.flush()
@@ -74,7 +80,7 @@ def _consume(case: Case, port: int, until: float) -> Ending:
         fetch_max_wait=0.05,
         metadata_max_age=0.5,
         client_id=case.client_id,
-        _transport=KafkaTransport(case.client_id),
+        _transport=_transport(case),
     ) as consumer:
         while len(values) < RECORDS and time.monotonic() < until - _POLL_S:
             values += [record.value for record in consumer.poll(_POLL_S)]
@@ -88,7 +94,7 @@ def _consume(case: Case, port: int, until: float) -> Ending:
 
 
 def _operate(case: Case, port: int, until: float) -> Ending:
-    cluster = ClusterClient([f"{HOST}:{port}"], KafkaTransport(case.client_id), connect_timeout=_DELIVERY_S)
+    cluster = ClusterClient([f"{HOST}:{port}"], _transport(case), connect_timeout=_DELIVERY_S)
     try:
         describe_cluster(cluster, timeout=_DELIVERY_S)
         eligible_leaders(cluster, (TOPIC,), timeout=_DELIVERY_S)

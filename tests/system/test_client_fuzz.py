@@ -38,6 +38,7 @@ def test_a_saved_case_is_played_again_and_judged(tmp_path: Path) -> None:
         "in_handshake": True,
         "at": 0,
         "seed": 3,
+        "mechanism": "",
     }
     file = tmp_path / "cases.jsonl"
     file.write_text(

@@ -17,8 +17,9 @@ from tests.fuzz.messages import Composer, class_of, requests, responses
 from tests.fuzz_client.calls import play_call
 from tests.fuzz_client.case import Case, Level, cases
 from tests.fuzz_client.ending import Ending, How
-from tests.fuzz_client.honest import API_VERSIONS, APIS
+from tests.fuzz_client.honest import APIS, HANDSHAKE
 from tests.fuzz_client.judge import MARGIN_S, Listener, faults_of
+from tests.fuzz_client.logins import MECHANISMS
 from tests.fuzz_client.misdeeds import MISDEEDS, End, Expect, Moment, Where
 from tests.fuzz_client.planted import PLANTED
 from tests.fuzz_client.report import load_cases, save_cases
@@ -26,7 +27,7 @@ from tests.fuzz_client.requests import methods, plausible
 from tests.fuzz_client.run import Finding, Outcome
 from tests.fuzz_client.vocabulary import HonestVocabulary, OddVocabulary
 
-from ottla.client.kafka.apis import OTTLA_CALL
+from ottla.client.kafka.apis import API_VERSIONS, OTTLA_CALL
 from ottla.client.kafka.frames import response_in
 from ottla_core.kafka import codec
 from ottla_proto.client_calls import Client
@@ -79,8 +80,10 @@ def test_the_same_seed_gives_the_same_cases_with_each_misdeed_where_it_may_be() 
     assert made == cases(paths, 5_000, 3)
     assert {case.misdeed for case in made} == set(MISDEEDS)
     assert {case.level for case in made} == set(Level)
+    assert {case.mechanism for case in made} == {"", *MECHANISMS}
     for case in made:
-        assert MISDEEDS[case.misdeed].where & (Where.HANDSHAKE if case.in_handshake else Where.CALL)
+        before_calls = Where.LOGIN if case.mechanism else Where.HANDSHAKE
+        assert MISDEEDS[case.misdeed].where & (before_calls if case.in_handshake else Where.CALL)
         assert (case.method == "") is case.level.is_whole_client
 
 
@@ -88,7 +91,9 @@ def test_the_same_seed_gives_the_same_cases_with_each_misdeed_where_it_may_be() 
 def test_a_misdeed_is_not_the_honest_response(name: str) -> None:
     misdeed, differs = MISDEEDS[name], 0
     for seed, (key, version) in enumerate(VERSIONS):
-        where = Where.HANDSHAKE if key == API_VERSIONS else Where.CALL
+        where = Where.CALL
+        if key in HANDSHAKE:
+            where = Where.HANDSHAKE if key == API_VERSIONS.key else Where.LOGIN
         if not misdeed.where & where:
             continue
         honest = Composer(HonestVocabulary(9), random.Random(1)).response(key, version, is_tame=True).frame(5)
