@@ -9,7 +9,7 @@ import typer
 
 from ottla.errors import OttlaError
 from ottla_cli.connection import open_admin
-from ottla_cli.settings import Settings, default_profile
+from ottla_cli.settings import Settings, chosen_profile
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
@@ -34,7 +34,8 @@ def complete_txn(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _complete(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Sequence[str]]) -> list[str]:
     given = {name: ctx.params.get(name) or ctx.find_root().params.get(name) for name in ("bootstrap", "profile")}
-    settings = Settings(given["bootstrap"], timeout=_COMPLETION_S, profile=given["profile"] or default_profile())
+    bootstrap = given["bootstrap"]
+    settings = Settings(bootstrap, timeout=_COMPLETION_S, profile=chosen_profile(given["profile"], bootstrap))
     try:
         if _may_ask(settings.profile):
             return []

@@ -57,7 +57,9 @@ def check_listening(settings: Settings) -> None:
         raise ConnectError(
             ErrorCode.NETWORK_EXCEPTION,
             f"no broker listens at {' or '.join(addresses)}",
-            hint="start a cluster with `ottla up`, or set -b (or OTTLA_BOOTSTRAP) to a broker's address",
+            hint="correct bootstrap.servers in the profile, or set -b to a broker's address"
+            if settings.profile and not settings.bootstrap
+            else "start a cluster with `ottla up`, or set -b (or OTTLA_BOOTSTRAP) to a broker's address",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -46,8 +47,8 @@ def ottla(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A profile in ~/.config/ottla/config.toml or OTTLA_CONFIG: a cluster, and how to log in to it; "
-            "default: OTTLA_PROFILE, else none.",
+            help="A profile in ~/.config/ottla/config.toml, or in the file that OTTLA_CONFIG names: the cluster's "
+            "addresses and how to log in; default: OTTLA_PROFILE, unless -b is set.",
         ),
     ] = None,
     output: Annotated[
@@ -90,5 +91,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """The console script."""
-    hear_sdk()
+    if not os.environ.get("_OTTLA_COMPLETE"):
+        hear_sdk()
     sys.exit(run(sys.argv[1:]))

@@ -42,6 +42,7 @@ class Settings:
     def merged(cls, values: Mapping[str, tuple[Any, Any]]) -> Self:
         """Merge the options before the command with those after it, which win. Raises ConfigError."""
         nearest = {name: inner or outer for name, (outer, inner) in values.items()}
+        outer, inner = values.get("profile", (None, None))
         timeout = nearest.get("timeout")
         return cls(
             bootstrap=nearest.get("bootstrap"),
@@ -49,19 +50,17 @@ class Settings:
             timeout=parse_duration(timeout, "--timeout") if timeout else _TIMEOUT_S,
             yes=bool(nearest.get("yes")),
             client_config=pairs([text for level in values.get("client_config", ()) for text in level or ()], "-X"),
-            profile=nearest.get("profile") or default_profile(),
+            profile=chosen_profile(outer if inner is None else inner, nearest.get("bootstrap")),
         )
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The settings of clients under Kafka's names: those of the profile, and those of -X, which win.
+        """The settings of clients under Kafka's names: those of the profile, and those of -X, which take precedence.
 
         The profile is read here, because some commands need no cluster. Raises ConfigError.
         """
-        given = {*self.client_config, *([_BOOTSTRAP] if self.bootstrap else [])}
-        of_profile = profile_config(self.profile)
-        kept = {name: value for name, value in of_profile.items() if not _is_given(name, given)}
-        return {**kept, **self.client_config}
+        config = profile_config(self.profile, tuple(self.client_config.items()))
+        return {name: value for name, value in config.items() if name != _BOOTSTRAP} if self.bootstrap else config
 
     @property
     def addresses(self) -> str | None:
@@ -83,23 +82,23 @@ class Settings:
 
 
 @cache  # a command that prints a password runs once
-def profile_config(name: str | None) -> Mapping[str, Any]:
-    """Return the settings of a profile under Kafka's names, with all passwords. Without a name there are none."""
+def profile_config(name: str | None, instead: tuple[tuple[str, str], ...] = ()) -> Mapping[str, Any]:
+    """Return the settings of a profile under Kafka's names, with all passwords, and others instead of some of them."""
     if name is None:
-        return {}
+        return dict(instead)
     from ottla.client.security.profiles import load_profile  # here, because most commands are called without a profile
 
-    return load_profile(name).config()
+    return load_profile(name).config(dict(instead))
 
 
-def _is_given(name: str, given: Iterable[str]) -> bool:
-    """Return whether a setting is given, or a reference to it: sasl.password.env takes the place of sasl.password."""
-    return any(each == name or each.startswith(f"{name}.") for each in given)
+def chosen_profile(named: str | None, bootstrap: str | None) -> str | None:
+    """Return the profile of a command: the one that it names, or that of OTTLA_PROFILE. "" stands for none.
 
-
-def default_profile() -> str | None:
-    """Return the name of the profile of commands that name none."""
-    return os.environ.get("OTTLA_PROFILE") or None
+    An address in the command is a reason not to use the profile of the environment: its password would go there.
+    """
+    if named is None and not bootstrap:
+        named = os.environ.get("OTTLA_PROFILE")
+    return named or None
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:

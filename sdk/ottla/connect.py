@@ -15,7 +15,7 @@ from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
 from ottla.client.security.names import SECURITY_NAMES, merged_security
 from ottla.client.security.passwords import PASSWORD_NAMES
-from ottla.client.security.profiles import load_profile
+from ottla.client.security.profiles import Profile, load_profile
 from ottla.client.security.security import PLAINTEXT, Security
 from ottla.client.security.written_settings import BOOTSTRAP, written_settings
 from ottla.client.settings import (
@@ -56,6 +56,7 @@ __all__ = [
     "KafkaTransport",
     "Owned",
     "PreparedTransaction",
+    "Profile",
     "ReadPosition",
     "RecordRange",
     "Security",

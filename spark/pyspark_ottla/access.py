@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.connect import BOOTSTRAP, Security, load_profile, merged_security
+from ottla.connect import BOOTSTRAP, Profile, Security, load_profile, merged_security
+from ottla.errors import config_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,21 @@ class Access:
 
     def security(self) -> Security:
         """Find the login and the TLS in this process. Raises ConfigError if something is missing here."""
-        config = dict(self.settings) if not self.profile else load_profile(self.profile).config()
+        config = profile_without_commands(self.profile).config() if self.profile else dict(self.settings)
         return merged_security(None, None, {name: value for name, value in config.items() if name != BOOTSTRAP})
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a client that is made in this process. Raises ConfigError."""
         security = self.security()
         return {"bootstrap": self.bootstrap, "login": security.login, "tls": security.tls}
+
+
+def profile_without_commands(name: str) -> Profile:
+    """Return the profile of that name. Raises ConfigError, also if it has a command for its password."""
+    profile = load_profile(name)
+    if profile.runs_commands:
+        raise config_error(
+            f"profile {name!r} has a command for its password, which each of Spark's processes would run",
+            hint="use a profile with sasl.password.file or sasl.password.env",
+        )
+    return profile

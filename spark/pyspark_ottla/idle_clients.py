@@ -13,6 +13,8 @@ from threading import Lock, Timer
 from time import monotonic
 from typing import Final, Generic, TypeVar
 
+from ottla.errors import AuthenticationError
+
 Client = TypeVar("Client")
 
 IDLE_S: Final = 60.0
@@ -44,14 +46,17 @@ class IdleClients(Generic[Client]):
         self, key: Hashable, make: Callable[[], Client], prepare: Callable[[Client], None] = lambda _: None
     ) -> Iterator[Client]:
         """Lend a client until the block ends. It is the one that was kept for `key`, or else a new one, prepared for
-        the task. If the block raises, the client is ended."""
+        the task. If the block raises, the client is ended. If its login was rejected, all idle clients are, because
+        they may have the old password, too."""
         client = self._take(key)
         client = make() if client is None else client
         try:
             prepare(client)
             yield client
-        except BaseException:
+        except BaseException as error:
             self._end(client)
+            if isinstance(error, AuthenticationError):
+                self.close()
             raise
         self._put_back(key, client)
 

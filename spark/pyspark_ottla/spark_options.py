@@ -15,12 +15,11 @@ from ottla.connect import (
     SECURITY_NAMES,
     Convert,
     bootstrap_addresses,
-    load_profile,
     merge_config,
     parse_duration,
 )
 from ottla.errors import ConfigError, config_error
-from pyspark_ottla.access import Access
+from pyspark_ottla.access import Access, profile_without_commands
 
 T = TypeVar("T")
 
@@ -47,7 +46,16 @@ _NOT_FOR_USERS: Final = {
 
 
 _BOOTSTRAP_OPTION: Final = f"kafka.{BOOTSTRAP}"
-_SECRETS: Final = frozenset([*PASSWORD_NAMES, "sasl.jaas.config", "ssl.keystore.key"])
+_ELSEWHERE: Final = "set profile, or set kafka.{0}.file or kafka.{0}.env to where each process finds the password"
+_SECRETS: Final = {
+    **{name: _ELSEWHERE.format(name) for name in PASSWORD_NAMES},
+    "sasl.jaas.config": _ELSEWHERE.format("sasl.password"),
+    **dict.fromkeys(
+        ("ssl.keystore.key", "ssl.key.pem"),
+        "write it to a PEM file on each machine, and set kafka.ssl.keystore.location",
+    ),
+}
+"""What must not be an option, and what to do instead."""
 
 
 class SparkOptions:
@@ -88,7 +96,8 @@ class SparkOptions:
             raise config_error(
                 f"profile and kafka.{next(iter(self._security))} contradict each other", hint="set only one of them"
             )
-        given, of_profile = self._values.get(_BOOTSTRAP_OPTION), _bootstrap_in(profile) if profile else None
+        given = self._values.get(_BOOTSTRAP_OPTION)
+        of_profile = profile_without_commands(profile).settings.get(BOOTSTRAP) if profile else None
         bootstrap = given or of_profile or os.environ.get("OTTLA_BOOTSTRAP")
         if not bootstrap:
             raise config_error(
@@ -101,7 +110,8 @@ class SparkOptions:
             hint = f"remove the option: the profile has {BOOTSTRAP}"
             raise config_error(f"profile and {_BOOTSTRAP_OPTION} contradict each other", hint=hint)
         access = Access(addresses, tuple(sorted(self._security.items())), profile)
-        access.security()
+        if (tls := access.security().tls) is not None:
+            tls.context()  # its files can be read
         return access
 
     def has(self, name: str) -> bool:
@@ -170,23 +180,10 @@ def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]
 
 
 def _secret(name: str) -> ConfigError:
-    base = name if name in PASSWORD_NAMES else PASSWORD_NAMES[0]
     return config_error(
         f"kafka.{name} can't be an option, because Spark writes options to plans, event logs and checkpoints",
-        hint=f"set profile, or set kafka.{base}.file or kafka.{base}.env to where each process finds the password",
+        hint=_SECRETS[name],
     )
-
-
-def _bootstrap_in(name: str) -> str | None:
-    """Return the addresses that a profile has."""
-    profile = load_profile(name)
-    if profile.runs_commands:
-        raise config_error(
-            f"profile {name!r} has a command for its password, which each of Spark's processes would run",
-            hint="use a profile with sasl.password.file or sasl.password.env",
-        )
-    bootstrap: str | None = profile.settings.get(BOOTSTRAP)
-    return bootstrap
 
 
 def _unknown(name: str, known: Iterable[str]) -> ConfigError:

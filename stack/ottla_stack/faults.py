@@ -8,7 +8,7 @@ A fault meets calls in the order of their arrival, before the service does. So a
 except with `lose_response`. There it was, and the client can't know. Each fault counts the calls that it has met.
 
 The calls of clients are requests of Kafka's protocol, by the names of their APIs. Services call each other by the
-methods of their contracts, and a broker forwards many requests so. Some have one name in both, such as Produce.
+methods of their contracts, and a broker forwards many requests so. Some have one name in both, such as Fetch.
 """
 
 from __future__ import annotations

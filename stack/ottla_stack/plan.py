@@ -51,11 +51,6 @@ class StackPlan:
         return ",".join(f"127.0.0.1:{s.kafka_port}" for s in self.services() if s.kafka_port)
 
     @property
-    def grpc_bootstrap(self) -> str:
-        """The brokers' gRPC addresses."""
-        return ",".join(f"127.0.0.1:{s.port}" for s in self.services() if s.name.startswith("broker"))
-
-    @property
     def first_configs(self) -> dict[str, int]:
         """These are the configs of a new cluster: 3 replicas, or as many as there are brokers. min.insync.replicas is
         one less, or 1."""

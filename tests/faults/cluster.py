@@ -64,11 +64,6 @@ class FaultCluster:
         """The addresses of all brokers for clients."""
         return ",".join(self.kafka_address(name) for name in self.brokers)
 
-    @property
-    def service_addresses(self) -> str:
-        """The addresses of all brokers for services."""
-        return ",".join(self.address(name) for name in self.brokers)
-
     def kafka_address(self, name: str) -> str:
         return f"{self.network.address(name)}:{KAFKA_PORT}"
 

@@ -63,8 +63,10 @@ def _is_found(name: str, seed: int) -> bool:
     except subprocess.TimeoutExpired:
         print(f"planted {name}: NOT FOUND in {_PLANTED_LIMIT_S:g} s", flush=True)
         return False
-    *lines, last = done.stdout.splitlines() or [done.stderr]
-    is_found = done.returncode == 1 and last.startswith("{")
+    lines = done.stdout.splitlines()
+    # Players that have not ended yet may print something behind the summary.
+    last = next((line for line in reversed(lines) if line.startswith("{")), "")
+    is_found = done.returncode == 1 and last != ""
     kind = PLANTED[name].kind
     words = next((line[:150] for line in lines if line.startswith(f"{kind}:")), done.stderr[-500:])
     after = f"after {json.loads(last)['cases']:,} cases: {words}" if is_found else f"NOT FOUND: {words}"

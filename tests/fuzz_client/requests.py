@@ -36,7 +36,7 @@ _VALUES: Final[dict[str, Any]] = {
     "follower": None,
     "transactional_id": "",
 }
-_NEEDS_NEWER: Final = frozenset({"longer_than_ms", "pattern"})
+_NEEDS_NEWER: Final = frozenset({"longer_than_ms", "pattern", "types"})
 """A request with one of these fields has no older version."""
 _INTEGERS: Final = frozenset(
     {

@@ -17,7 +17,7 @@ import sys
 import traceback
 from typing import Final
 
-from tests.fuzz_client.case import CLIENT_PREFIX, Case
+from tests.fuzz_client.case import CLIENT_PREFIX, Case, Level
 from tests.fuzz_client.honest import HANDSHAKE, Broker, Request, read_request
 from tests.fuzz_client.logins import HonestLogin
 from tests.fuzz_client.misdeeds import MISDEEDS, End, Moment
@@ -57,7 +57,7 @@ class Slot:
 
     def _begin(self, line: str) -> dict[str, object]:
         case = self._case = Case.from_json(line)
-        self._broker = Broker(self.port, case.chance("broker"), serves_all=case.level.is_whole_client)
+        self._broker = Broker(self.port, case.chance("broker"), serves_all=case.level in (Level.PRODUCER, Level.CONSUMER))
         self._counts, self._is_done, self._seen, self._fault = [0, 0], False, [], ""
         return {}
 

@@ -1,7 +1,7 @@
 """The commands of stories. Brokers are named by their numbers; every command tells what came of it.
 
 cluster 3 [topic-config=value …]      brokers 1 to 3 with one partition of `t`, led by 1 in epoch 0
-append 1 a b [acks=all|1|0] [producer=7 seq=0 epoch=0] [leader-epoch=2]
+append 1 a b [acks=all|1|0] [producer=7 seq=0 epoch=0]
                                       one batch to broker 1; the answer is told when it comes
 fetch 2 3 from 1                      2 fetches once from 1, then 3 does; without `from`, from whom they follow
 deliver [to 2 3]                      the metadata of now reaches these brokers, or all that run
@@ -100,8 +100,7 @@ class Interpreter:
 
     async def _do_append(self, words: Words, options: Options) -> list[str]:
         [node] = self._nodes(words[:1])
-        acks, known = _ACKS[options.get("acks", "all")], options.get("leader-epoch")
-        sent = Produce(node.id, tuple(words[1:]), acks, leader_epoch=None if known is None else int(known))
+        sent = Produce(node.id, tuple(words[1:]), _ACKS[options.get("acks", "all")])
         if "producer" in options:
             producer = (int(options["producer"]), int(options.get("epoch", 0)), int(options["seq"]))
             sent = replace(sent, producer=producer)

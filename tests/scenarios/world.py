@@ -53,7 +53,6 @@ class Produce:
     values: tuple[str, ...]
     acks: int
     producer: tuple[int, int, int] = (NO_PRODUCER_ID, -1, -1)
-    leader_epoch: int | None = None
 
     def __str__(self) -> str:
         return " ".join(self.values)
@@ -154,7 +153,7 @@ def listed(ids: Sequence[int]) -> str:
 
 async def _produced(node: Node, sent: Produce) -> ProduceResult:
     produce = replication.Produce(node.replicas.table.find, sent.acks)
-    result = produce.append(PARTITION, sent.leader_epoch, sent.batch())
+    result = produce.append(PARTITION, sent.batch())
     if produce.waits:
         await produce.acknowledged()
     return result

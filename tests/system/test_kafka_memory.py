@@ -14,6 +14,7 @@ from tests.fuzz.kafka_wire import KafkaWire
 from waiting import LIMIT_S, wait_until
 
 import ottla
+from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.replication import replica_fetcher as replication
 from ottla_core.records.twins import new_builder
 from ottla_stack.cluster import Cluster
@@ -22,8 +23,8 @@ BATCH_BYTES = 990_000
 PRODUCES = 60
 PRODUCERS = 3
 AT_ONCE = 20
-METHOD_BYTES = 128 << 20
-"""What produces over gRPC may hold together (rpc.budget)."""
+HELD_BYTES = ConnectionLimits().max_held
+"""What all connections may hold together."""
 
 
 class Followers:
@@ -121,7 +122,7 @@ def test_one_partition_that_is_late_stops_no_produce_to_others(followers: Follow
             for producer in late:
                 for partition in led:
                     producer.send(value, topic="late", partition=partition)
-            wait_until(lambda: log_bytes(data_dir) > METHOD_BYTES)
+            wait_until(lambda: log_bytes(data_dir) > HELD_BYTES)
             with ottla.Producer(cluster.bootstrap) as producer:
                 for _ in range(10):
                     producer.send(b"x", topic="alone", partition=alone).result(LIMIT_S)

@@ -386,7 +386,7 @@ def test_a_coordinator_that_goes_costs_time_and_no_record(
 def test_a_broker_that_speaks_for_the_coordinator_goes_and_costs_time_and_no_record(
     cluster: Cluster, bootstrap: str
 ) -> None:
-    """Over Kafka's protocol a broker is the coordinator. Over gRPC this is just any broker."""
+    """To a client, a broker is the coordinator."""
     topic = next(_names)
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create(topic, partitions=PARTITIONS, replicas=3)

@@ -56,7 +56,7 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
         ),
         **{f"broker-{n}": kafka_port + n for n in range(3)},
     }
-    with Wire(f"127.0.0.1:{base + 50}") as wire:
+    with Wire(f"127.0.0.1:{kafka_port}") as wire:
         kept = wire.create_topic("kept", await_leaders=False)
     assert ottla("down", cwd=tmp_path).returncode == 0
     assert not any(p.alive for p in processes)
@@ -64,7 +64,7 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
     assert "nothing runs" in ottla("down", cwd=tmp_path).stderr
 
     assert ottla("up", "-d", "--port-base", str(base), cwd=tmp_path).returncode == 0
-    with Wire(f"127.0.0.1:{base + 50}") as wire:
+    with Wire(f"127.0.0.1:{kafka_port}") as wire:
         assert wire.metadata("kept").topics[0].topic_id == kept
     processes = running(tmp_path / ".ottla")
     assert ottla("down", cwd=tmp_path).returncode == 0

@@ -190,8 +190,7 @@ _TOPIC_ROWS: Final = (
            doc="Largest size of a record after decompression."),
     _topic("max.message.bytes", _INT, _MIB + 12, "message.max.bytes", least=0, most=MAX_BATCH_BYTES,
            doc="Largest record batch, after compression, that a broker accepts. The highest valid value is 100 MiB, "
-               "the size of the largest request that a Kafka client may send (socket.request.max.bytes). gRPC requests "
-               "are limited to 32 MiB."),
+               "the size of the largest request that a Kafka client may send (socket.request.max.bytes)."),
     _topic("message.timestamp.after.max.ms", _LONG, _HOUR_MS, "log.message.timestamp.after.max.ms", least=0,
            doc="How far a record's timestamp may be ahead of the broker's clock."),
     _topic("message.timestamp.before.max.ms", _LONG, _LONG_MAX, "log.message.timestamp.before.max.ms", least=0,

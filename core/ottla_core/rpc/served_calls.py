@@ -240,7 +240,7 @@ class _ServedCalls:
             self._end(EndStreamError(log_bug(endpoint.method.name, self._context.request_id, error)))
 
     async def _called(
-        self, number: int, calling: Coroutine[Any, Any, Message | None], endpoint: Called, timeout_ms: int
+        self, number: int, calling: Coroutine[Any, Any, Message], endpoint: Called, timeout_ms: int
     ) -> Message:
         try:
             response = await calling
@@ -255,7 +255,6 @@ class _ServedCalls:
         except Exception as error:
             message = log_bug(endpoint.method.name, self._context.request_id, error)
             return endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
-        assert response is not None, f"{endpoint.method.name} has no response"
         return response
 
     def _sendable(self, number: int, field: str, response: Message, endpoint: Called) -> bytes:

@@ -69,17 +69,16 @@ class Endpoint:
             "ottla_rpc_errors_total", "Calls and frames that were answered with an error.", method=method.name
         )
 
-    async def call(self, request: Message, context: RequestContext) -> Message | None:
-        """Return the response, with `error` set if the method raised OttlaError. Return None if the call gets no
-        response."""
+    async def call(self, request: Message, context: RequestContext) -> Message:
+        """Return the response, with `error` set if the method raised OttlaError."""
         began_at = time.perf_counter()
         try:
             self._authorize(context, self.method.operation, self.method.service)
             responding = self._handler(request, context)
-            # The method alone holds the request now, and may drop it while it waits. With a reference here, a produce
-            # that waits for acks=all would keep 16 MiB of records that are in the log already.
+            # The method alone holds the request now, and may drop it while it waits. With a reference here, a
+            # shard's append that waits for its replicas would keep records that are in the log already.
             del request
-            response: Message | None = await responding
+            response: Message = await responding
         except OttlaError as error:
             self._errors.value += 1
             response = self.failed(error)
@@ -257,7 +256,6 @@ async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any, call:
     try:
         request = endpoint.method.request.FromString(data)
         response = await endpoint.call(request, context)
-        assert response is not None, f"{endpoint.method.name} has no response"
         # The response counts until gRPC has taken it, beside the request.
         return call.holding(response.SerializeToString())
     except DecodeError:

@@ -20,8 +20,7 @@ from ottla_proto.common_pb2 import Error
 _log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
-"""The largest request. A server reads requests of strangers, so this bounds its memory; a produce frame carries batches
-of many partitions."""
+"""The largest request. It bounds the memory of a server; the largest ones carry batches of a shard."""
 
 MAX_RESPONSE_BYTES: Final = MAX_BATCH_BYTES + MAX_MESSAGE_BYTES
 """The largest response. A fetch is answered with one batch of any size that a log may hold, or with several smaller

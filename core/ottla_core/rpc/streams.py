@@ -1,12 +1,11 @@
 """A framed stream carries many calls over one gRPC stream, and responds to them in any order.
 
-A unary call per produce or fetch would cost gRPC's setup each time, and would lose the order in which a client sent. So
-a method that is called often has a stream, each of whose frames is one call with a correlation id and a timeout.
+A unary call per fetch would cost gRPC's setup each time, and would lose the order in which a client sent. So fetches
+have a stream, each of whose frames is one call with a correlation id and a timeout.
 
 *Order.* Every frame runs as its own task, and the one reader creates the tasks in arrival order. asyncio starts tasks
 in the order of their creation. So whatever a method does before its first await happens in the order of the frames
-(I2). Produce relies on it: it appends before it awaits, and so keeps a partition's order (I1). Responses need no order,
-because a slow acks=all must not delay the responses behind it.
+(I2). Responses need no order, because a fetch that waits for records must not delay the responses behind it.
 
 *Bounds.* The stream is not read while its frames, or those of all streams of the method, hold too much (I13, module
 `budget`). TCP then slows the client down. A client that does not take its responses would hold that memory for ever, so
@@ -49,12 +48,12 @@ class Called(Protocol):
 
     @property
     def method(self) -> Method[Any, Any]: ...
-    def call(self, request: Message, context: RequestContext) -> Coroutine[Any, Any, Message | None]: ...
+    def call(self, request: Message, context: RequestContext) -> Coroutine[Any, Any, Message]: ...
     def failed(self, error: OttlaError) -> Message: ...
 
 
 class EndStreamError(Exception):
-    """The only possible response is to end the stream. Methods raise it."""
+    """The only possible response is to end the stream."""
 
 
 class Streams:
@@ -109,8 +108,7 @@ class _ServedStream:
             # frame that is no message; otherwise the client has closed its side, and still waits for the responses.
             if not reading.cancel():
                 reading.result()
-            # Frames that were accepted get their responses before the stream ends. If it ended at once, a produce that
-            # was appended would look like one whose outcome is unknown.
+            # Frames that were accepted get their responses before the stream ends.
             await self._until_responded()
             if self._ended.done():
                 await self._abort(grpc.StatusCode.ABORTED, str(self._ended.result()))
@@ -162,7 +160,6 @@ class _ServedStream:
     async def _respond(self, frame: Any, in_flight: FrameInFlight) -> None:
         try:
             body = await self._called(self._endpoint.call(frame.body, self._context), frame.timeout_ms)
-            assert body is not None, f"{self._endpoint.method.name} has no response"
             response = self._sendable(frame.correlation_id, body)
             # The response counts until the client has taken it, or slow readers would take unbounded memory.
             in_flight.grow(len(response))
@@ -198,7 +195,7 @@ class _ServedStream:
         if not self._ended.done():
             self._ended.set_result(reason)
 
-    async def _called(self, call: Coroutine[Any, Any, Message | None], timeout_ms: int) -> Message | None:
+    async def _called(self, call: Coroutine[Any, Any, Message], timeout_ms: int) -> Message:
         timeout_s = timeout_ms / 1000 if timeout_ms else DEFAULT_TIMEOUT_S
         try:
             # The deadline ends the wait and not what the method has done: a record that was appended stays appended.

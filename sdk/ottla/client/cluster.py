@@ -1,4 +1,4 @@
-"""A client's connections to a cluster, by address, and Broker.Metadata from whichever broker answers.
+"""A client's connections to a cluster, by address, and metadata from whichever broker answers.
 
 One broker's address is enough; the client learns the others from it. If a call may be repeated, it goes to one broker
 after the other until one answers or the deadline has passed. Then the error names every address and says why it is
@@ -300,6 +300,4 @@ def _partition_of(p: pb.PartitionMetadata) -> PartitionView:
         tuple(p.replicas),
         tuple(p.isr),
         tuple(p.offline_replicas),
-        tuple(p.eligible_leader_replicas),
-        tuple(p.last_known_elr),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -56,6 +57,10 @@ def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
     return addresses
 
 
+_NOT_IN_NAMES: Final = re.compile(r"[\s:]")
+"""Java takes these, too, to separate a name from its value. The value may have an equals sign: base64 ends with it."""
+
+
 def read_properties(path: str | Path) -> dict[str, str]:
     """Read a Java properties file: `name=value` lines; `#` and `!` begin comments. Raises ConfigError."""
     try:
@@ -67,7 +72,7 @@ def read_properties(path: str | Path) -> dict[str, str]:
         if not line or line[0] in "#!":
             continue
         name, equals, value = line.partition("=")
-        if not equals:
+        if not equals or _NOT_IN_NAMES.search(name.strip()):
             # The line is not shown, because it may have a password.
             raise config_error(
                 f"{path}, line {number} is not of the form name=value", hint="write one setting per line"

@@ -1,6 +1,6 @@
 """Connections and streams to scripted brokers, and the steps that a test can script (ottla.fakes.scripted).
 
-Each stream is served by a thread of its own, so answers come as they come from gRPC: later, on another thread.
+Each stream is served by a thread of its own, so answers come as they come from the network: later, on another thread.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The cluster as of one response of Broker.Metadata, with the requested topics."""
+    """The cluster as of one response to a request for metadata, with the requested topics."""
 
     cluster_id: str = ""
     controller: str = ""

@@ -1,12 +1,9 @@
 """The broker's contract has one method per RPC. Protobuf stops at this module: nothing behind it knows a message.
 
 A method does three things: it translates the request, has the part of the broker that owns the matter decide, and
-translates the result. It decides nothing itself, so that both protocols, gRPC here and Kafka's in `kafka/handlers`,
-have one behaviour.
+translates the result. It decides nothing itself.
 
-Two promises are kept here. *Order:* produce must append before its first await, or queue a later append in its
-partition's order. Frames start in arrival order, and that is what keeps a partition's order (ottla_core.rpc.streams,
-I2). *Isolation:* an error of one partition stands beside the results of the others, and the request as a whole fails
+*Isolation:* an error of one partition stands beside the results of the others, and the request as a whole fails
 only if it could not be understood. Long requests rest between their elements, so that no client holds the loop.
 """
 
@@ -79,10 +76,13 @@ class BrokerService:
         if request.HasField("follower"):
             message = "a follower sent a consumer fetch, which reads only up to the high watermark"
             raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send the fetch with ReplicaFetch")
+        if request.HasField("session"):
+            message = "a coordinator's fetch names all that it wants, and has no session"
+            raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send the fetch without a session")
         consumers = Consumers(self._replicas.table, None, any_replica=False, read_committed=request.read_committed)
         limits = FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request))
         named = (_request_of(p, request) for p in request.partitions)
-        return self._add_fetched(pb.FetchResponse(), await fetch(named, consumers, limits), context)
+        return self._add_fetched(pb.FetchResponse(), await fetch(named, consumers, limits))
 
     async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         """Respond to a follower's fetch.
@@ -97,11 +97,9 @@ class BrokerService:
         fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas.table, context.stream)
         session = pb.FetchSession(id=request.follower.session.id, responses=fetched.responses)
         response = pb.FetchResponse(newest_confirmation=fetched.newest_confirmation, session=session)
-        return self._add_fetched(response, fetched.partitions, context)
+        return self._add_fetched(response, fetched.partitions)
 
-    def _add_fetched(
-        self, response: pb.FetchResponse, fetched: Iterable[FetchResult], context: RequestContext
-    ) -> pb.FetchResponse:
+    def _add_fetched(self, response: pb.FetchResponse, fetched: Iterable[FetchResult]) -> pb.FetchResponse:
         for part in fetched:
             result = response.partitions.add(
                 topic_id=part.id.topic_id,
@@ -113,7 +111,7 @@ class BrokerService:
                 aborted=[pb.AbortedTransaction(producer_id=a[0], first_offset=a[1]) for a in part.aborted],
             )
             if part.error is not None:
-                self._describe(result, part.id, part.error, context)
+                self._describe(result, part.id, part.error)
             if part.diverging is not None:
                 end = part.diverging
                 result.diverging_epoch.CopyFrom(pb.EpochEnd(leader_epoch=end.epoch, end_offset=end.start_offset))
@@ -191,7 +189,7 @@ class BrokerService:
                         pb.ShardFence(shard_epoch=stored.fence[0], incarnation=stored.fence[1])
                     )
         except OttlaError as error:
-            self._describe(response, _id_of(request), error, context)
+            self._describe(response, _id_of(request), error)
         return response
 
     async def write_txn_markers(
@@ -220,7 +218,7 @@ class BrokerService:
                 replica, request.leader_epoch, owner, request.next_offset, deadline
             )
         except OttlaError as error:
-            self._describe(response, _id_of(request), error, context)
+            self._describe(response, _id_of(request), error)
         return response
 
     def _describe(
@@ -228,7 +226,6 @@ class BrokerService:
         response: pb.PartitionFetched | pb.ShardAppendResponse | pb.CheckFenceResponse,
         partition_id: PartitionId,
         error: OttlaError,
-        context: RequestContext,
     ) -> None:
         """Put the error in band. If another broker leads the partition, say which one, so that the client need not
         ask."""

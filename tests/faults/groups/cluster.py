@@ -15,7 +15,6 @@ from ottla_core.routing import shard_of
 from ottla_core.rpc.client import Peer
 from ottla_core.rpc.status import raise_error
 from ottla_proto import group_pb2
-from ottla_proto.common_pb2 import ShardsRequest
 from ottla_proto.contracts import Group
 
 COORDINATORS: Final = 2
@@ -64,12 +63,15 @@ class GroupCluster(FaultCluster):
         return ",".join(self.address(name) for name in self.coordinators)
 
     def owners(self) -> Mapping[int, str]:
-        """The coordinator of each shard, "" where there is none; raises OttlaError."""
-        owners = dict.fromkeys(range(SHARDS), "")
-        for name in (n for n in self.coordinators if self.nodes[n].pid is not None):
-            response = self._peer(name).call(Group.SHARDS, ShardsRequest(), timeout=_ASK_S)
-            owners |= {shard.shard: name for shard in response.shards}
-        return owners
+        """The coordinator of each shard, "" where there is none, by the metadata of a broker; raises OttlaError.
+
+        A coordinator that was replaced while it stood still says for a while that it has its shards.
+        """
+        statuses = self.admin().groups.shards(timeout=_ASK_S)
+        return {
+            status.shard: "" if status.coordinator is None else f"coordinator-{status.coordinator}"
+            for status in statuses
+        }
 
     def is_settled(self, groups: Sequence[str], members: int) -> bool:
         """Whether each of them is stable, with that many members."""

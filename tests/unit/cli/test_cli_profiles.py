@@ -97,6 +97,28 @@ def test_a_profile_counts_more_than_the_default_address_and_options_count_more_t
     assert security(admins[1][1]).login == ottla.Plain("bob", "another")
 
 
+def test_a_password_that_an_option_replaces_is_not_looked_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNSET", raising=False)
+    file.write_text(FILE.replace(f'password = "{PASSWORD}"', 'password.env = "UNSET"'))
+    found = Settings(profile="prod", client_config={"sasl.password": "mine"})
+    assert found.security.login == ottla.Plain("alice", "mine")
+    file.write_text(FILE.replace(f'password = "{PASSWORD}"', "password.command = 'false'"))
+    found = Settings(profile="prod", client_config={"sasl.password": "yours"})
+    assert found.security.login == ottla.Plain("alice", "yours")
+    file.write_text(FILE.replace('sasl.username = "alice"', ""))
+    found = Settings(profile="prod", client_config={"sasl.username": "bob"})
+    assert found.security.login == ottla.Plain("bob", PASSWORD)
+
+
+def test_the_profile_of_the_environment_is_for_its_own_addresses_and_can_be_turned_off(
+    admins: list[tuple[str | None, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_PROFILE", "prod")
+    run(shlex.split("-b near:1 topic ls"))
+    run(shlex.split("--profile '' topic ls"))
+    assert admins == [("near:1", {"request.timeout.ms": 10_000.0}), (None, {"request.timeout.ms": 10_000.0})]
+
+
 def test_the_clients_of_every_command_log_in(
     admins: list[tuple[str | None, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +144,7 @@ def test_the_clients_of_every_command_log_in(
     ("line", "text", "words"),
     [
         ("--profile pord topic ls", FILE, "has no profile 'pord'; did you mean prod?"),
-        ("--profile prod topic ls", None, "there is no file"),
+        ("--profile prod topic ls", None, "does not exist"),
         ("--profile prod topic ls", "[profiles", "is not valid TOML"),
         (
             "--profile prod topic ls",

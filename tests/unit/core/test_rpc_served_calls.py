@@ -66,7 +66,7 @@ class Heartbeat:
         self.begun: list[int] = []
         self._answer = answer
 
-    async def call(self, request: Message, context: RequestContext) -> Message | None:
+    async def call(self, request: Message, context: RequestContext) -> Message:
         number: int = request.generation  # type: ignore[attr-defined]  # a heartbeat
         self.begun.append(number)
         code = await self._answer(number)

@@ -62,10 +62,10 @@ class Stream:
         self.streams = Streams(self, self.draining)
         self.serving = asyncio.create_task(self.streams.serve(self.call_of_grpc, RequestContext(request_id="r-1")))
 
-    async def call(self, request: Message, context: RequestContext) -> Message | None:
+    async def call(self, request: Message, context: RequestContext) -> Message:
         number: int = request.max_wait_ms  # type: ignore[attr-defined]  # a fetch
         self.begun.append(number)
-        answer: Message | None = await self._answer(number)
+        answer: Message = await self._answer(number)
         return answer
 
     def failed(self, error: OttlaError) -> Message:

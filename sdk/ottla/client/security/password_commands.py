@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import sys
 import time
 from threading import Thread
 from typing import IO, Final
@@ -20,32 +21,42 @@ _HINT: Final = "run it in a shell; it has to print the password, and nothing els
 def printed_password(name: str, command: str) -> Secret:
     """Run the command without a shell, and return the password that it prints. Raises ConfigError.
 
-    The command can read from the terminal, and its messages (standard error) go there.
+    The command can read from the terminal, and its messages (standard error) go there. If the standard input is no
+    terminal, it belongs to the program, and the command gets none of it.
     """
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise config_error(f"{name} can't be split into words: {error}", hint="check its quotes") from None
+    if words and "=" in words[0]:
+        # The word is not shown, because the variable may be a token.
+        hint = "write sh -c '…' around the command"
+        raise config_error(f"{name} begins with a variable, which only a shell understands", hint=hint)
     source = f"{name}: {words[0] if words else 'the command'}"
     over_at = time.monotonic() + LIMIT_S
     try:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE)
+        process = subprocess.Popen(words, stdin=_terminal(), stdout=subprocess.PIPE)
     except (OSError, ValueError, IndexError) as error:
         reason = getattr(error, "strerror", None) or "it is empty or has a NUL"
         raise config_error(f"{source} can't be run: {reason}", hint=_HINT) from None
     assert process.stdout is not None
-    data = _read(process.stdout, LIMIT_S)
     try:
+        data = _read(process.stdout, LIMIT_S)
         if data is None:
             raise _late(source)
         if len(data) <= MOST_BYTES and (code := process.wait(max(0.0, over_at - time.monotonic()))):
-            raise config_error(f"{source} has failed with exit code {code}", hint=_HINT)
+            raise config_error(f"{source} failed with exit code {code}", hint=_HINT)
     except subprocess.TimeoutExpired:
         raise _late(source) from None
     finally:
         process.kill()  # it has no effect on a process that has ended
         process.wait()
-    return password_in(data, f"{source} has printed a text that")
+    return password_in(data, f"the output of {source}")
+
+
+def _terminal() -> int | None:
+    """Return what the command reads: the terminal, or nothing if this program reads a file or a pipe."""
+    return None if sys.stdin is not None and sys.stdin.isatty() else subprocess.DEVNULL
 
 
 def _read(output: IO[bytes], limit_s: float) -> bytes | None:
@@ -66,4 +77,4 @@ def _read(output: IO[bytes], limit_s: float) -> bytes | None:
 
 
 def _late(source: str) -> ConfigError:
-    return config_error(f"{source} has not ended within {LIMIT_S:g} s", hint=_HINT)
+    return config_error(f"{source} did not finish within {LIMIT_S:g} s", hint=_HINT)

@@ -50,6 +50,8 @@ def password_in(data: bytes, source: str) -> Secret:
 
 def _from_file(name: str, path: str) -> Secret:
     source = f"{name}: {path}"
+    if "\0" in path:
+        raise config_error(f"{name} has a NUL", hint="check the path")
     try:
         if Path(path).exists() and not Path(path).is_file():
             raise config_error(f"{source} is not a regular file", hint="write the password to a file")

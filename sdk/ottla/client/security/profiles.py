@@ -16,11 +16,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
-from ottla.client.security.names import merged_security
+from ottla.client.security.names import SECURITY_NAMES, merged_security
 from ottla.client.security.passwords import PASSWORD_NAMES, with_passwords
-from ottla.client.security.written_settings import BOOTSTRAP, written_settings
+from ottla.client.security.written_settings import written_settings
 from ottla.errors import ConfigError, config_error, did_you_mean
 
 _DEFAULT_FILE: Final = "~/.config/ottla/config.toml"
@@ -42,19 +43,28 @@ class Profile:
         """Whether a command has to print a password, which may take a while, or ask the user."""
         return not _COMMANDS.keys().isdisjoint(self.settings)
 
-    def config(self) -> dict[str, Any]:
-        """Return the settings with all passwords, for the argument `config` of a client. Raises ConfigError."""
+    def config(self, instead: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+        """Return the settings with all passwords, for the argument `config` of a client. Raises ConfigError.
+
+        The settings `instead` take precedence over those of the profile. A password that one of them replaces is not
+        looked for.
+        """
         try:
-            config = with_passwords(self._with_printed())
-            merged_security(None, None, {name: value for name, value in config.items() if name != BOOTSTRAP})
+            config = with_passwords(self._with_printed(instead))
         except ConfigError as error:
             raise _in_profile(self.name, self.file, error) from None
+        config |= instead
+        try:
+            merged_security(None, None, {name: value for name, value in config.items() if name in SECURITY_NAMES})
+        except ConfigError as error:
+            raise (error if instead else _in_profile(self.name, self.file, error)) from None
         return config
 
-    def _with_printed(self) -> dict[str, Any]:
+    def _with_printed(self, instead: Mapping[str, Any]) -> dict[str, Any]:
         from ottla.client.security.password_commands import printed_password  # here, because few profiles need it
 
-        settings = dict(self.settings)
+        replaced = set(map(_purpose, instead))
+        settings = {name: value for name, value in self.settings.items() if _purpose(name) not in replaced}
         for command, name in _COMMANDS.items():
             if command not in settings:
                 continue
@@ -62,6 +72,11 @@ class Profile:
                 raise config_error(f"{command} and {others[0]} contradict each other", hint="set only one of them")
             settings[name] = printed_password(command, settings.pop(command))
         return settings
+
+
+def _purpose(name: str) -> str:
+    """Return what a setting is for: sasl.password, if it says where that password is."""
+    return next((password for password in PASSWORD_NAMES if name.startswith(f"{password}.")), name)
 
 
 def load_profile(name: str, file: Path | None = None) -> Profile:
@@ -92,7 +107,7 @@ def _profiles(file: Path) -> dict[str, Any]:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         hint = "write the file, or set OTTLA_CONFIG to the path of another one"
-        raise config_error(f"there is no file {file}, which would have the profiles", hint=hint) from None
+        raise config_error(f"the profiles file {file} does not exist", hint=hint) from None
     except OSError as error:
         raise config_error(f"{file} can't be read: {error.strerror}", hint="check its permissions") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -29,14 +29,14 @@ def written_settings(table: Mapping[str, Any], file: Path, more: frozenset[str] 
     """Return the settings in a table of `file`: passwords as Secrets, and paths relative to the file.
 
     If the file has a password, it logs a warning unless the file is private. `more` are other names that the table may
-    have. Raises ConfigError for an unknown name, and for a value that is not a text.
+    have. Raises ConfigError for an unknown name, and for a value that is not a string.
     """
     settings: dict[str, Any] = {}
     for name, value in _flat(table):
         if name not in _NAMES | more:
             raise _unknown(name, _NAMES | more)
         if not isinstance(value, str):
-            raise config_error(f"{name} is not a text", hint=f'write it in quotes: {name} = "…"')
+            raise config_error(f"{name} is not a string", hint=f'write it in quotes: {name} = "…"')
         if name in PASSWORD_NAMES:
             check_private(file)
             settings[name] = Secret(value)

@@ -1,1 +1,1 @@
-"""The Kafka protocol: a second thin adapter in front of the same logic that gRPC serves."""
+"""The Kafka protocol, by which clients reach a broker: a thin adapter in front of its logic."""

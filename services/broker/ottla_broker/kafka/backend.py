@@ -1,4 +1,4 @@
-"""The parts of the broker that the handlers call. They are those that the gRPC service calls, too, and nothing else."""
+"""The parts of the broker that the handlers call."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Deletes the records of one partition before an offset, until no live replica has them. Both adapters use it
-(KIP-107).
+"""Deletes the records of one partition before an offset, until no live replica has them (KIP-107).
 
 The leader's log start moves at once. Followers move theirs as they fetch, and report it in their next fetch. The
 smallest log start is the low watermark. Its purgatory is Kafka's DelayedDeleteRecords.

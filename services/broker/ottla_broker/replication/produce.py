@@ -1,4 +1,8 @@
-"""Producing to partitions, up to the acknowledgement. Both adapters use it for clients' batches."""
+"""Producing to partitions, up to the acknowledgement.
+
+A connection's requests start in the order of their arrival. A caller has to append before its first await, and so keeps
+a partition's order.
+"""
 
 from __future__ import annotations
 
@@ -223,13 +227,13 @@ class Produce:
         """It tells whether a result is true only once `acknowledged` has returned."""
         return bool(self._waiting)
 
-    def append(self, partition_id: PartitionId, leader_epoch: int | None, records: Buffer) -> ProduceResult:
+    def append(self, partition_id: PartitionId, records: Buffer) -> ProduceResult:
         """Append the batches, or queue them in their partition's order if they have to wait. The result has any
         error."""
         result = ProduceResult(partition_id)
         try:
             replica = self._find(partition_id)
-            leading = replica.led_in(leader_epoch)
+            leading = replica.led_in(None)
             result.log_start_offset = replica.log.log_start_offset
             appended = append(replica, leading, records, self._acks, self._slice, self._transaction)
         except OttlaError as error:

@@ -85,6 +85,10 @@ def test_a_file_or_variable_that_is_not_there_is_an_error(tmp_path: Path, monkey
     assert unset.message == "sasl.password.env: the environment variable KAFKA_PASSWORD is not set"
 
 
+def test_a_path_that_can_not_be_is_an_error() -> None:
+    assert failed(SCRAM | {"sasl.password.file": "a\0b"}).message == "sasl.password.file has a NUL"
+
+
 def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     error = failed(SCRAM | {"sasl.password.file": str(tmp_path / "pipe")})

@@ -113,7 +113,7 @@ def test_a_file_without_a_password_may_be_read_by_all(file: Path, caplog: pytest
         ("", "has no profile 'prod'"),
         ('[profiles.prod]\nsasl.usernam = "alice"', "profile 'prod': the setting 'sasl.usernam' is unknown"),
         ('[profiles.prod]\nlinger.ms = "5"', "profile 'prod': the setting 'linger.ms' is unknown"),
-        ("[profiles.prod]\nsasl.password = 17", "profile 'prod': sasl.password is not a text"),
+        ("[profiles.prod]\nsasl.password = 17", "profile 'prod': sasl.password is not a string"),
         (
             f"[profiles.prod]\nsasl.jaas.config = '{PASSWORD}'",
             "profile 'prod': sasl.jaas.config can't be set: set sasl.username and sasl.password instead",
@@ -145,7 +145,7 @@ def test_a_near_name_is_suggested(file: Path) -> None:
 
 
 def test_a_file_that_can_not_be_read_is_one_error(tmp_path: Path) -> None:
-    assert failed(tmp_path / "missing.toml").startswith(f"there is no file {tmp_path}/missing.toml")
+    assert failed(tmp_path / "missing.toml").startswith(f"the profiles file {tmp_path}/missing.toml")
     assert failed(tmp_path) == f"{tmp_path} can't be read: Is a directory"
     (tmp_path / "binary.toml").write_bytes(b"\xff")
     assert failed(tmp_path / "binary.toml").endswith("is not valid TOML: it is not UTF-8")
@@ -166,17 +166,48 @@ def test_a_command_prints_the_password(file: Path) -> None:
     ("command", "words"),
     [
         ("sasl.password.command = '/no/such/program open-sesame-17'", "/no/such/program can't be run: No such file"),
+        ("sasl.password.command = 'TOKEN=open-sesame-17 vault'", "begins with a variable, which only a shell"),
         ("sasl.password.command = ''", "the command can't be run: it is empty"),
         ("""sasl.password.command = 'pass "open-sesame-17'""", "can't be split into words: No closing quotation"),
-        (printing(f"print({PASSWORD!r}); exit(3)"), "has failed with exit code 3"),
-        (printing("pass"), "has printed a text that is empty"),
-        (printing(f"print({PASSWORD!r}); print(1)"), "has printed a text that has more than one line"),
+        (printing(f"print({PASSWORD!r}); exit(3)"), "failed with exit code 3"),
+        (printing("pass"), "the output of "),
+        (printing(f"print({PASSWORD!r}); print(1)"), "has more than one line"),
         (printing(f"print({PASSWORD!r} * {MOST_BYTES})"), f"has more than {MOST_BYTES} bytes"),
     ],
 )
 def test_a_command_that_fails_is_one_error(file: Path, command: str, words: str) -> None:
     file.write_text(f"[profiles.prod]{LOGIN}{command}")
     assert words in failed(file)
+
+
+def test_a_command_gets_nothing_of_the_programs_input(file: Path) -> None:
+    """`ottla produce` reads its records there."""
+    file.write_text(f"[profiles.prod]{LOGIN}sasl.password.command = \"sh -c 'cat; echo {PASSWORD}'\"")
+    reads = f"load_profile('prod', Path({str(file)!r})).config(); print(sys.stdin.read())"
+    program = f"import sys; from pathlib import Path; from ottla.connect import load_profile; {reads}"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input="a record", capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.stdout, done.returncode) == ("a record\n", 0), done.stderr
+
+
+def test_a_command_does_not_outlive_an_interruption(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    class Recorded(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: object, **more: object) -> None:
+            super().__init__(*arguments, **more)  # type: ignore[call-overload]  # as they came
+            processes.append(self)
+
+    monkeypatch.setattr(password_commands, "_read", interrupted)
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
+    file.write_text(f"[profiles.prod]{LOGIN}sasl.password.command = 'sleep 300'")
+    with pytest.raises(KeyboardInterrupt):
+        load_profile("prod", file).config()
+    with processes[0] as process:
+        assert process.returncode == -signal.SIGKILL
 
 
 def test_a_command_has_a_deadline_and_does_not_outlive_it(
@@ -194,7 +225,7 @@ def test_a_command_has_a_deadline_and_does_not_outlive_it(
     monkeypatch.setattr(subprocess, "Popen", Recorded)
     file.write_text(f"[profiles.prod]{LOGIN}sasl.password.command = \"sh -c 'sleep 30 & wait'\"")
     began_at = time.monotonic()
-    assert "sh has not ended within 0.5 s" in failed(file)
+    assert "sh did not finish within 0.5 s" in failed(file)
     assert time.monotonic() - began_at < LIMIT_S
     assert processes[0].returncode == -signal.SIGKILL
     os.killpg(processes[0].pid, signal.SIGKILL)  # the child

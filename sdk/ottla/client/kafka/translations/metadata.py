@@ -1,6 +1,6 @@
-"""Broker.Metadata is Kafka's Metadata.
+"""`Client.METADATA` is Kafka's Metadata.
 
-Kafka's response lacks the eligible leaders of partitions, fenced brokers, and shards.
+Kafka's response lacks the eligible leaders of partitions, and fenced brokers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Broker.Produce is Kafka's Produce.
+"""`Client.PRODUCE` is Kafka's Produce.
 
 Kafka's request has at most one batch of each partition, and so have the accumulator's requests
 (machines/requests.py).

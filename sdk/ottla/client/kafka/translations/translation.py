@@ -1,7 +1,7 @@
-"""How one method of the clients' contracts is expressed in Kafka's messages.
+"""How one call of a client is expressed in Kafka's messages.
 
-The clients use the messages of the gRPC contracts, whichever protocol carries them. So everything above the transport
-is the same for both protocols.
+Above the transport, clients have messages of `ottla_proto`: their own (`client.proto`) and those of coordinators and
+controllers. They name topics by id, and are the same in every version of Kafka's messages.
 """
 
 from __future__ import annotations

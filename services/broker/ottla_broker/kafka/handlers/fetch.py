@@ -1,4 +1,4 @@
-"""Fetch (key 1), versions 4 to 18: from the same logs and with the same waiting as over gRPC (rules 55 to 57, 68).
+"""Fetch (key 1), versions 4 to 18: it may wait for records (rules 55 to 57, 68).
 
 v5 adds the log start offset (KIP-107); v7 sessions (KIP-227); v9 the leader epoch (KIP-320); v11 racks (KIP-392); v12
 tags, one with the new leader; v13 names topics by id (KIP-516); v15 moves the replica id into a tag (KIP-903); v16 adds

@@ -138,7 +138,7 @@ def _append(
             raise unknown_topic(_shown(topic))
     except OttlaError as error:
         return ProduceResult(partition_id or PartitionId(_NO_TOPIC, number), error=without_traces(error))
-    return produce.append(partition_id, None, records)
+    return produce.append(partition_id, records)
 
 
 async def _when_acknowledged(

@@ -184,7 +184,7 @@ def of_topics(*codes: int) -> CreateTopicsResponse:
     ],
 )
 def test_a_missing_answer_of_the_controller_is_an_error_of_the_request(codes: tuple[int, ...], expected: int) -> None:
-    """Over gRPC such a call fails as a whole, and the next try knows that the first one may have been carried out."""
+    """The next try knows that the first one may have been carried out."""
     assert returned(Controller.CREATE_TOPICS, of_topics(*codes)).error.code == expected
 
 

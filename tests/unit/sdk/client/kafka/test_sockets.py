@@ -589,15 +589,18 @@ def test_a_large_response_is_read_in_large_pieces_of_bounded_size() -> None:
 
 
 @pytest.mark.story("callback-that-raises-is-not-logged")
-def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("raised", [ValueError, SystemExit, MemoryError])
+def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(
+    raised: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     class Raising(Told):
         def on_response(self, number: int, response: client_pb2.ProduceResponse) -> None:
             super().on_response(number, response)
-            raise ValueError(number)
+            raise raised(number)
 
         def on_broken(self, error: OttlaError, left: list[int]) -> None:
             super().on_broken(error, left)
-            raise ValueError(error)
+            raise raised(error)
 
     told = Raising()
     with serving() as (_, peer):

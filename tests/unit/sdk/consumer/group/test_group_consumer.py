@@ -516,7 +516,7 @@ def test_a_leader_asks_no_more_for_what_a_member_read_that_has_left() -> None:
 
 def asked_for(cluster: ScriptedCluster) -> set[str]:
     """The topics in the last requests for the metadata, more than joinings make in a row."""
-    requests = [request for request in cluster.requests(b.MetadataRequest) if not request.shards]
+    requests = cluster.requests(b.MetadataRequest)
     return {topic for request in requests[-10:] for topic in request.topics}
 
 
