@@ -26,6 +26,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ottla.errors import ErrorCode, OttlaError
 from ottla_core.plural import counted
 from pyspark_ottla.columns import check_columns
 from pyspark_ottla.machines.decisions import SINGLE, Batch, Content, TaskTransaction, named
@@ -99,7 +100,7 @@ class RowWriter:
             name = id_of_attempt(admin, batch, _context())
             with new_producer(self.options, name) as producer, producer.transaction():
                 written = self.send(producer, chain([first], rows))
-                prepared = producer.prepare_transaction()
+                prepared = prepared_by(producer)
             assert prepared is not None  # there was a row
             transaction = TaskTransaction(*prepared)
             # It is looked up after the transaction is prepared. Its batch may have been decided before that, with
@@ -129,6 +130,18 @@ class RowWriter:
         from pyspark_ottla.query_transactions import QueryTransactions  # only drivers need it
 
         return QueryTransactions(self.options, batch)
+
+
+def prepared_by(producer: BytesProducer) -> tuple[str, int, int] | None:
+    """Prepare the producer's transaction. Raises UNSUPPORTED_VERSION for a cluster of Apache Kafka, and says why."""
+    try:
+        return producer.prepare_transaction()
+    except OttlaError as error:
+        if error.code != ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        reason = "delivery=exactly_once needs a cluster of ottla: Apache Kafka has no transactions that stay prepared"
+        hint = "set delivery to at_least_once; rows of repeated tasks are then written again"
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason, hint=hint) from error
 
 
 class OttlaBatchWriter(DataSourceArrowWriter):

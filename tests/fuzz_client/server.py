@@ -57,7 +57,8 @@ class Slot:
 
     def _begin(self, line: str) -> dict[str, object]:
         case = self._case = Case.from_json(line)
-        self._broker = Broker(self.port, case.chance("broker"), serves_all=case.level in (Level.PRODUCER, Level.CONSUMER))
+        serves_all = case.level in (Level.PRODUCER, Level.CONSUMER)
+        self._broker = Broker(self.port, case.chance("broker"), serves_all=serves_all)
         self._counts, self._is_done, self._seen, self._fault = [0, 0], False, [], ""
         return {}
 

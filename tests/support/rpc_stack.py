@@ -23,7 +23,7 @@ from ottla_proto.contracts import Broker, Operation
 
 class ScriptedBroker:
     """A broker whose fetches are answered when they are told to: `gates` by max_wait_ms, order of arrival in `seen`.
-    The `rack` of a fetch says how it fails."""
+    The `rack` of a fetch says how it fails, or that its response is large."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -42,6 +42,8 @@ class ScriptedBroker:
                 raise ValueError("a secret of the inside")
             case "end":
                 raise EndStreamError("it has no other answer")
+            case "large":
+                return pb.FetchResponse(partitions=[pb.PartitionFetched(records=b"x" * request.max_bytes)])
         try:
             await self.gates.setdefault(number, asyncio.Event()).wait()
         except asyncio.CancelledError:

@@ -69,6 +69,30 @@ async def test_one_method_s_budget_is_not_the_other_s(stack: Stack, monkeypatch:
     await reader.close()
 
 
+async def test_readers_that_take_no_responses_hold_up_no_follower(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "MAX_METHOD_BYTES_IN_FLIGHT", 8 * MIB)
+    frames = [
+        pb.FetchFrame(correlation_id=number, body=pb.FetchRequest(max_bytes=4 * MIB, rack="large")).SerializeToString()
+        for number in range(8)
+    ]
+    async with (
+        grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as reader,
+        grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as follower,
+    ):
+        stalled = reader.stream_stream(Broker.FETCH.path)()
+        for frame in frames:
+            await stalled.write(frame)
+        await until(lambda: stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") > 8 * MIB)
+        call = follower.stream_stream(Broker.REPLICA_FETCH.path)()
+        for frame in frames:
+            await call.write(frame)
+            await asyncio.wait_for(call.read(), LIMIT_S)
+        assert stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") > 8 * MIB
+        stalled.cancel()
+
+
 async def test_one_stream_too_many_is_refused_and_may_come_again(
     stack: Stack, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,8 @@ from tests.regressions.story import Story
 _HANDLERS = "ottla_broker.kafka.handlers"
 
 
-def _log_start_found_late(original, self, partition_id, leader_epoch, records):
-    result = original(self, partition_id, leader_epoch, records)
+def _log_start_found_late(original, self, partition_id, records):
+    result = original(self, partition_id, records)
     if result.error is not None:
         result.log_start_offset = -1
     return result

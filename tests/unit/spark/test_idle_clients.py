@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from waiting import wait_until
 
+from ottla.errors import AuthenticationError, ErrorCode
 from pyspark_ottla.idle_clients import IdleClients
 
 
@@ -53,6 +54,16 @@ def test_what_a_task_that_fails_has_used_is_ended() -> None:
     with pytest.raises(KeyError), clients.idle.lent("a", clients.make, fail):
         pass
     assert clients.ended == ["client 0", "client 1"]
+
+
+def test_a_rejected_login_ends_all_idle_clients() -> None:
+    """They were made with the old password, too."""
+    clients = Clients()
+    clients.use("a")
+    clients.use("b")
+    with pytest.raises(AuthenticationError), clients.idle.lent("c", clients.make):
+        raise AuthenticationError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the password has changed")
+    assert sorted(clients.ended) == ["client 0", "client 1", "client 2"]
 
 
 def test_those_that_nobody_wants_go_and_the_oldest_where_there_are_too_many() -> None:

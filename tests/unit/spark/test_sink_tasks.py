@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructType
 
 import ottla
-from ottla.errors import ConfigError, DeliveryError, ErrorCode
+from ottla.errors import ConfigError, DeliveryError, ErrorCode, OttlaError, error_from_code
 from ottla.fakes.scripted import Reject
 from ottla.testing import FakeCluster, FakeProducer
 from ottla_proto.client_calls import Client
 from pyspark_ottla import producers as spark_producers
 from pyspark_ottla.idle_clients import IdleClients
 from pyspark_ottla.options import write_options
-from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter, RowWriter, Written, summary
+from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter, RowWriter, Written, prepared_by, summary
 from pyspark_ottla.source import COLUMNS_WITH_HEADERS, OttlaDataSource
 
 VALUE = StructType().add("value", StringType())
@@ -231,3 +231,25 @@ def test_the_driver_hears_how_many(made: list[Any], brokers: FakeCluster, caplog
         "wrote 3 rows to t",
         "the write failed; rows that other tasks wrote stay in the topic: 2 rows to t",
     ]
+
+
+# ---- clusters of Apache Kafka ----------------------------------------------------------------------------------------
+
+
+def test_exactly_once_says_why_it_needs_a_cluster_of_ottla() -> None:
+    class ProducerAtKafka:
+        def prepare_transaction(self) -> None:
+            raise error_from_code(self.code, "this client can't call OttlaCall")
+
+        code = ErrorCode.UNSUPPORTED_VERSION
+
+    producer: Any = ProducerAtKafka()
+    with pytest.raises(OttlaError, match="delivery=exactly_once needs a cluster of ottla") as caught:
+        prepared_by(producer)
+    assert (caught.value.code, caught.value.hint.split(";")[0]) == (
+        ErrorCode.UNSUPPORTED_VERSION,
+        "set delivery to at_least_once",
+    )
+    producer.code = ErrorCode.NETWORK_EXCEPTION
+    with pytest.raises(OttlaError, match="can't call OttlaCall"):
+        prepared_by(producer)
