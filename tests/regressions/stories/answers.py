@@ -15,6 +15,10 @@ def _log_start_found_late(original, self, partition_id, records):
     return result
 
 
+def _nothing_within_no_bytes(original, request, consumers, max_bytes, room, *, first):
+    return original(request, consumers, max_bytes, room, first=first and max_bytes > 0)
+
+
 def _taken_for_a_broker(original, image, resource, ops):
     from ottla_controller.machines import configs
 
@@ -117,6 +121,11 @@ STORIES = (
         "log-start-is-missing-beside-an-error",
         "The answer to a refused produce had a log_start_offset of -1",
         instead_of("ottla_broker.replication.produce:Produce.append", _log_start_found_late),
+    ),
+    Story(
+        "fetch-of-no-bytes-gets-none",
+        "A fetch that allowed no bytes got no records, where Apache Kafka's brokers send the first batch (KIP-74)",
+        instead_of("ottla_broker.replication.fetch:_read", _nothing_within_no_bytes),
     ),
     Story(
         "kafkas-config-is-unknown",

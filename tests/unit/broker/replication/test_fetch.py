@@ -143,6 +143,7 @@ async def test_a_partitions_own_limit_does_not_end_a_response(led: Led) -> None:
     assert [n for n, result in (await reader.fetch(AT_ONCE)).items() if result.records] == [0, 2]
 
 
+@pytest.mark.story("fetch-of-no-bytes-gets-none")
 @pytest.mark.parametrize(("of_response", "of_partition"), [(0, 1_000), (1_000, 0), (0, 0)])
 async def test_the_first_batch_comes_even_with_a_limit_of_nothing(
     led: Led, of_response: int, of_partition: int
