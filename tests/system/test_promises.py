@@ -54,7 +54,7 @@ def test_each_broker_alone_knows_all_of_the_metadata(cluster: Cluster) -> None:
     for broker in cluster.brokers:
         broker.resume()
     for response in told:
-        assert sorted(b.address for b in response.brokers) == sorted(b.address for b in cluster.brokers)
+        assert sorted(b.address for b in response.brokers) == sorted(b.kafka_address for b in cluster.brokers)
         (topic,) = response.topics
         assert {p.leader for p in topic.partitions} == LEADERS, "others' partitions, too"
         assert topic == told[0].topics[0]

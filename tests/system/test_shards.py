@@ -50,6 +50,14 @@ class Stage:
         self.coordinators.append(coordinator)
         return coordinator
 
+    def watched(self) -> float:
+        """Return how many processes the controller has an open stream to."""
+        controller = self.cluster._controller
+        assert controller is not None
+        assert controller.metrics is not None
+        (held,) = controller.metrics.samples["ottla_controller_health_streams"].values()
+        return float(held())
+
     def end(self, coordinator: RegisteredCoordinator, *, kill: bool = False) -> None:
         self.coordinators.remove(coordinator)
         self.run(coordinator.kill() if kill else coordinator.stop())
@@ -183,6 +191,8 @@ def test_shards_follow_the_coordinators(stage: Stage) -> None:
     held = {n: shard.epoch for n, shard in two.owned().items()}
     owners = {n: one.image.owner_of("group", n) for n in range(4)}
     assert {n for n, owner in owners.items() if owner is not None and owner.id == 2} == held.keys()
+    # The death of a process that the controller has never reached is proven only by its lease.
+    wait_until(lambda: stage.watched() == len(stage.cluster.brokers) + len(stage.coordinators))
     began_at = time.monotonic()
     stage.end(two, kill=True)
     wait_until(lambda: len(one.owned()) == 4)
