@@ -1,6 +1,6 @@
 """One program for every Kafka: it produces, consumes in a group, commits a transaction, and looks up a table.
 
-    python examples/any_kafka.py localhost:9092      # a broker of ottla, or of Apache Kafka 3.9 or later
+    python examples/any_kafka.py localhost:9092      # a broker of ottla, or of Apache Kafka 3.3 or later
 
 Each payment is added to its account's balance exactly once: the new balances and the group's offsets are committed in
 one transaction. `docs/use/any-kafka.md` says what else works with any Kafka, and how to log in.

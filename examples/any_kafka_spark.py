@@ -3,7 +3,7 @@
     pip install "ottla[spark]"
     python examples/any_kafka_spark.py localhost:9092 payments cents checkpoint
 
-The broker is one of ottla, or of Apache Kafka 3.9 or later. Both topics have to exist; `examples/any_kafka.py` fills
+The broker is one of ottla, or of Apache Kafka 3.3 or later. Both topics have to exist; `examples/any_kafka.py` fills
 `payments`. A second run with the same checkpoint goes on where the first one ended.
 """
 

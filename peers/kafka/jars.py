@@ -11,7 +11,7 @@ from peers.maven import java as java
 
 VERSION: Final = "4.4.0"
 """As in pom.xml; a test compares them."""
-OLDER: Final = MappingProxyType({"3.9.1": "pom-3.9.xml"})
+OLDER: Final = MappingProxyType({"3.9.1": "pom-3.9.xml", "3.3.2": "pom-3.3.xml"})
 """Older versions that the clients are tested with, each with the file that names its jars."""
 
 _HERE: Final = Path(__file__).parent

@@ -55,7 +55,7 @@ class Stage:
         controller = self.cluster._controller
         assert controller is not None
         assert controller.metrics is not None
-        (held,) = controller.metrics.samples["ottla_controller_health_streams"].values()
+        held: Any = controller.metrics.samples["ottla_controller_health_streams"][()]
         return float(held())
 
     def end(self, coordinator: RegisteredCoordinator, *, kill: bool = False) -> None:

@@ -34,5 +34,5 @@ class Kind(NamedTuple):
         return 2 if self.version.startswith("4") else 0
 
 
-_RELEASES: Final = {release.rpartition(".")[0]: release for release in (jars.VERSION, *jars.OLDER)}
+_RELEASES: Final = {"4.4": jars.VERSION, "3.9": "3.9.1"}
 KINDS: Final = {str(kind): kind for kind in (Kind(v, at) for v in _RELEASES for at in (PLAINTEXT, SASL_SSL))}
