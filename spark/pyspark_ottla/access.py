@@ -1,7 +1,8 @@
 """How the clients of a query reach the cluster, in whichever process Spark makes them.
 
-Spark writes options to plans, event logs and checkpoints, and sends what a reader or writer has to executors. So this
-has no password. It says where the driver and each executor find it: in a file, an environment variable or a profile.
+Spark may write options to plans, event logs and checkpoints, and sends what a reader or writer has to executors. So
+this has no password. It says where the driver and each executor find it: in a file, an environment variable or a
+profile.
 """
 
 from __future__ import annotations

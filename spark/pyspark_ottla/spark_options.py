@@ -181,7 +181,7 @@ def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]
 
 def _secret(name: str) -> ConfigError:
     return config_error(
-        f"kafka.{name} can't be an option, because Spark writes options to plans, event logs and checkpoints",
+        f"kafka.{name} can't be an option, because Spark may write options to plans, event logs and checkpoints",
         hint=_SECRETS[name],
     )
 

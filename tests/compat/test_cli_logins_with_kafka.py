@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
-from secured_kafka import USERS, SecuredKafka
+from secured_kafka import USERS, SecuredKafka, private_file
 from tests.compat.cells import DIFFERS
 from waiting import LIMIT_S
 
@@ -38,9 +38,7 @@ def ottla(kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Ottl
     """Runs `ottla` in a process with a file of profiles."""
     folder = tmp_path_factory.mktemp("config")
     file = folder / "config.toml"
-    password = folder / "password"
-    password.touch(0o600)
-    password.write_text(USERS["alice"])
+    private_file(folder / "password", USERS["alice"])
     bootstrap = kafka.server.bootstrap_of("SASL_SSL")
     file.write_text(
         f"""

@@ -39,17 +39,6 @@ def ours() -> Iterator[Cluster]:
         yield cluster
 
 
-def settings(kafka: SecuredKafka, listener: str, mechanism: str, **password: str) -> dict[str, str]:
-    found = {
-        "bootstrap.servers": kafka.server.bootstrap_of(listener),
-        "security.protocol": listener,
-        "sasl.mechanism": mechanism,
-        "sasl.username": "alice",
-        **{f"sasl.password.{kind}": where for kind, where in password.items()},
-    }
-    return found | ({"ssl.truststore.location": str(kafka.authority.certificate)} if "SSL" in listener else {})
-
-
 def has_secret(text: str | bytes) -> bool:
     data = text.encode() if isinstance(text, str) else text
     return any(secret.encode() in data for secret in USERS.values())
@@ -91,7 +80,7 @@ def test_a_source_with_tls_and_a_login_is_copied(kafka: SecuredKafka, ours: Clus
     password = tmp_path / "password"
     password.touch(0o600)
     password.write_text(USERS["alice"])
-    source = settings(kafka, "SASL_SSL", "SCRAM-SHA-512", file=str(password))
+    source = kafka.settings("SASL_SSL", "SCRAM-SHA-512", file=str(password))
     east, west, topic = Side("east", kafka.server.bootstrap), Side("west", ours.bootstrap), "from-kafka"
     east.create(topic)
     for partition in range(PARTITIONS):
@@ -119,7 +108,7 @@ def test_a_source_with_tls_and_a_login_is_copied(kafka: SecuredKafka, ours: Clus
 @DIFFERS.cell
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_a_target_with_a_login_is_copied_to(kafka: SecuredKafka, ours: Cluster, tmp_path: Path, delivery: str) -> None:
-    target = settings(kafka, "SASL_PLAINTEXT", "PLAIN", env="WEST_PASSWORD")
+    target = kafka.settings("SASL_PLAINTEXT", "PLAIN", env="WEST_PASSWORD")
     east, west, topic = Side("east", ours.bootstrap), Side("west", kafka.server.bootstrap), f"to-kafka-{delivery}"
     east.create(topic)
     environment = DEBUG | {"WEST_PASSWORD": USERS["alice"]}
@@ -141,7 +130,7 @@ def test_a_target_with_a_login_is_copied_to(kafka: SecuredKafka, ours: Cluster, 
 def test_a_rejected_login_is_in_the_status_without_the_password(
     kafka: SecuredKafka, ours: Cluster, tmp_path: Path
 ) -> None:
-    source = settings(kafka, "SASL_SSL", "PLAIN", env="EAST_PASSWORD")
+    source = kafka.settings("SASL_SSL", "PLAIN", env="EAST_PASSWORD")
     environment = DEBUG | {"EAST_PASSWORD": USERS["eve"]}
     with MirrorProcess(tmp_path, source, ours.bootstrap, "orders", environment=environment) as mirror:
         wait_until(lambda: "the broker rejected the login by PLAIN" in "".join(mirror.flow().troubles()))

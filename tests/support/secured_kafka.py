@@ -110,6 +110,17 @@ class SecuredKafka:
         for made in admin.create_acls(bindings).values():
             made.result()
 
+    def settings(self, listener: str, mechanism: str, **password: str) -> dict[str, str]:
+        """Return what alice sets under Kafka's names. `password` says where hers is: `file`, or `env`."""
+        found = {
+            "bootstrap.servers": self.server.bootstrap_of(listener),
+            "security.protocol": listener,
+            "sasl.mechanism": mechanism,
+            "sasl.username": "alice",
+            **{f"sasl.password.{kind}": where for kind, where in password.items()},
+        }
+        return found | ({"ssl.truststore.location": str(self.authority.certificate)} if "SSL" in listener else {})
+
     def arguments(self, listener: str, mechanism: str, user: str = "alice") -> dict[str, Any]:
         """Return the arguments of a client that logs in."""
         arguments: dict[str, Any] = {"bootstrap": self.server.bootstrap_of(listener)}
@@ -118,6 +129,13 @@ class SecuredKafka:
         if "SSL" in listener:
             arguments["tls"] = self.tls
         return arguments
+
+
+def private_file(path: Path, text: str) -> Path:
+    """Write a file that only its owner can read."""
+    path.touch(0o600)
+    path.write_text(text)
+    return path
 
 
 def login(mechanism: str, user: str = "alice", password: str | None = None) -> Any:
