@@ -70,9 +70,9 @@ class Settings:
     @property
     def security(self) -> Security:
         """The login and the TLS of clients. Raises ConfigError."""
-        from ottla.client.security.names import SECURITY_NAMES, merged_security
+        from ottla.client.security.names import merged_security
 
-        return merged_security(None, None, {name: v for name, v in self.config.items() if name in SECURITY_NAMES})
+        return merged_security(None, None, self.config)
 
     @staticmethod
     def of(ctx: typer.Context) -> Settings:

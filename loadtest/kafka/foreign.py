@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -21,29 +22,17 @@ from loadtest.spark import rates
 from loadtest.spark.sides import Side as SparkSide
 
 KEY: Final = "foreign"
-_SPARK_WARM_UP_PAIRS: Final = 3
-"""What Spark's JVM runs for the first seconds is not what it compiles that into."""
 _SPARK_READ: Final = Figure("foreign_spark_read", "Spark reads, its own Kafka source", Goal(least=2))
 _MIRROR: Final = Figure("foreign_mirror", "Kafka to Kafka, MirrorMaker 2", Goal(least=3))
 _AT_LEAST_FOUR: Final = Goal(least=4)
-_CONTESTS: Final = (
-    Contest(Figure("foreign_produce", "produce, aiokafka", _AT_LEAST_FOUR), "rows.produce", "kafka.aio"),
-    Contest(
-        Figure("foreign_consume", "consume, aiokafka", _AT_LEAST_FOUR),
-        "rows.consume",
-        "kafka.aio",
-        ("--consume",),
-        consumes=True,
-    ),
-    Contest(
-        Figure("foreign_batches", "… by batches(), aiokafka's getmany()", _AT_LEAST_FOUR),
-        "rows.consume",
-        "kafka.aio",
-        ("--consume", "--many"),
-        consumes=True,
-        arguments=("--batches",),
-    ),
-)
+
+
+def _with_kafka(contest: Contest) -> Contest:
+    key = contest.figure.key.replace("sdk", KEY, 1)
+    return replace(contest, figure=replace(contest.figure, key=key, goal=_AT_LEAST_FOUR))
+
+
+_CONTESTS: Final = tuple(_with_kafka(contest) for contest in sdk.CONTESTS if contest.other == "kafka.aio")
 
 
 def _contest(contest: Contest, directory: Path, pairs: int, records: int) -> list[Pair]:
@@ -56,7 +45,7 @@ def _spark_read(directory: Path, pairs: int, records: int) -> list[Pair]:
     with KafkaServer(directory / "spark") as kafka, spark(1) as session:
         sides = SparkSide("ottla", kafka.bootstrap), SparkSide("kafka", kafka.bootstrap)
         rates.fill(sides[0], TOPIC, records)
-        return rates.measure_reads(session, sides, pairs + _SPARK_WARM_UP_PAIRS, TOPIC)[_SPARK_WARM_UP_PAIRS:]
+        return rates.measure_reads(session, sides, pairs + rates.WARM_UP_PAIRS, TOPIC)[rates.WARM_UP_PAIRS :]
 
 
 def _mirror(directory: Path, pairs: int, records: int) -> list[Pair]:

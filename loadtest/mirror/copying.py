@@ -21,7 +21,7 @@ _COPIERS: Final[Mapping[str, Copier]] = {
 _WARM_UP: Final = 1 / 3
 
 Runs = dict[str, list[dict[str, float]]]
-"""What each copier's runs gave, one after the other."""
+"""The figures of each copier's runs, in their order."""
 
 
 def copying(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:

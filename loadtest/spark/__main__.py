@@ -30,8 +30,6 @@ from ottla_stack.running import RunningStack
 
 ROWS: Final = ("read", "write", "delivery", "trickle", "memory", "growth")
 _WIDE: Final = 200
-_WARM_UP_PAIRS: Final = 3
-"""After the start: what a JVM runs for the first seconds is not what it compiles that into."""
 _SETTINGS: Final = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
 
 READ: Final = (Figure("read", "read, one task at a time", AT_LEAST_AS_MUCH), Figure("read_2", "read, two at a time"))
@@ -75,7 +73,7 @@ class Bench:
         if "read" in self._wanted:
             rates.fill(self._sides[0], "read", self._records)
         with spark(2, _SETTINGS) as session:
-            self._rates(session, READ[1:], WRITE[1:], _WARM_UP_PAIRS)
+            self._rates(session, READ[1:], WRITE[1:], rates.WARM_UP_PAIRS)
             self._delivery(session)
             self.row("trickle", TRICKLE, lambda: trickle.measure(session, self._sides, self._pairs))
             self._own_share(session)

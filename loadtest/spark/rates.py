@@ -18,6 +18,8 @@ from loadtest.spark.processes import cpu_seconds
 from loadtest.spark.sides import PARTITIONS, Side
 
 SIZE: Final = 100
+WARM_UP_PAIRS: Final = 3
+"""Pairs of a new session that don't count: for its first seconds, a JVM interprets what it compiles later."""
 
 
 def measure_reads(session: SparkSession, sides: tuple[Side, Side], pairs: int, topic: str) -> list[Pair]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.connect import BOOTSTRAP, Profile, Security, load_profile, merged_security
+from ottla.connect import Profile, Security, load_profile, merged_security
 from ottla.errors import config_error
 
 
@@ -25,7 +25,7 @@ class Access:
     def security(self) -> Security:
         """Find the login and the TLS in this process. Raises ConfigError if something is missing here."""
         config = profile_without_commands(self.profile).config() if self.profile else dict(self.settings)
-        return merged_security(None, None, {name: value for name, value in config.items() if name != BOOTSTRAP})
+        return merged_security(None, None, config)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a client that is made in this process. Raises ConfigError."""

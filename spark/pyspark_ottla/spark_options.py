@@ -55,7 +55,7 @@ _SECRETS: Final = {
         "write it to a PEM file on each machine, and set kafka.ssl.keystore.location",
     ),
 }
-"""What must not be an option, and what to do instead."""
+"""Settings that must not be options, each with what to do instead."""
 
 
 class SparkOptions:

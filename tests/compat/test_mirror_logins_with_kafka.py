@@ -54,7 +54,7 @@ def check_no_secret(mirror: MirrorProcess, log: bytes, shown: Mapping[str, str])
 
 
 def shown_by(mirror: MirrorProcess) -> dict[str, str]:
-    """What each command about the mirror prints."""
+    """Return the output of each command about the mirror."""
     commands = {
         "status": ["status"],
         "watch": ["watch", "-n", "1", "-o", "jsonl"],

@@ -23,13 +23,12 @@ from ottla_core.kafka.messages import (
     ProduceResponse,
     RequestHeader,
     ResponseHeader,
-    SaslAuthenticateResponse,
     SaslHandshakeResponse,
 )
 
 APIS: Final = {api.key: api for api in vars(apis).values() if isinstance(api, apis.Api) and api.key in requests()}
 HANDSHAKE: Final = frozenset({apis.API_VERSIONS.key, apis.SASL_HANDSHAKE.key, apis.SASL_AUTHENTICATE.key})
-"""What comes before the first call."""
+"""The APIs that a client uses before its first call."""
 _UNSUPPORTED_VERSION: Final = 35
 _UNKNOWN_TOPIC: Final = 3
 _EPOCHS_FROM: Final = 4
@@ -79,8 +78,7 @@ class Broker:
             case apis.SASL_HANDSHAKE.key:
                 return _framed(request, SaslHandshakeResponse(mechanisms=list(MECHANISMS)))
             case apis.SASL_AUTHENTICATE.key:
-                answer = login.answer(request.message.auth_bytes)
-                return _framed(request, SaslAuthenticateResponse(auth_bytes=answer))
+                return _framed(request, login.answer(request.message.auth_bytes))
             case apis.METADATA.key:
                 return _framed(request, self._metadata(request.message))
             case apis.INIT_PRODUCER_ID.key:

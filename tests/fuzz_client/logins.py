@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from typing import Final
+from typing import Any, Final
 
 from tests.fuzz_client.vocabulary import PASSWORD, USER
 
 from ottla.client.security.logins import Login, OAuthBearer, Plain, Scram
+from ottla_core.kafka.messages import SaslAuthenticateResponse
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
-_SALT: Final = b"salt"
-_ROUNDS: Final = 4096
-"""The fewest that clients take."""
-_SALTED: Final = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), _SALT, _ROUNDS)
+_SCRAM: Final = (b"n,,n=", b"c=")
+"""How the messages of SCRAM begin."""
 
 
 def login_of(mechanism: str) -> Login | None:
@@ -30,22 +29,37 @@ def login_of(mechanism: str) -> Login | None:
     return None
 
 
+class ScramBroker:
+    """The broker's side of SCRAM-SHA-256. `last` are fields of its last response."""
+
+    def __init__(self, password: str, **last: Any) -> None:
+        self._password = password.encode()
+        self._last = last
+        self._bare = self._challenge = b""
+
+    def __call__(self, message: bytes) -> SaslAuthenticateResponse:
+        if message.startswith(b"n,,"):
+            self._bare = message.removeprefix(b"n,,")
+            nonce = self._bare.partition(b",r=")[2]
+            self._challenge = b"r=" + nonce + b"theirs,s=" + base64.b64encode(b"salt") + b",i=4096"
+            return SaslAuthenticateResponse(auth_bytes=self._challenge)
+        final, _, proof = message.partition(b",p=")
+        messages = b",".join((self._bare, self._challenge, final))
+        salted = hashlib.pbkdf2_hmac("sha256", self._password, b"salt", 4096)
+        key = hmac.digest(salted, b"Client Key", "sha256")
+        mask = hmac.digest(hashlib.sha256(key).digest(), messages, "sha256")
+        if base64.b64decode(proof) != bytes(a ^ b for a, b in zip(key, mask, strict=True)):
+            return SaslAuthenticateResponse(error_code=58, error_message="invalid credentials")
+        signature = hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), messages, "sha256")
+        return SaslAuthenticateResponse(auth_bytes=b"v=" + base64.b64encode(signature), **self._last)
+
+
 class HonestLogin:
-    """The login of one connection. It takes every client's word, as only SCRAM needs more than an empty answer."""
+    """The login of one connection. Only SCRAM needs more than an empty response."""
 
     def __init__(self) -> None:
-        self._signed = b""
+        self._scram: Final = ScramBroker(PASSWORD)
 
-    def answer(self, message: bytes) -> bytes:
-        """Return the answer to a message of the client."""
-        if message.startswith(b"n,,n="):
-            bare = message.removeprefix(b"n,,")
-            nonce = bare.partition(b",r=")[2]
-            challenge = b"r=%stheirs,s=%s,i=%d" % (nonce, base64.b64encode(_SALT), _ROUNDS)
-            self._signed = b"%s,%s" % (bare, challenge)
-            return challenge
-        if self._signed:
-            signed, self._signed = b"%s,%s" % (self._signed, message.partition(b",p=")[0]), b""
-            server_key = hmac.digest(_SALTED, b"Server Key", "sha256")
-            return b"v=" + base64.b64encode(hmac.digest(server_key, signed, "sha256"))
-        return b""
+    def answer(self, message: bytes) -> SaslAuthenticateResponse:
+        """Return the response to a message of the client."""
+        return self._scram(message) if message.startswith(_SCRAM) else SaslAuthenticateResponse()

@@ -53,8 +53,9 @@ NOT_SERVED: Final = {
 
 
 def merged_security(login: Any, tls: Any, config: Mapping[str, Any]) -> Security:
-    """Return the arguments `login` and `tls` merged with those of `config`, which has no other names. Raises
+    """Return the arguments `login` and `tls`, merged with the settings in `config` that have SECURITY_NAMES. Raises
     ConfigError."""
+    config = {name: value for name, value in config.items() if name in SECURITY_NAMES}
     given = security_of(login, tls)
     protocol = _one_of(_PROTOCOL, config.get(_PROTOCOL, given.protocol), _PROTOCOLS)
     of_login = [name for name in config if name.startswith("sasl.")]

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from ottla.client.security.names import SECURITY_NAMES, merged_security
+from ottla.client.security.names import merged_security
 from ottla.client.security.passwords import PASSWORD_NAMES, with_passwords
 from ottla.client.security.written_settings import written_settings
 from ottla.errors import ConfigError, config_error, did_you_mean
@@ -55,7 +55,7 @@ class Profile:
             raise _in_profile(self.name, self.file, error) from None
         config |= instead
         try:
-            merged_security(None, None, {name: value for name, value in config.items() if name in SECURITY_NAMES})
+            merged_security(None, None, config)
         except ConfigError as error:
             raise (error if instead else _in_profile(self.name, self.file, error)) from None
         return config

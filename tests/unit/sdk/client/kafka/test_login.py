@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kafka_answers import SERVED, AnsweringBroker, Request, framed
+from tests.fuzz_client.logins import ScramBroker
 
 from ottla.client.kafka.apis import INIT_PRODUCER_ID, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ottla.client.kafka.call import Answered, Call, Failed
@@ -35,30 +34,6 @@ PASSWORD = "pencil-17"
 FAR = 1000.0
 
 Answer = Callable[[bytes], SaslAuthenticateResponse]
-
-
-class ScramBroker:
-    """The broker's side of SCRAM-SHA-256, with the password of `PASSWORD`."""
-
-    def __init__(self, **last: Any) -> None:
-        self._last = last
-        self._bare = self._challenge = b""
-
-    def __call__(self, message: bytes) -> SaslAuthenticateResponse:
-        if message.startswith(b"n,,"):
-            self._bare = message.removeprefix(b"n,,")
-            nonce = self._bare.partition(b",r=")[2]
-            self._challenge = b"r=" + nonce + b"theirs,s=" + base64.b64encode(b"salt") + b",i=4096"
-            return SaslAuthenticateResponse(auth_bytes=self._challenge)
-        final, _, proof = message.partition(b",p=")
-        messages = b",".join((self._bare, self._challenge, final))
-        salted = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), b"salt", 4096)
-        key = hmac.digest(salted, b"Client Key", "sha256")
-        mask = hmac.digest(hashlib.sha256(key).digest(), messages, "sha256")
-        if base64.b64decode(proof) != bytes(a ^ b for a, b in zip(key, mask, strict=True)):
-            return SaslAuthenticateResponse(error_code=58, error_message="invalid credentials")
-        signature = hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), messages, "sha256")
-        return SaslAuthenticateResponse(auth_bytes=b"v=" + base64.b64encode(signature), **self._last)
 
 
 def plain_broker(message: bytes, **last: Any) -> SaslAuthenticateResponse:
@@ -137,7 +112,11 @@ def error_of(connection: KafkaConnection[Any]) -> OttlaError:
 
 @pytest.mark.parametrize(
     ("conversation", "answer", "rounds"),
-    [(plain, plain_broker, 1), (scram, ScramBroker(), 2), (lambda: OAuthBearerConversation("good"), token_broker, 1)],
+    [
+        (plain, plain_broker, 1),
+        (scram, ScramBroker(PASSWORD), 2),
+        (lambda: OAuthBearerConversation("good"), token_broker, 1),
+    ],
 )
 def test_a_call_waits_for_the_login(conversation: Callable[[], Conversation], answer: Answer, rounds: int) -> None:
     told: list[bytes] = []
@@ -175,7 +154,7 @@ def test_nothing_is_sent_before_the_credentials_are_there() -> None:
     ("conversation", "answer", "words"),
     [
         (plain("wrong"), plain_broker, r"by PLAIN: Invalid password: b'\\x00user\\x00\*\*\*'"),
-        (scram("wrong"), ScramBroker(), "by SCRAM-SHA-256: invalid credentials"),
+        (scram("wrong"), ScramBroker(PASSWORD), "by SCRAM-SHA-256: invalid credentials"),
         (OAuthBearerConversation("bad"), token_broker, 'by OAUTHBEARER: {"status":"invalid_token"}'),
     ],
 )
@@ -230,7 +209,7 @@ def test_a_broker_without_logins() -> None:
 
 def test_a_broker_that_does_not_know_the_password_is_left() -> None:
     def forger(message: bytes) -> SaslAuthenticateResponse:
-        answer = ScramBroker()
+        answer = ScramBroker(PASSWORD)
         honest = answer(message) if message.startswith(b"n,,") else None
         return honest or SaslAuthenticateResponse(auth_bytes=b"v=" + base64.b64encode(bytes(32)))
 
