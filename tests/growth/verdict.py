@@ -1,9 +1,10 @@
 """Say which structures grow with what has ended, from a series of measurements. Pure.
 
 A structure has grown if it is larger after each batch of units than after the one before, by a share of the units each
-time, in every life of the cluster. What a restart reads back has grown if it is larger after each restart than after
-the one before. To grow once is chance: a cache fills, a file gets another digit. Structures with a bound that a run
-can't reach are listed in `bounds`.
+time, in every life of the cluster, and if it grows evenly. What a restart reads back has grown if it is larger after
+each restart than after the one before. To grow once is chance: a cache fills, a file gets another digit. What fills up,
+as a client's connections to the brokers that come to lead something, grows by less and less. Structures with a bound
+that a run can't reach are listed in `bounds`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ SHARE: Final = 0.3
 """How many items a unit a structure must grow by. One that keeps an item of half the units grows by more."""
 BYTES: Final = 1.0
 """How many bytes a unit a structure must grow by."""
+EVENNESS: Final = 0.5
+"""The least growth a unit between two measurements, as a share of the mean: each batch has the same kinds of units."""
 RATIO: Final = 0.1
 """By what share of itself a turn's lines must grow, too: a turn may take other branches at another time."""
 
@@ -82,7 +85,7 @@ def _growth(structure: Structure, measurements: Sequence[Measurement]) -> Grown 
     for kind in (WORK, RESTART):
         of_kind = [m for m in measurements if m.kind == kind]
         pairs = [p for p in pairwise(of_kind) if kind == RESTART or p[0].life == p[1].life]
-        if len(pairs) >= 2 and all(_grows(structure, *pair) for pair in pairs):
+        if len(pairs) >= 2 and all(_grows(structure, *pair) for pair in pairs) and _is_even(structure, pairs):
             units = sum(after.units - before.units for before, after in pairs)
             growth = sum(after.sizes[structure] - before.sizes[structure] for before, after in pairs)
             sizes = tuple(m.sizes[structure] for m in of_kind)
@@ -97,6 +100,14 @@ def _grows(structure: Structure, before: Measurement, after: Measurement) -> boo
     if structure.role == TURN:
         least = max(least, ceil(was * RATIO))
     return after.sizes[structure] - was >= max(1, least)
+
+
+def _is_even(structure: Structure, pairs: Sequence[tuple[Measurement, Measurement]]) -> bool:
+    rates = [
+        (after.sizes[structure] - before.sizes[structure]) / max(1, after.units - before.units)
+        for before, after in pairs
+    ]
+    return min(rates) >= EVENNESS * sum(rates) / len(rates)
 
 
 def described(verdict: Verdict) -> Iterator[str]:

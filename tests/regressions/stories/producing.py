@@ -64,12 +64,8 @@ def _never_disowned(original, self, batch, callback, *, awaited=True):
     original(self, batch, callback, awaited=awaited)
 
 
-def _as_if_a_broker_had_answered(original, self, method, request, deadline_at, try_s):
-    contacted, self._contacted = self._contacted, True
-    try:
-        return original(self, method, request, deadline_at, try_s)
-    finally:
-        self._contacted = contacted
+def _as_if_grpc_were_unknown(original, address, protocol, *, uses_tls):
+    return original(address, "" if protocol == "grpc" else protocol, uses_tls=uses_tls)
 
 
 def _refreshed_and_not_followed(original, self, topic):
@@ -186,8 +182,8 @@ STORIES = (
     ),
     Story(
         "wrong-port-of-the-own-stack",
-        "A client at the port of a controller, coordinator or etcd got gRPC's error for an unknown method",
-        instead_of("ottla.client.cluster:ClusterClient._try_brokers", _as_if_a_broker_had_answered),
+        "A client at the port of a controller, coordinator or etcd was not told that it is a gRPC port",
+        instead_of("ottla.client.diagnose:_named", _as_if_grpc_were_unknown),
     ),
     Story(
         "auto-types-by-content",

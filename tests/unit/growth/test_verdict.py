@@ -42,6 +42,12 @@ def test_what_grows_once_or_by_little_has_not() -> None:
     assert not judged(10, 20).grown
 
 
+def test_what_fills_up_has_not_grown() -> None:
+    assert judged(146, 158, 170, 175).grown
+    assert not judged(146, 158, 170, 174).grown
+    assert not judged(397, 405, 416, 440, 447, 450).grown
+
+
 def test_what_a_restart_empties_grows_in_one_life_after_the_other() -> None:
     assert judged(10, 20, 0, 10, 20, kinds="wwrww").grown
     assert not judged(10, 20, 0, 10, 10, kinds="wwrww").grown
