@@ -134,16 +134,16 @@ class HeldShard(Generic[S]):
             self._process.loop.call_soon(self._send_responses)
 
     def _reject(self, token: Any, error: Exception) -> None:
-        if token is None:
+        shard = f"{self._process.kind} shard {self.number}"
+        is_own = token is None
+        if is_own:
             self._process.own_rejected.value += 1
-            _log.error(
-                "an action that %s shard %d started by itself was rejected: %s", self._process.kind, self.number, error
-            )
         if not isinstance(error, OttlaError):
-            _log.error(
-                "an action that %s shard %d started by itself failed", self._process.kind, self.number, exc_info=error
-            )
-        if token is not None and not token.done():
+            what = f"an action that {shard} started by itself" if is_own else f"a request to {shard}"
+            _log.error("%s failed", what, exc_info=error)
+        elif is_own:
+            _log.error("an action that %s started by itself was rejected: %s", shard, error)
+        if not is_own and not token.done():
             reject(token, error)
 
     async def _call(self, send: Send) -> None:

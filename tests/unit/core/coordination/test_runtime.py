@@ -423,7 +423,9 @@ async def test_a_bug_in_the_state_ends_that_life_only(process: Process, caplog: 
     assert process.shards.owned() == [0]
 
 
-async def test_a_bug_in_an_effect_or_a_decision_ends_nothing(process: Process) -> None:
+async def test_a_bug_in_an_effect_or_a_decision_ends_nothing(
+    process: Process, caplog: pytest.LogCaptureFixture
+) -> None:
     process.on_image(given(2))
     await process.until_serving(1)
 
@@ -439,6 +441,7 @@ async def test_a_bug_in_an_effect_or_a_decision_ends_nothing(process: Process) -
     process.shards.perform, process.shards._when_left = perform, when_left
     with pytest.raises(ZeroDivisionError):
         await process.shards.ask(KEY, broken, timeout=20)
+    assert "a request to group shard 2 failed" in caplog.text
     await process.shards.ask(KEY, put(b"k", effects=("news",)), timeout=20)
     assert await process.put(b"1") == b"v"
     process.on_image(given(2, epoch=2))
