@@ -23,7 +23,7 @@ from tests.faults.node import Node
 from tests.faults.restarts.query import CHECKPOINT, REJECTED
 from tests.faults.spark.session import kill, members
 
-_START_S: Final = 120.0
+_START_S: Final = 300.0
 _TO_END_S: Final = 300.0
 _MOMENT_S: Final = (0.5, 6.0)
 _BESIDE_S: Final = 12.0

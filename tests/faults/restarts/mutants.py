@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -20,6 +21,8 @@ from ottla_core.errors import OttlaError
 from ottla_group_coordinator.service import GroupService
 
 _CLIENTS: Final = "tests.faults.restarts"
+_PAUSE_S: Final = 0.2
+"""Between two brokers, so that a shard may move after one was asked and before the other is."""
 
 
 class Mutant(NamedTuple):
@@ -29,12 +32,16 @@ class Mutant(NamedTuple):
     plant: Callable[[], None]
 
 
-def _union_not_demanded() -> None:
-    """The SDK lists what the current owners name, and doesn't check that every shard is among them."""
+def _union_not_demanded(pause_s: float = _PAUSE_S) -> None:
+    """The SDK lists what the brokers name, one after another, and doesn't check that every shard is among them."""
 
     def listed(self: Any, method: Any, request: Any, *, timeout: float) -> Any:
+        def ask(address: str, left_s: float) -> Any:
+            time.sleep(pause_s)
+            return self._cluster.call(address, method, request, timeout=left_s)
+
         def once(left_s: float) -> Any:
-            return [self._cluster.call(each, method, request, timeout=left_s) for each in self.all(timeout=left_s)]
+            return [ask(address, left_s) for address in self.all(timeout=left_s)]
 
         return self.retrying(once, timeout=timeout)
 
@@ -64,7 +71,7 @@ def _kafka_lists_what_answers() -> None:
 
 def _hanging_if_not_listed() -> None:
     """A transaction that no coordinator lists is called hanging at once, without a second look."""
-    _union_not_demanded()
+    _union_not_demanded(pause_s=0.0)
 
     def open_in(self: Any, topic: str, partition: int | None = None, *, timeout: Any = None) -> Any:
         numbers = None if partition is None else [partition]

@@ -20,7 +20,7 @@ _DOWN_S: Final = (0.0, 0.5, 2.0, 5.0)
 class RestartNemesis(Nemesis):
     """`apps` are the processes of the App, which are killed as well.
 
-    `has_lived` tells whether the query's driver has had each of its lives.
+    `has_lived` tells whether the query's driver has had all its lives.
     """
 
     cluster: RestartedCluster

@@ -17,13 +17,16 @@ MINUTES: Final = 10.0
 LEAST_RESTARTS: Final = 100
 LEAST_DEATHS: Final = 10
 LEAST_RESTORED: Final = 2
+LEAST_ROUNDS: Final = 3
 LEAST_ROWS: Final = 15_000
 LEAST_DEAD_LETTERS: Final = 30
 
 QUERY, APP, ADMINISTRATOR, LISTINGS, READERS = "query", "app", "administrator", "listings", "readers"
 ALL: Final = (QUERY, APP, ADMINISTRATOR, LISTINGS, READERS)
 _APP_EVERY: Final = 4
-_LIVES_LIMIT_S: Final = 240.0
+_LIVES_LIMIT_S: Final = 600.0
+_MOST_TIMES: Final = 3
+"""On a slow machine the row takes up to this many times its minutes."""
 
 Story = Callable[[RestartNemesis, float], None]
 """A story restarts services and Apps for about that many seconds."""
@@ -34,7 +37,8 @@ class RestartRow:
     """`clients` are those that run, and `lives` the lives of the query's driver (drivers), in turn.
 
     A mutant is caught by one of `findings`, which are kinds of the checker. `backlog` is the number of rows
-    that each partition has before the App and the query start. The App's handler takes `slow_s` for some of them.
+    that each partition has before the App and the query start. The App's handler takes `slow_s` for some of them. The
+    driver has all its lives in each of the `rounds`.
     """
 
     name: str
@@ -46,14 +50,18 @@ class RestartRow:
     findings: Sequence[str] = ()
     backlog: int = 160
     slow_s: float = 1.0
+    rounds: int = 1
 
 
 def _restart_all(nemesis: RestartNemesis, seconds: float) -> None:
-    """Rolling restarts of each kind, and in between random kills of one service, or of a kind of coordinators."""
-    cluster, until_at = nemesis.cluster, time.monotonic() + seconds
+    """Restart each kind in turn, and in between kill one service by chance, or one kind of coordinators.
+
+    This goes on until the query's driver has had all its lives, however long Java takes to start.
+    """
+    cluster, began_at = nemesis.cluster, time.monotonic()
     kinds = (cluster.coordinators, cluster.txn_coordinators, cluster.brokers)
     for turn in count():
-        if not nemesis.goes_on(until_at):
+        if not nemesis.goes_on(began_at + seconds * (1 if nemesis.has_lived() else _MOST_TIMES)):
             return
         nemesis.restart_in_turn(kinds[turn % len(kinds)])
         nemesis.kill_at_once([nemesis.random.choice([name for kind in kinds for name in kind])])
@@ -69,10 +77,11 @@ def _restart_coordinators(nemesis: RestartNemesis, seconds: float) -> None:
         )
 
 
-def _roll_coordinators(nemesis: RestartNemesis, seconds: float) -> None:
+def _roll_brokers(nemesis: RestartNemesis, seconds: float) -> None:
+    """Restart the brokers, so that the shards' partitions get other leaders."""
     until_at = time.monotonic() + seconds
     while nemesis.goes_on(until_at):
-        nemesis.restart_in_turn([*nemesis.cluster.coordinators, *nemesis.cluster.txn_coordinators])
+        nemesis.restart_in_turn(nemesis.cluster.brokers)
 
 
 def _kill_apps(nemesis: RestartNemesis, seconds: float) -> None:
@@ -94,7 +103,7 @@ def _wait(nemesis: RestartNemesis, seconds: float) -> None:
 
 
 _BROKEN: Final[dict[str, tuple[Story, float, Sequence[str], Sequence[str], Sequence[str]]]] = {
-    "union-not-demanded": (_roll_coordinators, 40.0, [LISTINGS], [], ["short_listings"]),
+    "union-not-demanded": (_roll_brokers, 40.0, [LISTINGS], [], ["short_listings"]),
     "shards-named-while-they-load": (_restart_coordinators, 40.0, [LISTINGS], [], ["short_listings"]),
     "kafka-lists-what-answers": (_restart_coordinators, 40.0, [LISTINGS], [], ["short_listings"]),
     "hanging-if-not-listed": (_restart_coordinators, 40.0, [ADMINISTRATOR], [], ["false_hangs", "torn"]),
@@ -112,6 +121,7 @@ ROW: Final = RestartRow(
     "restarts of all coordinators and brokers beside exactly-once queries and Apps",
     _restart_all,
     MINUTES,
+    rounds=LEAST_ROUNDS,
 )
 MUTANT_ROWS: Final = tuple(
     RestartRow(

@@ -91,7 +91,7 @@ class RestartRun(FaultRun[RestartResult]):
         command = [sys.executable, "-m", "tests.faults.restarts.query", "--bootstrap", self.cluster.bootstrap]
         command += ["--history", str(self.history), *(["--trusting"] if mutant == TRUSTING else [])]
         self._drivers: Final = Drivers(self.network, CLIENTS[1], directory / "query", self.history, command, chance)
-        self.nemesis.has_lived = lambda: self._drivers.counts["rounds of lives"] > 0
+        self.nemesis.has_lived = self._has_lived
         self._stopping: Final = threading.Event()
         self._threads: Final[list[threading.Thread]] = []
         self._written: Final[Counter[str]] = Counter()
@@ -207,6 +207,10 @@ class RestartRun(FaultRun[RestartResult]):
         if self._mutant:
             check_history(read_history(self.history), findings)
         return any(findings.counts[kind] for kind in self.result.row.findings)
+
+    def _has_lived(self) -> bool:
+        """Whether the query's driver has had all its lives, or can't have any more."""
+        return bool(self._drivers.failures) or self._drivers.counts["rounds of lives"] >= self.result.row.rounds
 
     def judge(self, *, share: float) -> None:
         self._stopping.set()
