@@ -21,6 +21,7 @@ from tests.faults.history import read_lines
 from tests.faults.network import Network
 from tests.faults.node import Node
 from tests.faults.restarts.query import CHECKPOINT, REJECTED
+from tests.faults.spark.driver import ROWS_A_BATCH
 from tests.faults.spark.session import kill, members
 
 _START_S: Final = 300.0
@@ -101,7 +102,11 @@ class Drivers:
             self._restore()
         if kind == COPIED:
             beside = self._start("copy", self._copied(), "--contended")
-        driver = self._start("driver", self._current, *(["--contended"] if beside is not None else []))
+        arguments = ["--contended"] if beside is not None else []
+        if kind == RESTORED:
+            # Otherwise, if more rows wait than fit into a micro-batch, each of them has its former rows again.
+            arguments += ["--rows", str(2 * ROWS_A_BATCH)]
+        driver = self._start("driver", self._current, *arguments)
         self._until_progress(driver, stopping)
         moment_s = _BESIDE_S if beside is not None else self._random.uniform(*_MOMENT_S)
         over_at = time.monotonic() + moment_s

@@ -32,6 +32,7 @@ def main(arguments: list[str]) -> int:
     parser = client_parser("restarts.query", __doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--directory", type=Path, required=True, help="of the checkpoint and Spark's own files")
+    parser.add_argument("--rows", type=int, default=ROWS_A_BATCH, help="of a micro-batch, at most")
     parser.add_argument("--to-end", action="store_true")
     parser.add_argument("--contended", action="store_true", help="a copy of the checkpoint is used at the same time")
     parser.add_argument("--trusting", action="store_true", help="with a rule broken")
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> int:
     source = TrustingDataSource if given.trusting else SpeculatedDataSource
     spark.dataSource.register(source)
     for _ in range(_STARTS):
-        rows = _source(spark, given.bootstrap)
+        rows = _source(spark, given.bootstrap, given.rows)
         sink = {"topic": QUERY_TARGET, "checkpointLocation": str(given.directory / CHECKPOINT)}
         sink |= {"delivery": "exactly_once", "kafka.bootstrap.servers": given.bootstrap}
         timeout_ms = str(int(1000 * QUERY_TIMEOUT_S))
@@ -69,11 +70,11 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _source(spark: SparkSession, bootstrap: str) -> DataFrame:
+def _source(spark: SparkSession, bootstrap: str, most_rows: int) -> DataFrame:
     options: dict[str, Any] = {
         "subscribe": QUERY_SOURCE,
         "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": ROWS_A_BATCH,
+        "maxOffsetsPerTrigger": most_rows,
     }
     reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", bootstrap)
     return reader.options(**options).load().select("key", "value")
