@@ -181,11 +181,20 @@ class Topics:
         request = controller_pb2.CreatePartitionsRequest(
             topics=[controller_pb2.PartitionIncrease(name=name, total_count=total)], validate_only=dry_run
         )
-        result = self._channel.call_controller(Controller.CREATE_PARTITIONS, request, deadline).response.topics[0]
-        raise_in_band(result.error)
+        outcome = self._channel.call_controller(Controller.CREATE_PARTITIONS, request, deadline)
+        result = outcome.response.topics[0]
+        if not (outcome.repeated and self._has_grown(name, total, result.error, deadline)):
+            raise_in_band(result.error)
         if not dry_run:
             self._until_served(name, b"", deadline, partitions=total)
         return result.warning
+
+    def _has_grown(self, name: str, total: int, error: Error, deadline: Deadline) -> bool:
+        """Return whether the topic has these partitions already, although a repeated request for them has failed."""
+        if error.code != ErrorCode.INVALID_PARTITIONS:
+            return False
+        (topic,) = self._described([name], True, deadline)
+        return len(topic.partitions) == total
 
     def offsets(
         self, name: str, at: OffsetSpec = "latest", *, timeout: Duration | None = None

@@ -318,29 +318,41 @@ class Transactions:
     def _write_marker(self, hanging: OpenTransaction, deadline: Deadline) -> None:
         """Write an abort marker with the producer's own epoch, as before transactions v2, and with the coordinator
         epoch that the partition knows."""
-        cluster, (topic, partition) = self._channel.cluster, hanging.partition
         producer = hanging.producer
         marker = TxnMarker(
             producer=TxnProducer(id=producer.producer_id, epoch=producer.producer_epoch),
             coordinator_epoch=max(0, producer.coordinator_epoch),
         )
-        if topic == SHARD_TOPICS[GROUP]:  # a broker forwards the request to the owner of the shard
-            of_shard = group_pb2.ShardsMarker(marker=marker, shards=[partition])
-            to_group = group_pb2.WriteShardMarkersRequest(markers=[of_shard], timeout_ms=int(1000 * deadline.left()))
-            response = cluster.call_any(Group.WRITE_TXN_MARKERS, to_group, timeout=deadline.left())
-            written = response.markers[0].shards
-        else:
-            view = cluster.fetch_metadata([topic], timeout=deadline.left())
-            found = topic_in(self._channel, view, topic)
-            log = broker_pb2.PartitionOfLog(topic_id=found.id, partition=partition)
-            to_leader = broker_pb2.WriteTxnMarkersRequest(
-                markers=[broker_pb2.PartitionsMarker(marker=marker, partitions=[log])],
-                timeout_ms=int(1000 * deadline.left()),
-            )
-            leader = leader_of(view, found, partition)
-            by_leader = cluster.call(leader, Broker.WRITE_TXN_MARKERS, to_leader, timeout=deadline.left())
-            written = by_leader.markers[0].partitions
-        raise_in_band(written[0])
+        if hanging.partition.topic == SHARD_TOPICS[GROUP]:
+            try:
+                # Only the owner of a shard of groups writes to its log.
+                self._write_by_owner(hanging.partition, marker, deadline)
+            except OttlaError as error:
+                if error.code != ErrorCode.UNSUPPORTED_VERSION:  # as in clusters of Apache Kafka, which have no shards
+                    raise
+            else:
+                return
+        self._write_by_leader(hanging.partition, marker, deadline)
+
+    def _write_by_owner(self, at: TopicPartition, marker: TxnMarker, deadline: Deadline) -> None:
+        of_shard = group_pb2.ShardsMarker(marker=marker, shards=[at.partition])
+        request = group_pb2.WriteShardMarkersRequest(markers=[of_shard], timeout_ms=int(1000 * deadline.left()))
+        # A broker forwards the request to the owner.
+        response = self._channel.cluster.call_any(Group.WRITE_TXN_MARKERS, request, timeout=deadline.left())
+        raise_in_band(response.markers[0].shards[0])
+
+    def _write_by_leader(self, at: TopicPartition, marker: TxnMarker, deadline: Deadline) -> None:
+        cluster = self._channel.cluster
+        view = cluster.fetch_metadata([at.topic], timeout=deadline.left())
+        found = topic_in(self._channel, view, at.topic)
+        log = broker_pb2.PartitionOfLog(topic_id=found.id, partition=at.partition)
+        request = broker_pb2.WriteTxnMarkersRequest(
+            markers=[broker_pb2.PartitionsMarker(marker=marker, partitions=[log])],
+            timeout_ms=int(1000 * deadline.left()),
+        )
+        leader = leader_of(view, found, at.partition)
+        response = cluster.call(leader, Broker.WRITE_TXN_MARKERS, request, timeout=deadline.left())
+        raise_in_band(response.markers[0].partitions[0])
 
 
 def _transactions_of(

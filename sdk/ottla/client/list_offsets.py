@@ -38,13 +38,14 @@ def list_offsets(
     read_committed: bool = False,
     topic_ids: dict[TopicPartition, TopicId] | None = None,
     offline: set[TopicPartition] | None = None,
+    skips_missing: bool = False,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """Look up offsets by timestamp: -1 is the end; with `read_committed`, where the first open transaction begins.
 
     -2 is the beginning; any other timestamp (ms) is the first record at or after it, None if no record is that recent.
     The ids of the topics are added to `topic_ids`. Partitions without a leader are added to `offline` and left out, so
-    that they keep no other from being found; without `offline` they are waited for. Raises UnknownTopicError, or after
-    `timeout` seconds the brokers' last error.
+    that they keep no other from being found; without `offline` they are waited for. With `skips_missing`, so are those
+    that do not exist. Raises UnknownTopicError, or after `timeout` seconds the brokers' last error.
     """
     started_at = cluster.clock.monotonic()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -54,7 +55,7 @@ def list_offsets(
         remaining = max(0.001, started_at + timeout - cluster.clock.monotonic())
         view = cluster.fetch_metadata({p.topic for p in left}, timeout=remaining)
         if offline is not None:
-            offline.update(partition for partition in left if view.is_offline(partition))
+            offline.update(p for p in left if view.is_offline(p) or (skips_missing and not view.exists(p)))
             left = {partition: at for partition, at in left.items() if partition not in offline}
         last = _request_leaders(cluster, view, left, found, remaining, read_committed=read_committed)
         if topic_ids is not None:
@@ -77,9 +78,11 @@ def list_offsets_or_end(
     read_committed: bool = False,
     topic_ids: dict[TopicPartition, TopicId] | None = None,
     offline: set[TopicPartition] | None = None,
+    skips_missing: bool = False,
 ) -> dict[TopicPartition, int]:
     """Like `list_offsets`, but returns the end of the log if no record is that recent."""
-    how: Any = {"timeout": timeout, "read_committed": read_committed, "topic_ids": topic_ids, "offline": offline}
+    how: Any = {"timeout": timeout, "read_committed": read_committed, "topic_ids": topic_ids}
+    how |= {"offline": offline, "skips_missing": skips_missing}
     found = list_offsets(cluster, timestamps, **how)
     offsets = {partition: at.offset for partition, at in found.items() if at is not None}
     if none := {partition: LATEST_TIMESTAMP for partition, at in found.items() if at is None}:

@@ -122,10 +122,11 @@ class Assignment:
                     self._subscription.assign(partition, EARLIEST_TIMESTAMP)
 
 
-def resolve(context: ConsumerContext, *, wait: bool = False) -> None:
+def resolve(context: ConsumerContext, *, wait: bool = False, skips_missing: bool = False) -> None:
     """Look up the offsets of positions that are known only as a time or an end.
 
     Without `wait` the positions of partitions without a leader stay unknown for now, and the other partitions are read.
+    With `skips_missing` this holds for partitions that do not exist, too.
     """
     subscription, fetcher = context.subscription, context.fetcher
     with fetcher.lock:
@@ -141,6 +142,7 @@ def resolve(context: ConsumerContext, *, wait: bool = False) -> None:
         timeout=context.request_timeout_s,
         read_committed=fetcher.read_committed,
         offline=None if wait else offline,
+        skips_missing=skips_missing,
     )
     with fetcher.lock:
         for position, version in versions.items():

@@ -152,7 +152,7 @@ class BatchReader:
         deadline_at = self._fetcher.clock.monotonic() + seconds(timeout, "timeout")
         while not self._fetcher.closed:
             self._fetcher.check_failed()
-            resolve(self._context)
+            resolve(self._context, skips_missing=True)
             left = deadline_at - self._fetcher.clock.monotonic()
             fetched = self._fetcher.take(max(0.0, left))
             if fetched is not None:

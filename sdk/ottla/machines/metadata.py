@@ -120,9 +120,11 @@ class ClusterView:
 
     def is_offline(self, partition: TopicPartition) -> bool:
         """Return whether a partition that exists has no known leader."""
+        return self.exists(partition) and partition not in self.routes
+
+    def exists(self, partition: TopicPartition) -> bool:
         topic = self.topics.get(partition.topic)
-        exists = topic is not None and not topic.error and 0 <= partition.partition < len(topic.partitions)
-        return exists and partition not in self.routes
+        return topic is not None and not topic.error and 0 <= partition.partition < len(topic.partitions)
 
     def without_leader(self, topics: Iterable[str]) -> bool:
         """Return whether one of `topics` is missing or has a partition without a known leader."""

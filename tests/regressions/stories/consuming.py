@@ -151,6 +151,11 @@ def _as_if_nothing_was_cut_off(original, self):
     original(self)
 
 
+def _without_a_deadline(original, self):
+    self._timeout_s = float("inf")
+    original(self)
+
+
 STORIES = (
     Story(
         "interrupted-seek-ends-reading",
@@ -396,6 +401,19 @@ STORIES = (
         "closing-takes-a-commit-back",
         "close() after commit() moved the committed offset back: the records of the last poll came again",
         instead_of(f"{_GROUP}.committer:OffsetCommitter._beyond_known", lambda original, self, offsets: offsets),
+    ),
+    Story(
+        "deleted-topic-stops-a-member",
+        "A deleted topic stopped all partitions of a group's member after an aborted transaction or a rebalance",
+        instead_of(
+            "ottla.client.list_offsets:list_offsets",
+            lambda original, cluster, timestamps, *, skips_missing=False, **how: original(cluster, timestamps, **how),
+        ),
+    ),
+    Story(
+        "position-that-is-waited-for",
+        "`position()` of a group's member waited for ever for another partition, which had no leader",
+        instead_of(f"{_GROUP}.start_positions:PositionInitializer.wait", _without_a_deadline),
     ),
     Story(
         "closed-consumers-leave-fetch-sessions",

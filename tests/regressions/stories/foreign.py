@@ -13,7 +13,43 @@ def _unmeasured(original, cluster, group, committed, *, timeout):
     raise error_from_code(ErrorCode.UNSUPPORTED_VERSION, "the broker does not serve Group.Lag")
 
 
+def _before_it_is_hidden(original, self, challenge):
+    from ottla.client.kafka.sasl import oauthbearer
+
+    return original(self, challenge[: oauthbearer._MOST_CHARS])
+
+
+def _by_the_names_of_now(original, self, response, terms):
+    self._ids = {topic.name: terms.names.id_of(topic.name) for topic in response.responses}
+    return original(self, response, terms)
+
+
+def _by_its_owner_alone(original, self, hanging, deadline):
+    self._write_by_leader = self._write_by_owner
+    original(self, hanging, deadline)
+
+
 STORIES = (
+    Story(
+        "cut-token-in-an-error",
+        "An OAUTHBEARER token that a broker repeated was not hidden if it crossed the end of the shown text",
+        instead_of("ottla.client.kafka.sasl.oauthbearer:OAuthBearerConversation.answer", _before_it_is_hidden),
+    ),
+    Story(
+        "produced-to-a-name-that-was-forgotten",
+        "With Kafka before 4.0, a broker that did not know a topic yet made the client send records in flight again",
+        instead_of("ottla.client.kafka.translations.produce:ProduceTranslation.response", _by_the_names_of_now),
+    ),
+    Story(
+        "growth-that-was-reported-as-failed",
+        "`topics.add_partitions` raised an error for the partitions that its own request, repeated, had added",
+        instead_of("ottla.admin.topics:Topics._has_grown", lambda original, self, name, total, error, deadline: False),
+    ),
+    Story(
+        "hanging-transaction-of-a-foreign-group",
+        "A hanging transaction in Apache Kafka's __consumer_offsets could not be aborted: only ottla has its owners",
+        instead_of("ottla.admin.transactions:Transactions._write_marker", _by_its_owner_alone),
+    ),
     Story(
         "no-lag-with-apache-kafka",
         "`ottla group show` and `admin.groups.lag` failed with Apache Kafka, though its offsets tell the lag",

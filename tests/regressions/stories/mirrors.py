@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
-from tests.regressions.injection import instead_of, skipped
+from tests.regressions.injection import constant, instead_of, skipped
 from tests.regressions.story import Story
 
 
@@ -83,7 +84,46 @@ def _without_syncs(original, copy, known, *, compares):
     return original(copy, known._replace(synced=None), compares=compares)
 
 
+def _sent_and_not_awaited(original, self, partitions, timeout):
+    self.send_syncs(partitions)
+
+
+def _without_configs(original, self, change, source, target):
+    self._alter = lambda *arguments: None
+    original(self, change, source, target)
+
+
+def _by_the_targets_default(original, self, target):
+    self._flow = replace(self._flow, replicas=None)
+    original(self, target)
+
+
 STORIES = (
+    Story(
+        "commit-behind-a-leaderless-partition",
+        "An exactly-once mirror waited up to a day, silently, for offset syncs that the target did not take",
+        instead_of("ottla_mirror.copying.position_commits:PositionCommits.write_syncs", _sent_and_not_awaited),
+    ),
+    Story(
+        "separator-in-an-alias",
+        "Two flows whose separator was in their clusters' aliases copied each other's copies for ever",
+        skipped("ottla_mirror.machines.flows:_check_separators"),
+    ),
+    Story(
+        "copy-without-its-retention",
+        "A copy whose topic had one config that the target rejects was created without any, so records expired early",
+        instead_of("ottla_mirror.syncing.topic_sync:TopicSync._make", _without_configs),
+    ),
+    Story(
+        "larger-batches-taken-back",
+        "A mirror unset the max.message.bytes that an operator had raised on a copy, as its status had said to",
+        constant("ottla_mirror.syncing.topic_sync:_MOST_BYTES", "none"),
+    ),
+    Story(
+        "own-topics-on-one-broker",
+        "A flow's own topics had the target's default of replicas, whatever `replicas` was, in Apache Kafka one",
+        instead_of("ottla_mirror.syncing.topic_sync:TopicSync._see_to_own", _by_the_targets_default),
+    ),
     Story(
         "late-commit-holds-a-copy-up",
         "A mirror's late commit landed in a copy that had been created again, and nothing was ever copied into it",

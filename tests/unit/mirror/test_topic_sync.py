@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+import pytest
+
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
@@ -18,6 +20,7 @@ class Side:
 
     def __init__(self, configs: dict[str, dict[str, str]], known: Iterable[str] = ()) -> None:
         self.all, self._known = configs, set(known)
+        self.replicas: dict[str, int | None] = {}
         self.positions: list[TopicPartition] = []
 
     def topics(self) -> Mapping[str, int]:
@@ -36,6 +39,7 @@ class Side:
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None) -> None:
         self._check(config)
         self.all.setdefault(name, dict(config))
+        self.replicas[name] = replicas
 
     def _check(self, config: Mapping[str, str]) -> None:
         if not config.keys() <= self._known:
@@ -58,8 +62,8 @@ class State:
         self.gone.extend(copies)
 
 
-def topic_sync(state: State | None = None) -> TopicSync:
-    flow = FlowSettings("east", "west")
+def topic_sync(state: State | None = None, **flow_settings: Any) -> TopicSync:
+    flow = FlowSettings("east", "west", **flow_settings)
     settings = MirrorSettings((ClusterSettings("east", ("e:1",)), ClusterSettings("west", ("w:1",))), (flow,))
     none = cast("Any", None)
     return TopicSync(flow, none, none, TopicNames(flow, settings), cast("Any", state or State([])))
@@ -115,3 +119,27 @@ def test_a_copy_is_forgotten_once_its_topic_and_the_groups_position_in_it_are_go
     west.positions = []
     sync._note_gone(cast("Any", west), east.topics(), west.topics())
     assert state.gone == [copies["deleted"]]
+
+
+@pytest.mark.story("copy-without-its-retention")
+def test_a_new_copy_has_the_configs_that_the_target_knows_though_none_are_kept_in_sync() -> None:
+    east, west = Side({"a": {"strange": "1", "retention.ms": "-1"}}), Side({}, known=["retention.ms"])
+    sync = topic_sync(sync_configs=False)
+    sync._look(cast("Any", east), cast("Any", west))
+    assert west.all == {"east.a": {"retention.ms": "-1"}}
+    assert "strange" in sync.problems["east.a"]
+
+
+@pytest.mark.story("larger-batches-taken-back")
+def test_a_copy_that_may_take_larger_batches_than_its_topic_keeps_that() -> None:
+    east = Side({"a": {}, "b": {"max.message.bytes": "5"}, "c": {"max.message.bytes": "9"}})
+    west = Side({f"east.{name}": {"max.message.bytes": "7"} for name in east.all}, known=["max.message.bytes"])
+    topic_sync()._look(cast("Any", east), cast("Any", west))
+    assert [west.all[f"east.{name}"]["max.message.bytes"] for name in "abc"] == ["7", "7", "9"]
+
+
+@pytest.mark.story("own-topics-on-one-broker")
+def test_the_flows_own_topics_have_as_many_replicas_as_copies() -> None:
+    west = Side({}, known=["cleanup.policy", "segment.bytes", "min.compaction.lag.ms"])
+    topic_sync(replicas=3)._see_to_own(cast("Any", west))
+    assert list(west.replicas.values()) == [3, 3, 3]

@@ -79,7 +79,7 @@ class StartPositionFinder:
     def find(self, partitions: Sequence[TopicPartition]) -> StartPositions:
         """Return the start position of each partition, except those that have neither a commit nor a leader.
 
-        Raises if no broker answers.
+        Partitions of deleted topics have no leader. Raises if no broker answers.
         """
         topic_ids: dict[TopicPartition, TopicId] = {}
         stop_ids: dict[TopicPartition, TopicId] = {}
@@ -114,11 +114,11 @@ class StartPositionFinder:
         return found
 
     def _note(self, offline: Set[TopicPartition]) -> None:
-        """Remember partitions without a leader."""
+        """Remember partitions that have no leader, or do not exist any more."""
         if unknown := offline - self._offline:
             logger.warning(
                 "group %s has no committed offsets for %s without a leader, such as %s: reading begins there once they "
-                "have one; check which brokers are down",
+                "have one; check which brokers are down, and whether the topics exist",
                 self._options.group,
                 counted(len(unknown), "partition"),
                 min(unknown),
@@ -194,6 +194,7 @@ class StartPositionFinder:
             read_committed=self._read_committed,
             topic_ids=topic_ids,
             offline=offline,
+            skips_missing=True,
         )
 
     def _no_offset(self, partition: TopicPartition) -> OttlaError:
@@ -217,6 +218,9 @@ class PositionInitializer:
         self._call: Call[StartPositions] | None = None
         self._requested: dict[Position, int] = {}  # positions being looked up, with their version at that time
         self._retry_at = 0.0
+        self._timeout_s: Final = context.request_timeout_s
+        self._trouble: OttlaError | None = None
+        """Why the last lookup failed, to be raised again."""
 
     def update(self) -> None:
         """Set the positions that were found, and look up the missing ones. Raises if one has no start."""
@@ -231,9 +235,13 @@ class PositionInitializer:
             self._call = Call(name, lambda: self._finder.find(partitions), self._on_done).start()
 
     def wait(self) -> None:
-        """Wait until no position is missing. Raises like `update`, or if the consumer is interrupted or closed."""
-        while self._missing():
+        """Wait until no position is missing. Raises like `update`, if the consumer is interrupted or closed, or if a
+        position is still missing after the request timeout."""
+        give_up_at = self._fetcher.clock.monotonic() + self._timeout_s
+        while missing := self._missing():
             self.update()
+            if self._fetcher.clock.monotonic() >= give_up_at:
+                raise self._trouble or _without_start(min(position.partition for position in missing))
             with self._found:
                 self._fetcher.check_open()
                 if self._missing() and (self._call is None or not self._call.done):
@@ -260,7 +268,9 @@ class PositionInitializer:
     def _on_found(self, call: Call[StartPositions]) -> None:
         try:
             found = call.result()
+            self._trouble = None
         except OttlaError as error:
+            self._trouble = error.again()
             if not error.retriable or self._fetcher.closed:
                 raise
             self._retry_at = self._fetcher.clock.monotonic() + _RETRY_S
@@ -288,3 +298,11 @@ class PositionInitializer:
         if start.committed:
             self._commits.known[position.partition] = offset_and_epoch(start.offset, NO_EPOCH, start.topic_id)
         return None
+
+
+def _without_start(partition: TopicPartition) -> OttlaError:
+    return error_from_code(
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        f"{partition} has neither a committed offset nor a leader",
+        hint="try again; check which brokers are down, and whether the topic exists",
+    )

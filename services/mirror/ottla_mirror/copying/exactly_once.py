@@ -27,8 +27,9 @@ logger = logging.getLogger("ottla.mirror")
 
 _ROUND_S: Final = 0.5
 _ROUND_BYTES: Final = 16 * 1024 * 1024
-# Less than TRANSACTION_S, so that a slow flush ends before the target aborts the transaction.
+# Together less than TRANSACTION_S, so that a slow flush ends before the target aborts the transaction.
 _FLUSH_S: Final = 10.0
+_SYNCS_S: Final = 1.0
 
 
 class ExactlyOnceCopier(Copier):
@@ -89,7 +90,9 @@ class ExactlyOnceCopier(Copier):
         # The positions are computed from acknowledged batches only, so everything is flushed before.
         self._writer.flush(_FLUSH_S)
         _prepare(copied)
-        self._commits.send_syncs(copied)
+        # The commit itself would wait for them as long as the producer tries to deliver, which is a day.
+        left_s = self._end_began_at + _FLUSH_S - self._clock.monotonic()
+        self._commits.write_syncs(copied, max(_SYNCS_S, left_s))
         offsets = {p.copy: to_commit(p.prepared.position) for p in copied if p.prepared.position}
         self._writer.send_offsets(offsets, self._member)
 

@@ -8,7 +8,7 @@ on, and later positions belong to the next commit. So a target that takes no syn
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -17,6 +17,8 @@ from ottla_mirror.clusters.member import Member
 from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.machines.mirror_records import offset_sync
 from ottla_mirror.machines.progress import CopiedPartition, Position, note_of
+
+_NOT_WRITTEN: Final = "offset syncs can't be written at the moment"
 
 
 class _Commit(NamedTuple):
@@ -37,6 +39,8 @@ class PositionCommits:
         self._moved: Final[dict[CopiedPartition, None]] = {}  # those that moved since the last commit began
         self._sent: Final[deque[ottla.Delivery]] = deque()  # the syncs that were sent since then
         self._commit: _Commit | None = None
+        self._awaited: Sequence[ottla.Delivery] = ()
+        self._unwritten = ""  # why the last syncs that were awaited were not written
 
     @property
     def is_under_way(self) -> bool:
@@ -46,10 +50,7 @@ class PositionCommits:
     @property
     def trouble(self) -> str:
         """This says why the target refuses offset syncs at the moment, or is "". For any thread."""
-        commit = self._commit
-        oldest = None if commit is None else next(iter(commit.syncs.copy()), None)
-        refusal = None if oldest is None else oldest.last_refusal()
-        return "" if refusal is None else f"offset syncs can't be written at the moment: {refusal}"
+        return self._refused() or self._unwritten
 
     def note_moved(self, partition: CopiedPartition) -> None:
         """Note that the partition's position may have moved."""
@@ -73,6 +74,16 @@ class PositionCommits:
                 key, value, headers = offset_sync(synced, partition.writer)
                 sent.append(self._writer.send(value, key=key, headers=headers, topic=self._topic))
         return sent
+
+    def write_syncs(self, partitions: Iterable[CopiedPartition], timeout: float) -> None:
+        """Send the offset syncs of these partitions, and wait until the target has them. Raises REQUEST_TIMED_OUT."""
+        self._awaited = self.send_syncs(partitions)
+        try:
+            self._writer.flush(timeout)
+        except ottla.OttlaError as error:
+            self._unwritten = self._refused() or f"{_NOT_WRITTEN}: {error}"
+            raise
+        self._awaited, self._unwritten = (), ""
 
     def begin(self) -> None:
         """Begin a commit of all positions of this moment, or add them to the commit that is under way."""
@@ -110,6 +121,12 @@ class PositionCommits:
         if self._commit is not None and self._commit.syncs:
             with suppress(ottla.OttlaError):  # `go_on` raises its error
                 self._commit.syncs[0].exception(timeout)
+
+    def _refused(self) -> str:
+        commit = self._commit
+        oldest = next(iter(self._awaited if commit is None else commit.syncs.copy()), None)
+        refusal = None if oldest is None else oldest.last_refusal()
+        return "" if refusal is None else f"{_NOT_WRITTEN}: {refusal}"
 
     def finish(self, timeout: float) -> None:
         """Commit all positions, and wait up to `timeout` seconds for each sync. Raises REQUEST_TIMED_OUT."""

@@ -145,8 +145,8 @@ RULES: Final = (
         'use delivery = "exactly_once": offsets are translated',
     ),
     Rule(
-        lambda flow, settings: re.fullmatch(r"[._-]*", flow.separator) is None,
-        "separator {flow.separator!r} can't be in a topic's name",
+        lambda flow, settings: re.fullmatch(r"[._-]+", flow.separator) is None,
+        "separator {flow.separator!r} can't separate a cluster's alias from a topic's name",
         "use . _ or -",
     ),
 )
@@ -169,6 +169,7 @@ def check(settings: MirrorSettings) -> MirrorSettings:
                 words = {"flow": flow, "aliases": ", ".join(aliases)}
                 raise invalid(f"flow {flow.name}: {rule.message.format(**words)}", rule.hint.format(**words))
         _check_patterns(flow)
+    _check_separators(settings)
     _check_circles(settings)
     if settings.redis and not re.fullmatch(_REDIS, settings.redis):
         raise invalid("redis is not the URL of a Redis database", 'such as redis = "redis://localhost:6379/0"')
@@ -183,6 +184,26 @@ def _check_patterns(flow: FlowSettings) -> None:
             raise invalid(
                 f"flow {flow.name}: {pattern!r} is not a regular expression: {error}", "see Python's re"
             ) from None
+
+
+def _check_separators(settings: MirrorSettings) -> None:
+    """Refuse separators by which a copy's name doesn't say where its records have been.
+
+    The next flow would take such a copy for a topic of its source, and two flows would copy each other's copies for
+    ever.
+    """
+    separators = sorted({flow.separator for flow in settings.flows})
+    if len(separators) > 1:
+        raise invalid(
+            f"the flows have different separators: {', '.join(map(repr, separators))}",
+            "give all flows of a file one separator, because each flow reads the names that the others make",
+        )
+    for alias in (cluster.alias for cluster in settings.clusters):
+        if separators[0] in alias:
+            raise invalid(
+                f"the alias {alias!r} contains the separator {separators[0]!r}",
+                'use another alias, or another separator such as "."',
+            )
 
 
 def _check_circles(settings: MirrorSettings) -> None:

@@ -28,6 +28,7 @@ _RARELY_S: Final = 10.0
 """Configs, and copies that are gone, are looked at this often, since nothing waits for either."""
 
 _POLICY: Final = "cleanup.policy"
+_MOST_BYTES: Final = "max.message.bytes"
 
 
 class TopicSync(Chore):
@@ -63,7 +64,7 @@ class TopicSync(Chore):
         """Create the flow's own topics. If an older mirror created one that expires, its cleanup policy is changed."""
         own = own_topics(self._names)
         for topic, config in own.items():
-            target.create_topic(topic, 1, config)
+            target.create_topic(topic, 1, config, self._flow.replicas)
         for topic, present in target.configs(own).items():
             if "delete" in present.get(_POLICY, ""):
                 target.alter_configs(topic, {_POLICY: own[topic][_POLICY]}, ())
@@ -114,7 +115,9 @@ class TopicSync(Chore):
             if error.code != ErrorCode.INVALID_CONFIG:
                 raise
             target.create_topic(change.copy, change.partitions, {}, self._flow.replicas)
-            self._rarely_in = 0.0  # the configs that it accepts follow
+            # At once, and also if configs are not kept in sync: a copy with the target's own retention would lose
+            # records that the source keeps.
+            self._alter(target, change.copy, config, ())
         logger.info("flow %s: created %s with %d partitions", self._flow.name, change.copy, change.partitions)
 
     def _sync_configs(self, source: Admin, target: Admin, copies: Mapping[str, str]) -> None:
@@ -124,7 +127,11 @@ class TopicSync(Chore):
             copy = copies[name]
             had = present.get(copy, config)  # one that has gone is left alone
             altered = {key: value for key, value in config.items() if had.get(key) != value}
-            gone = had.keys() - config.keys()
+            gone = set(had.keys() - config.keys())
+            if int(had.get(_MOST_BYTES, 0)) > int(config.get(_MOST_BYTES, 0)):
+                # The source's cluster may allow larger batches than the target's, so an operator may have raised it.
+                altered.pop(_MOST_BYTES, None)
+                gone.discard(_MOST_BYTES)
             if altered or gone:
                 self._alter(target, copy, altered, gone)
 

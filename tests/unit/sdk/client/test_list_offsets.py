@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.client.list_offsets import OffsetAndTimestamp, list_offsets
-from ottla.errors import ConnectError
+from ottla.errors import ConnectError, OttlaError
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
 from ottla_core.clock import ManualClock
 from ottla_core.model import TopicId, TopicPartition
@@ -45,6 +45,19 @@ class Cluster:
 
 def looked_up(cluster: Cluster) -> OffsetAndTimestamp | None:
     return list_offsets(cast(Any, cluster), {PARTITION: -1}, timeout=5.0)[PARTITION]
+
+
+@pytest.mark.story("deleted-topic-stops-a-member")
+def test_partitions_that_do_not_exist_keep_no_other_from_being_found() -> None:
+    cluster = Cluster([offset()])
+    missing = {TopicPartition("deleted", 0), TopicPartition("t", 1)}
+    offline: set[TopicPartition] = set()
+    wanted = dict.fromkeys({PARTITION, *missing}, -1)
+    found = list_offsets(cast(Any, cluster), wanted, timeout=5.0, offline=offline, skips_missing=True)
+    assert (list(found), offline) == ([PARTITION], missing)
+    assert cluster.clock.monotonic() == Cluster().clock.monotonic(), "nothing was waited for"
+    with pytest.raises(OttlaError, match="does not exist|has no partition"):
+        list_offsets(cast(Any, cluster), wanted, timeout=5.0, offline=set())
 
 
 def test_partitions_that_nobody_has_asked_for_are_ignored() -> None:

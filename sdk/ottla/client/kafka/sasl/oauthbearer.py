@@ -40,7 +40,7 @@ class OAuthBearerConversation:
             raise not_authenticated(f"it rejected the token: {self._reason}")
         if not challenge:
             return None
-        self._reason = self.redacted(challenge.decode(errors="replace")[:_MOST_CHARS])
+        self._reason = self.redacted(challenge.decode(errors="replace"))[:_MOST_CHARS]
         return _SEPARATOR
 
     def redacted(self, text: str) -> str:

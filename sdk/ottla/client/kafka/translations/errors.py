@@ -8,7 +8,9 @@ from typing import Final
 from ottla.errors import ErrorCode
 from ottla_proto.common_pb2 import Error
 
-_OF_REQUESTS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})
+_OF_REQUESTS: Final = frozenset(
+    {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+)
 
 
 def error_of(code: int, message: str | None = None) -> Error:

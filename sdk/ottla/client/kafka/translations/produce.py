@@ -24,28 +24,38 @@ class ProduceTranslation:
 
     api: Final[Api] = PRODUCE
 
+    def __init__(self) -> None:
+        # The response has the same names, but by then the client may have forgotten them, or know another topic by one.
+        self._ids: Final[dict[str, bytes]] = {}
+
     def request(self, request: pb.ProduceRequest, terms: Terms) -> ProduceRequest:
         topics = grouped(
             (part.topic_id, ProduceRequest.PartitionProduceData(index=part.partition, records=part.records))
             for part in request.partitions
         )
+        if terms.version < _IDS_FROM:
+            self._ids.update((terms.names.name_of(topic_id), topic_id) for topic_id in topics)
+            named = [
+                ProduceRequest.TopicProduceData(name=name, partition_data=topics[topic_id])
+                for name, topic_id in self._ids.items()
+            ]
+        else:
+            named = [
+                ProduceRequest.TopicProduceData(topic_id=topic_id, partition_data=partitions)
+                for topic_id, partitions in topics.items()
+            ]
         return ProduceRequest(
             transactional_id=request.transactional_id or None,
             acks=request.acks,
             timeout_ms=terms.timeout_ms,
-            topic_data=[
-                ProduceRequest.TopicProduceData(topic_id=topic_id, partition_data=partitions)
-                if terms.version >= _IDS_FROM
-                else ProduceRequest.TopicProduceData(name=terms.names.name_of(topic_id), partition_data=partitions)
-                for topic_id, partitions in topics.items()
-            ],
+            topic_data=named,
         )
 
     def response(self, response: ProduceResponse, terms: Terms) -> pb.ProduceResponse:
         endpoints = endpoints_of(response.node_endpoints)
         appended = pb.ProduceResponse()
         for topic in response.responses:
-            topic_id = topic.topic_id if terms.version >= _IDS_FROM else terms.names.id_of(topic.name)
+            topic_id = topic.topic_id if terms.version >= _IDS_FROM else self._ids.get(topic.name, bytes(16))
             for partition in topic.partition_responses:
                 added = appended.partitions.add(
                     topic_id=topic_id,

@@ -136,6 +136,15 @@ def test_a_token_is_sent_and_a_rejection_is_acknowledged() -> None:
         login.answer(b"")
 
 
+@pytest.mark.story("cut-token-in-an-error")
+def test_a_token_that_a_broker_repeats_is_hidden_although_the_response_is_cut() -> None:
+    login = OAuthBearerConversation("secret" * 150)
+    login.answer(b'{"status":"invalid_token","token":"' + b"secret" * 150 + b'"}')
+    with pytest.raises(OttlaError) as caught:
+        login.answer(b"")
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("token", ["", "a b", "Bearer abc", "abc\x01auth=other", "abc\n", None, b"abc"])
 def test_what_is_no_token_is_not_sent(token: str) -> None:
     with pytest.raises(ConfigError, match="not a token"):

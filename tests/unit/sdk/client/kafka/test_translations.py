@@ -97,7 +97,9 @@ def test_a_response_to_produce_has_offsets_errors_and_new_leaders(version: int) 
         ],
         node_endpoints=[ProduceResponse.NodeEndpoint(node_id=7, host="h", port=1)] if version >= 10 else [],
     )
-    fine, failed = ProduceTranslation().response(over_the_wire(PRODUCE, response, version), terms(version)).partitions
+    translation = ProduceTranslation()
+    translation.request(client_pb2.ProduceRequest(partitions=[{"topic_id": ID_A}]), terms(version))
+    fine, failed = translation.response(over_the_wire(PRODUCE, response, version), terms(version)).partitions
     assert (fine.topic_id, fine.partition, fine.base_offset, fine.log_append_time_ms) == (ID_A, 0, 5, 9)
     assert fine.log_start_offset == (2 if version >= 5 else 0)
     assert not fine.HasField("error")
@@ -109,6 +111,18 @@ def test_a_response_to_produce_has_offsets_errors_and_new_leaders(version: int) 
         failed.current_leader.leader_epoch,
         failed.current_leader.address,
     ) == expected
+
+
+@pytest.mark.story("produced-to-a-name-that-was-forgotten")
+def test_a_response_to_produce_is_of_the_requests_topic_whatever_the_client_knows_by_then() -> None:
+    translation, known = ProduceTranslation(), terms(12)
+    translation.request(client_pb2.ProduceRequest(partitions=[{"topic_id": ID_A}]), known)
+    known.names.forget("a")
+    partition = ProduceResponse.PartitionProduceResponse(base_offset=5)
+    response = ProduceResponse(
+        responses=[ProduceResponse.TopicProduceResponse(name="a", partition_responses=[partition])]
+    )
+    assert [part.topic_id for part in translation.response(response, known).partitions] == [ID_A]
 
 
 def test_a_leader_without_an_address_is_left_out() -> None:

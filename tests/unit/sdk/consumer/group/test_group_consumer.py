@@ -466,6 +466,31 @@ def test_a_topic_that_is_away_at_a_rebalance_is_read_when_it_is_there_again() ->
             got += consumer.poll(WAIT)
 
 
+@pytest.mark.story("deleted-topic-stops-a-member")
+@pytest.mark.timeout(30)
+def test_a_deleted_topic_keeps_no_other_partition_from_starting() -> None:
+    cluster = filled({0: 3})
+    cluster.add_topic("u", 1)
+    with consumer_of(cluster, "t", "u", metadata_max_age=0.05, commit="manual") as consumer:
+        until_joined(consumer, 2)
+        cluster.drop_topic("u")
+        consumer.seek_to_committed()
+        got: list[Any] = []
+        while len(got) < 3:
+            got += consumer.poll(WAIT)
+
+
+@pytest.mark.story("position-that-is-waited-for")
+@pytest.mark.timeout(30)
+def test_the_position_in_a_partition_without_a_leader_is_not_waited_for_longer_than_a_request() -> None:
+    cluster = filled({0: 3, 1: 2})
+    cluster.move_leader("t", 1, broker=-1, epoch=0)
+    with consumer_of(cluster, request_timeout=1) as consumer:
+        until_joined(consumer, 2)
+        with pytest.raises(OttlaError, match=r"t-1 has neither a committed offset nor a leader"):
+            consumer.position(T[1])
+
+
 def test_a_pattern_follows_topics_that_are_new() -> None:
     cluster = filled({0: 3})
     cluster.add_topic("other", 1)

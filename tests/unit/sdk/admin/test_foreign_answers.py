@@ -1,0 +1,79 @@
+"""Administration by calls that are repeated, or that a cluster of Apache Kafka does not serve."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ottla.admin.topics import Topics
+from ottla.admin.transactions import Transactions
+from ottla.errors import ConfigError, ErrorCode, OttlaError
+from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
+from ottla_core.model import TopicId, TopicPartition
+from ottla_proto import broker_pb2, controller_pb2
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Broker, Group
+
+GROUPS = "__consumer_offsets"
+
+
+class Cluster:
+    """One broker, which leads a topic of three partitions and one of groups. `called` has the calls by name."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def fetch_metadata(self, *_: Any, **__: Any) -> ClusterView:
+        topics = [TopicView("t", TopicId(b"t" * 16), (PartitionView(0, 1),) * 3)]
+        topics.append(TopicView(GROUPS, TopicId(b"g" * 16), (PartitionView(0, 1),)))
+        return build_view("c", (-1, ""), [BrokerView(0, "a:1")], topics)
+
+    def call(self, address: str, method: Any, request: Any, *, timeout: float) -> Any:
+        self.called.append(method.name)
+        assert method is Broker.WRITE_TXN_MARKERS
+        return broker_pb2.WriteTxnMarkersResponse(markers=[{"partitions": [Error()]}])
+
+    def call_any(self, method: Any, request: Any, *, timeout: float) -> Any:
+        assert method is Group.WRITE_TXN_MARKERS
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "the broker does not serve it")
+
+
+class Channel:
+    """Answers with one error, as a controller that has carried out an earlier request, or has not."""
+
+    def __init__(self, *, repeated: bool) -> None:
+        self.cluster = Cluster()
+        self._repeated = repeated
+
+    def deadline(self, timeout: Any) -> Any:
+        return SimpleNamespace(left=lambda: 1.0)
+
+    def call_controller(self, *_: Any) -> Any:
+        error = Error(code=ErrorCode.INVALID_PARTITIONS, message="it already has 3 partitions")
+        result = controller_pb2.CreatePartitionsResponse(topics=[{"name": "t", "error": error}])
+        return SimpleNamespace(response=result, repeated=self._repeated)
+
+
+def topics(monkeypatch: pytest.MonkeyPatch, *, repeated: bool) -> Topics:
+    monkeypatch.setattr(Topics, "_until_served", lambda *_, **__: None)
+    return Topics(cast(Any, Channel(repeated=repeated)))
+
+
+@pytest.mark.story("growth-that-was-reported-as-failed")
+def test_partitions_that_a_lost_request_has_added_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    topics(monkeypatch, repeated=True).add_partitions("t", 3)
+    with pytest.raises(ConfigError, match="already has 3"):
+        topics(monkeypatch, repeated=True).add_partitions("t", 2)
+    with pytest.raises(ConfigError, match="already has 3"):
+        topics(monkeypatch, repeated=False).add_partitions("t", 3)
+
+
+@pytest.mark.story("hanging-transaction-of-a-foreign-group")
+def test_a_hanging_transaction_of_groups_is_ended_by_the_leader_if_there_are_no_owners() -> None:
+    channel = Channel(repeated=False)
+    producer = SimpleNamespace(producer_id=7, producer_epoch=1, coordinator_epoch=-1)
+    hanging = SimpleNamespace(partition=TopicPartition(GROUPS, 0), producer=producer)
+    Transactions(cast(Any, channel))._write_marker(cast(Any, hanging), channel.deadline(None))
+    assert channel.cluster.called == ["WriteTxnMarkers"]
