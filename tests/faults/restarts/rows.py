@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
@@ -17,7 +17,6 @@ MINUTES: Final = 10.0
 LEAST_RESTARTS: Final = 100
 LEAST_DEATHS: Final = 10
 LEAST_RESTORED: Final = 2
-LEAST_ROUNDS: Final = 3
 LEAST_ROWS: Final = 15_000
 LEAST_DEAD_LETTERS: Final = 30
 
@@ -25,7 +24,7 @@ QUERY, APP, ADMINISTRATOR, LISTINGS, READERS = "query", "app", "administrator", 
 ALL: Final = (QUERY, APP, ADMINISTRATOR, LISTINGS, READERS)
 _APP_EVERY: Final = 4
 _LIVES_LIMIT_S: Final = 600.0
-_MOST_TIMES: Final = 3
+_MOST_TIMES: Final = 4
 """On a slow machine the row takes up to this many times its minutes."""
 
 Story = Callable[[RestartNemesis, float], None]
@@ -37,8 +36,8 @@ class RestartRow:
     """`clients` are those that run, and `lives` the lives of the query's driver (drivers), in turn.
 
     A mutant is caught by one of `findings`, which are kinds of the checker. `backlog` is the number of rows
-    that each partition has before the App and the query start. The App's handler takes `slow_s` for some of them. The
-    driver has all its lives in each of the `rounds`.
+    that each partition has before the App and the query start. The App's handler takes `slow_s` for some of them.
+    `has_lived` has the counts of the drivers after which the query has been through enough.
     """
 
     name: str
@@ -50,7 +49,7 @@ class RestartRow:
     findings: Sequence[str] = ()
     backlog: int = 160
     slow_s: float = 1.0
-    rounds: int = 1
+    has_lived: Mapping[str, int] = field(default_factory=lambda: {"rounds of lives": 1})
 
 
 def _restart_all(nemesis: RestartNemesis, seconds: float) -> None:
@@ -121,7 +120,7 @@ ROW: Final = RestartRow(
     "restarts of all coordinators and brokers beside exactly-once queries and Apps",
     _restart_all,
     MINUTES,
-    rounds=LEAST_ROUNDS,
+    has_lived={"deaths": LEAST_DEATHS, "restored": LEAST_RESTORED, "copied": LEAST_RESTORED},
 )
 MUTANT_ROWS: Final = tuple(
     RestartRow(

@@ -210,7 +210,8 @@ class RestartRun(FaultRun[RestartResult]):
 
     def _has_lived(self) -> bool:
         """Whether the query's driver has had all its lives, or can't have any more."""
-        return bool(self._drivers.failures) or self._drivers.counts["rounds of lives"] >= self.result.row.rounds
+        counts, wanted = self._drivers.counts, self.result.row.has_lived
+        return bool(self._drivers.failures) or all(counts[what] >= least for what, least in wanted.items())
 
     def judge(self, *, share: float) -> None:
         self._stopping.set()
