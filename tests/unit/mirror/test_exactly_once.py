@@ -10,7 +10,8 @@ import pytest
 import ottla
 from ottla.connect import BatchReader
 from ottla.errors import ErrorCode
-from ottla.fakes.scripted import Hold, Reject, ScriptedCluster, Step
+from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
+from ottla.fakes.scripted_streams import Step
 from ottla_core.clock import ManualClock
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.writer import Writer
