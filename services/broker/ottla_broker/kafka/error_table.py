@@ -117,6 +117,10 @@ def _by_id(version: int) -> dict[E, Since]:
     return {E.UNKNOWN_TOPIC_ID: Since(version, E.UNKNOWN_TOPIC_OR_PARTITION)}
 
 
+def _throttled(version: int) -> dict[E, Since]:
+    return {E.THROTTLING_QUOTA_EXCEEDED: Since(version, E.REQUEST_TIMED_OUT)}
+
+
 ERRORS: Final[Mapping[int, Errors]] = {
     PRODUCE_KEY: Errors(
         "schema (v4, v11); ReplicaManager, handleProduceAppend; AddPartitionsToTxnManager; KIP-890, KIP-951",
@@ -280,7 +284,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         since={E.REBOOTSTRAP_REQUIRED: Since(5, E.INVALID_REQUEST)},
     ),
     19: Errors(
-        "CreateTopicsResponse; ReplicationControlManager",
+        "schema (v6); CreateTopicsResponse; ReplicationControlManager; KIP-599",
         _CONTROLLER
         | {
             E.INVALID_TOPIC_EXCEPTION,
@@ -292,12 +296,13 @@ ERRORS: Final[Mapping[int, Errors]] = {
             E.INVALID_CONFIG,
             E.POLICY_VIOLATION,
         },
-        instead=_LOST_CONTROLLER,
+        _throttled(6),
+        _LOST_CONTROLLER,
     ),
     20: Errors(
-        "schema (v3, v6); DeleteTopicsResponse; KIP-516",
+        "schema (v3, v5, v6); DeleteTopicsResponse; KIP-516, KIP-599",
         _CONTROLLER | _TOPIC,
-        {E.TOPIC_DELETION_DISABLED: Since(3, E.INVALID_REQUEST), **_by_id(6)},
+        {E.TOPIC_DELETION_DISABLED: Since(3, E.INVALID_REQUEST), **_throttled(5), **_by_id(6)},
         _LOST_CONTROLLER,
     ),
     21: Errors(
@@ -382,11 +387,12 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     35: Errors("DescribeLogDirsResponse; KIP-784", frozenset({E.LOG_DIR_NOT_FOUND, E.KAFKA_STORAGE_ERROR})),
     37: Errors(
-        "CreatePartitionsResponse; ReplicationControlManager",
+        "schema (v3); CreatePartitionsResponse; ReplicationControlManager; KIP-599",
         _CONTROLLER
         | _TOPIC
         | {E.INVALID_PARTITIONS, E.INVALID_REPLICATION_FACTOR, E.INVALID_REPLICA_ASSIGNMENT, E.POLICY_VIOLATION},
-        instead={**_LOST_CONTROLLER, **_BY_NAME},
+        _throttled(3),
+        {**_LOST_CONTROLLER, **_BY_NAME},
     ),
     42: Errors(
         "DeleteGroupsResponse",

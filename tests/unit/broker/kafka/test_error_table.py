@@ -196,7 +196,9 @@ def schema_versions() -> Iterator[tuple[int, int, ErrorCode]]:
     for key, api in APIS.items():
         schema = response_type_of(key, known_versions(api)[-1])._json
         version = 0
-        for word in re.findall(r"(?<!same as )[Vv]ersion \d+|\b[A-Z]+(?:_[A-Z]+)+\b", schema.get("doc", "")):
+        for word in re.findall(
+            r"(?<!same as )(?<!identical to )[Vv]ersion \d+|\b[A-Z]+(?:_[A-Z]+)+\b", schema.get("doc", "")
+        ):
             if word[-1].isdigit():
                 version = int(word.split()[-1])
             elif word in ErrorCode.__members__:
