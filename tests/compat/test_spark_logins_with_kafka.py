@@ -53,7 +53,7 @@ def home(kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def workers(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """Its executors inherit this process's environment, with these additions."""
+    """Start workers whose executors inherit this process's environment, with a config file and a password added."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTTLA_CONFIG", str(home / "config.toml"))
         patch.setenv("EVERYWHERE", USERS["alice"])

@@ -209,7 +209,7 @@ class RestartRun(FaultRun[RestartResult]):
         return any(findings.counts[kind] for kind in self.result.row.findings)
 
     def _has_lived(self) -> bool:
-        """Whether the query's driver has had all its lives, or can't have any more."""
+        """Return whether the query's driver has lived and died as often as the row demands, or has failed."""
         counts, wanted = self._drivers.counts, self.result.row.has_lived
         return bool(self._drivers.failures) or all(counts[what] >= least for what, least in wanted.items())
 

@@ -20,7 +20,7 @@ def _before_it_is_hidden(original, self, challenge):
 
 
 def _by_the_names_of_now(original, self, response, terms):
-    self._ids = {topic.name: terms.names.id_of(topic.name) for topic in response.responses}
+    self._topics._ids.update((topic.name, terms.names.id_of(topic.name)) for topic in response.responses)
     return original(self, response, terms)
 
 

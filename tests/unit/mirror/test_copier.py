@@ -4,63 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from threading import Thread
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from copiers import COPY, SOURCE, SYNCS, Sides
 from waiting import wait_until
 
 import ottla
-from ottla.connect import BatchReader
 from ottla.errors import ErrorCode
-from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
-from ottla_core.clock import ManualClock
+from ottla.fakes.scripted import Hold, Reject
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.clusters import member as members
-from ottla_mirror.clusters.writer import Writer
-from ottla_mirror.copying.copier import Copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Stage
 from ottla_proto.client_calls import Client
-
-SOURCE, COPY = TopicPartition("t", 0), TopicPartition("east.t", 0)
-SYNCS = "mm2-offset-syncs.east.internal"
-
-
-class Member:
-    """A member of the group, which keeps the committed offsets."""
-
-    def __init__(self) -> None:
-        self.committed: dict[Any, ottla.OffsetAndMetadata] = {}
-
-    def commit(self, offsets: dict[Any, ottla.OffsetAndMetadata]) -> None:
-        self.committed |= offsets
-
-
-class Sides:
-    """A source with ten records in one partition, a target, and a copier from one to the other."""
-
-    def __init__(self) -> None:
-        self.source, self.target = ScriptedCluster({"t": 1}), ScriptedCluster({"east.t": 1, SYNCS: 1})
-        with ottla.Producer("b0:1", topic="t", _transport=self.source.connect) as producer:
-            producer.send_many([f"{n}" for n in range(10)])
-        self.reader = BatchReader("b0:1", _transport=self.source.connect)
-        self.producer: ottla.Producer[Any, Any] = ottla.Producer(
-            "b0:1", key="bytes", value="bytes", _transport=self.target.connect
-        )
-        self.member = Member()
-        self.clock = ManualClock()
-        member = cast("members.Member", self.member)
-        self.obstacles: list[ottla.OttlaError] = []  # to be raised where a partition is started again
-        self.copier = Copier(self.reader, Writer(self.producer), member, SYNCS, self.clock, self.start)
-        self.copier.hold(paused=False)
-
-    def start(self, partitions: Sequence[CopiedPartition]) -> dict[CopiedPartition, ottla.OttlaError]:
-        return {partition: self.obstacles.pop() for partition in partitions if self.obstacles}
-
-    def close(self) -> None:
-        self.target._steps.clear()  # a failed test may leave the target full, which `producer.close` would wait out
-        self.producer.close()
-        self.reader.close()
 
 
 @pytest.fixture

@@ -3,60 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
 
 import pytest
+from copiers import COPY, SOURCE, Sides
 
-import ottla
-from ottla.connect import BatchReader
 from ottla.errors import ErrorCode
-from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
+from ottla.fakes.scripted import Hold, Reject
 from ottla.fakes.scripted_streams import Step
-from ottla_core.clock import ManualClock
-from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.copying import exactly_once
 from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_proto.client_calls import Client
 
-SOURCE, COPY = TopicPartition("t", 0), TopicPartition("east.t", 0)
-SYNCS = "mm2-offset-syncs.east.internal"
-
-
-class Sides:
-    """A source with ten records in one partition, a target, and a copier from one to the other."""
-
-    def __init__(self) -> None:
-        self.source, self.target = ScriptedCluster({"t": 1}), ScriptedCluster({"east.t": 1, SYNCS: 1})
-        with ottla.Producer("b0:1", topic="t", _transport=self.source.connect) as producer:
-            producer.send_many([f"{n}" for n in range(10)])
-        self.reader = BatchReader("b0:1", _transport=self.source.connect)
-        self.producer: ottla.Producer[Any, Any] = ottla.Producer(
-            "b0:1",
-            key="bytes",
-            value="bytes",
-            transactional_id="x",
-            request_timeout=1,
-            delivery_timeout=2,
-            _transport=self.target.connect,
-        )
-        self.producer.init_transactions()
-        self.clock = ManualClock()
-        member = cast("Any", None)
-        self.copier = ExactlyOnceCopier(self.reader, Writer(self.producer), member, SYNCS, self.clock, lambda given: {})
-        self.copier.hold(paused=False)
-
-    def close(self) -> None:
-        self.target._steps.clear()  # a failed test may leave the target full, which `producer.close` would wait out
-        self.target.release()
-        self.producer.close()
-        self.reader.close()
-
 
 @pytest.fixture
 def sides() -> Iterator[Sides]:
-    made = Sides()
+    made = Sides(ExactlyOnceCopier, transactional_id="x", request_timeout=1, delivery_timeout=2)
+    made.producer.init_transactions()
     yield made
     made.close()
 

@@ -122,12 +122,6 @@ class PositionCommits:
             with suppress(ottla.OttlaError):  # `go_on` raises its error
                 self._commit.syncs[0].exception(timeout)
 
-    def _refused(self) -> str:
-        commit = self._commit
-        oldest = next(iter(self._awaited if commit is None else commit.syncs.copy()), None)
-        refusal = None if oldest is None else oldest.last_refusal()
-        return "" if refusal is None else f"{_NOT_WRITTEN}: {refusal}"
-
     def finish(self, timeout: float) -> None:
         """Commit all positions, and wait up to `timeout` seconds for each sync. Raises REQUEST_TIMED_OUT."""
         self.begin()
@@ -135,6 +129,12 @@ class PositionCommits:
         for sync in self._commit.syncs:
             sync.result(timeout)
         self.go_on()
+
+    def _refused(self) -> str:
+        commit = self._commit
+        oldest = next(iter(self._awaited if commit is None else commit.syncs.copy()), None)
+        refusal = None if oldest is None else oldest.last_refusal()
+        return "" if refusal is None else f"{_NOT_WRITTEN}: {refusal}"
 
 
 def to_commit(position: Position) -> ottla.OffsetAndMetadata:

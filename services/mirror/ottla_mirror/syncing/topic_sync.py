@@ -127,7 +127,7 @@ class TopicSync(Chore):
             copy = copies[name]
             had = present.get(copy, config)  # one that has gone is left alone
             altered = {key: value for key, value in config.items() if had.get(key) != value}
-            gone = set(had.keys() - config.keys())
+            gone = had.keys() - config.keys()
             if int(had.get(_MOST_BYTES, 0)) > int(config.get(_MOST_BYTES, 0)):
                 # The source's cluster may allow larger batches than the target's, so an operator may have raised it.
                 altered.pop(_MOST_BYTES, None)
