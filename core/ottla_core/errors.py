@@ -182,17 +182,21 @@ def is_retriable(code: int) -> bool:
 class OttlaError(Exception):
     """An error: Kafka's `code`, a `message`, and a `hint` that says in one sentence what to do.
 
-    `broker` is the address of the broker that returned the error, if the client knows it. Services raise an OttlaError,
+    `broker` is the address of the broker that returned the error, if the client knows it. `about` is what the error
+    concerns, such as a partition, or None. Services raise an OttlaError,
     their adapters put it into the response, and clients raise it again as the matching subclass. No other exception
     leaves a service, so no traceback reaches a user.
     """
 
-    def __init__(self, code: int, message: str, *, hint: str = "", broker: str = "") -> None:
+    def __init__(
+        self, code: int, message: str, *, hint: str = "", broker: str = "", about: object | None = None
+    ) -> None:
         super().__init__(message)
         self.code: Final = code
         self.message: Final = message
         self.hint: Final = hint
         self.broker: Final = broker
+        self.about: Final = about
 
     @property
     def name(self) -> str:

@@ -317,7 +317,7 @@ def error_from_code(
     """Return the subclass for Kafka's `code`, with a default hint if neither message nor caller has one.
 
     If the message is empty, the meaning of the code takes its place. `of` is what the error is about, such as a
-    partition, and comes before the message.
+    partition. It comes before the message, and is the error's `about`.
     """
     message = message or _MEANINGS.get(code) or _name(code)
     if of is not None:
@@ -325,7 +325,7 @@ def error_from_code(
     fallback = RetriableError if is_retriable(code) else FatalError
     if not hint and ";" not in message:  # a service's own hint comes within its message
         hint = _HINTS.get(code, "")
-    return _CLASSES.get(code, fallback)(code, message, hint=hint, broker=broker)
+    return _CLASSES.get(code, fallback)(code, message, hint=hint, broker=broker, about=of)
 
 
 def from_core(error: OttlaError, *, broker: str = "") -> OttlaError:

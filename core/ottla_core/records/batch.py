@@ -31,6 +31,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12  # base offset and length: what `batchLength` does not count
 MAGIC: Final = 2
+_MAGIC_OFFSET: Final = 16
 CRC_OFFSET: Final = 17
 ATTRIBUTES_OFFSET: Final = 21
 
@@ -230,6 +231,14 @@ def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
             return
         yield at, header
         at += header.size_bytes
+
+
+def is_old_format(data: Buffer) -> bool:
+    """Return whether `data` begins with a message in a format older than Kafka 0.11 (magic 0 or 1).
+
+    Its magic is in the same place as a batch's.
+    """
+    return len(data) > _MAGIC_OFFSET and data[_MAGIC_OFFSET] < MAGIC
 
 
 def at_offsets(headers: Iterable[BatchHeader], base_offset: int) -> Iterator[BatchHeader]:

@@ -167,7 +167,7 @@ class Topics:
         """Return whether a topic with that name exists."""
         deadline = self._channel.deadline(timeout)
         topic = self._channel.cluster.fetch_metadata([name], timeout=deadline.left()).topics.get(name)
-        return topic is not None and not topic.error
+        return topic is not None and topic.error in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
 
     def add_partitions(self, name: str, total: int, *, dry_run: bool = False, timeout: Duration | None = None) -> str:
         """Grow a topic to `total` partitions, and return once every reachable broker serves them.

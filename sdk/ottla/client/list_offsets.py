@@ -152,7 +152,7 @@ def _enter(
             found[partition] = at if partition_response.offset >= 0 else None
     for partition in unanswered:
         last = error_from_code(
-            ErrorCode.NETWORK_EXCEPTION, f"{partition}: the response to ListOffsets lacks it", broker=address
+            ErrorCode.NETWORK_EXCEPTION, "the response to ListOffsets lacks it", of=partition, broker=address
         )
     return last
 

@@ -1,7 +1,8 @@
 """Keeps a client's view of the cluster fresh, on a thread of its own, so that senders do not wait for metadata.
 
 It requests metadata when a topic is new to the client, after an error which shows that the view is wrong, while a
-partition has no leader, and every `max_age` seconds. Leaders that brokers name in their responses are used at once.
+partition has no leader or a topic is missing, and every `max_age` seconds. Leaders that brokers name in their responses
+are used at once.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _LOG_AGAIN_S: Final = 60.0
 _PACE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.25
 """The longest pause while a partition has no leader: an election takes seconds, and the client should know soon."""
+_MISSING_AGE_S: Final = 1.0
+"""The maximum age of metadata while the brokers do not know some topics that nobody waits for. They may be gone for
+good."""
 
 
 class MetadataUpdater:
@@ -183,33 +187,39 @@ class MetadataUpdater:
         return False
 
     def _run(self) -> None:
-        backoff = Backoff(most_s=_LONGEST_PAUSE_S)
-        fetched_at = self._clock.monotonic()
+        backoff, missing = Backoff(most_s=_LONGEST_PAUSE_S), Backoff(most_s=_MISSING_AGE_S)
+        fetched_at, max_age = self._clock.monotonic(), self._max_age
         pause = 0.0
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed, pause)
-                while not self._closed and not self._requested and (left := self._age_left(fetched_at)) > 0:
+                while not self._closed and not self._requested and (left := self._left(fetched_at + max_age)) > 0:
                     self._changed.wait(left)
                 if self._closed:
                     return
                 self._requested = False
                 topics = list(self._topics)
             try:
-                complete = self._fetch(topics)
+                is_fetched = self._fetch(topics)
             except Exception:  # without this thread the client would never learn of another leader
                 logger.exception("can't apply new metadata; trying again")
-                complete = False
+                is_fetched = False
             fetched_at = self._clock.monotonic()
-            if complete:
-                backoff.reset()
-                pause = _PACE_S
-            else:
+            max_age = self._max_age
+            unknown = self.view.unknown(topics)
+            if not is_fetched or self.view.without_leader(set(topics) - (set() if self._waiting else unknown)):
                 pause = backoff.next()
                 self.refresh()
+                continue
+            backoff.reset()
+            pause = _PACE_S
+            if unknown:
+                max_age = min(max_age, missing.next())
+            else:
+                missing.reset()
 
-    def _age_left(self, fetched_at: float) -> float:
-        return fetched_at + self._max_age - self._clock.monotonic()
+    def _left(self, until: float) -> float:
+        return until - self._clock.monotonic()
 
     def _log(self, error: OttlaError) -> None:
         """Log the error; repeat the same one only after a while, since every try fails with it."""
@@ -219,7 +229,7 @@ class MetadataUpdater:
             logger.warning("can't fetch metadata: %s", error)
 
     def _fetch(self, topics: list[str]) -> bool:
-        """Replace the view; return False if it has to be fetched again soon."""
+        """Replace the view; return False if no broker has answered."""
         try:
             view = self._cluster.fetch_metadata(topics, all_topics=self._all_topics, timeout=self._timeout)
         except OttlaError as error:
@@ -234,4 +244,4 @@ class MetadataUpdater:
             self.view = view = merge(self.view, view)
             self._changed.notify_all()
         self._on_change(view)
-        return not view.without_leader(topics)
+        return True

@@ -137,6 +137,18 @@ class BatchReader:
         if forgotten:
             self._updater.forget(partition.topic)
 
+    def pause(self, partition: TopicPartition) -> None:
+        """Return and fetch nothing of a partition until `resume`. What is fetched already is kept."""
+        with self._fetcher.lock:
+            if (position := self._subscription.positions.get(partition)) is not None:
+                self._subscription.pause(position)
+
+    def resume(self, partition: TopicPartition) -> None:
+        """Go on with a paused partition."""
+        with self._fetcher.lock:
+            if (position := self._subscription.positions.get(partition)) is not None:
+                self._subscription.resume(position)
+
     def positions(self) -> Mapping[TopicPartition, ReadPosition]:
         """Return the positions of all assigned partitions."""
         with self._fetcher.lock:
@@ -146,8 +158,8 @@ class BatchReader:
     def poll(self, timeout: Duration = 1.0) -> FetchedBatches | None:
         """Return the next batches of one partition; None if none come within `timeout` seconds, or after `close`.
 
-        The partition's position moves behind them. Raises a broker's error that is not retriable; other partitions are
-        not affected.
+        The partition's position moves behind them. Raises a broker's error that is not retriable. If it is `about` one
+        partition, the others are not affected.
         """
         deadline_at = self._fetcher.clock.monotonic() + seconds(timeout, "timeout")
         while not self._fetcher.closed:

@@ -47,6 +47,26 @@ def no_position(partition: TopicPartition) -> OttlaError:
     )
 
 
+def no_batch(partition: TopicPartition, offset: int) -> OttlaError:
+    """Return the error for a fetch whose response has records, but no whole batch with the requested offset."""
+    return error_from_code(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"the fetch at offset {offset} returned no complete batch with that offset",
+        of=partition,
+        hint=f"check the broker's log; to skip the batch, seek to an offset after {offset}",
+    )
+
+
+def old_format(partition: TopicPartition, offset: int) -> OttlaError:
+    """Return the error for records in a format that this client does not read."""
+    return error_from_code(
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        f"the records from offset {offset} on are in a format older than Kafka 0.11, which this client does not read",
+        of=partition,
+        hint="copy the topic with an older Kafka client, or seek to an offset after the old records",
+    )
+
+
 def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
     """Return the error for a buffer that had no space for a record during `max_block`."""
     return BufferFullError(

@@ -126,6 +126,11 @@ class ClusterView:
         topic = self.topics.get(partition.topic)
         return topic is not None and not topic.error and 0 <= partition.partition < len(topic.partitions)
 
+    def unknown(self, topics: Iterable[str]) -> set[str]:
+        """Return those of `topics` that the brokers do not know."""
+        found = ((name, self.topics.get(name)) for name in topics)
+        return {name for name, t in found if t is not None and t.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
     def without_leader(self, topics: Iterable[str]) -> bool:
         """Return whether one of `topics` is missing or has a partition without a known leader."""
         return any(
@@ -154,10 +159,23 @@ def build_view(
 
 
 def merge(old: ClusterView, new: ClusterView) -> ClusterView:
-    """Return `new`, except for partitions with an older epoch: the broker may have responded from an older image
-    (KIP-320)."""
+    """Return `new`, except for what is known better: the broker may have responded from an older image (KIP-320).
+
+    These are partitions with an older epoch, and topics that this broker can't describe, though others have.
+    """
+    undescribed = [topic for name, topic in old.topics.items() if not topic.error and _is_undescribed(new, name)]
+    if undescribed:
+        topics = {**new.topics, **{topic.name: topic for topic in undescribed}}
+        new = replace(new, topics=topics, names={**new.names, **{topic.id: topic.name for topic in undescribed}})
     stale = {name: route for name, route in old.routes.items() if _is_older(new, name, route)}
+    kept = {topic.name for topic in undescribed}
+    stale |= {name: route for name, route in old.routes.items() if name.topic in kept} if kept else {}
     return replace(new, routes={**new.routes, **stale}) if stale else new
+
+
+def _is_undescribed(view: ClusterView, name: str) -> bool:
+    topic = view.topics.get(name)
+    return topic is not None and topic.error == ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _is_older(view: ClusterView, name: TopicPartition, route: Route) -> bool:

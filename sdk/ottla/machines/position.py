@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.machines.metadata import BrokerView, Route
 from ottla_core.model import LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
-from ottla_core.records.batch import Buffer, iter_headers
+from ottla_core.records.batch import MAGIC, Buffer, iter_headers
 
 NO_EPOCH = -1
 
@@ -133,15 +133,23 @@ class Position:
             self.leave_replica(now if broker is not None else now + shun_s)
         return Target(route.address, False, may_name=now >= self.replica_until)
 
-    def advance(self, records: Buffer, leader_epoch: int) -> bool:
-        """Advance after whole batches were fetched from that leader; return False if they contain nothing new."""
-        after, epoch = self.fetch_offset, self.epoch
-        for _, header in iter_headers(records):
+    def advance(self, records: Buffer, leader_epoch: int) -> int:
+        """Advance after batches were fetched from that leader. Return the number of bytes to read, 0 if there is
+        nothing new in them.
+
+        These are all bytes, or those before a batch in a format older than Kafka 0.11. Its bytes would be
+        misunderstood.
+        """
+        after, epoch, end = self.fetch_offset, self.epoch, len(records)
+        for at, header in iter_headers(records):
+            if header.magic != MAGIC:
+                end = at
+                break
             after, epoch = max(after, header.next_offset), header.leader_epoch
         if after == self.fetch_offset:
-            return False
+            return 0
         self.fetch_offset, self.epoch, self.leader_epoch = after, epoch, leader_epoch
-        return True
+        return end
 
     def leave_replica(self, until: float) -> None:
         """Abandon a replica that was of no use, and fetch from the leader until the given time."""

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.failures import log_truncated, position_reset, topic_recreated
+from ottla.machines.failures import log_truncated, no_batch, old_format, position_reset, topic_recreated
 from ottla.machines.fetch_sessions import FetchSessions
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, LookupPace, Route
 from ottla.machines.position import (
@@ -47,10 +47,12 @@ from ottla.machines.position import (
 )
 from ottla_core.errors import is_retriable
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
+from ottla_core.records.batch import is_old_format
 
 Reset = Literal["earliest", "latest", "none"]
 
 _LEAST_SHARE_BYTES: Final = 16 * 1024
+_MISSING_PACE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class SubscriptionState:
         self._unfinished: dict[Position, None] = {}  # as far as `done` has found out
         self.unlocated: dict[Position, None] = {}  # without an offset
         self._pace = LookupPace()
+        self._asked = 0  # how often in a row for partitions without a route
         self._look_again_at = float("inf")
         self.resets = 0
         self.recreated: list[str] = []  # warnings about topics that were recreated
@@ -186,13 +189,16 @@ class SubscriptionState:
         fetches: dict[Target, Fetch] = {}
         share_bytes = self.limits.share_bytes(len(self.positions))
         self._look_again_at = float("inf")
-        refresh = self._look_after(now, routes)
+        refresh, has_missing = self._look_after(now, routes), False
         for position in list(self._turns):
             if not position.wants_more(share_bytes):
                 del self._turns[position]
                 continue
             route = routes.get(position.partition)
-            if route is None or not position.is_due(route, now):
+            if route is None:
+                has_missing = True
+                continue
+            if not position.is_due(route, now):
                 refresh = self._request_refresh(now, FAILING_PACE_S) or refresh
                 continue
             if self._is_another_topic(position, route, now) or not position.is_checked(route):
@@ -208,6 +214,7 @@ class SubscriptionState:
             del self._turns[position]
         for target in self._sessions.waiting:
             fetches[target] = self._sessions.begin(target, share_bytes, now)
+        refresh = self._ask_for_missing(now, has_missing) or refresh
         return list(fetches.values()), refresh
 
     def on_view(self, now: float, routes: Mapping[TopicPartition, Route], brokers: Mapping[int, BrokerView]) -> None:
@@ -258,6 +265,16 @@ class SubscriptionState:
                     refresh = self._request_refresh(now, OVERDUE_PACE_S) or refresh
         return refresh
 
+    def _ask_for_missing(self, now: float, has_missing: bool) -> bool:
+        """Return whether to refresh the metadata for partitions without a route, more and more rarely: such a topic may
+        be gone for good."""
+        if not has_missing:
+            self._asked = 0
+            return False
+        due = self._request_refresh(now, min(_MISSING_PACE_S, FAILING_PACE_S * 2.0 ** min(self._asked, 30)))
+        self._asked += due
+        return due
+
     def _request_refresh(self, now: float, pace_s: float) -> bool:
         due, again_at = self._pace.due(now, pace_s)
         self._look_again_at = min(self._look_again_at, again_at)
@@ -299,17 +316,18 @@ class SubscriptionState:
             position.replica = response.preferred_replica
             position.replica_until = now + self.limits.replica_s
         if response.records:
-            self._take(part, response)
+            self._take(part, response, now)
 
-    def _take(self, part: FetchPart, response: PartitionData) -> None:
+    def _take(self, part: FetchPart, response: PartitionData, now: float) -> None:
         position, records = part.position, response.records
-        if not position.advance(records, part.route.leader_epoch):
-            self.error = error_from_code(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"{position.partition}: the fetch at offset {part.offset} returned no complete batch with that offset",
-                hint=f"check the broker's log; to skip the batch, seek to an offset after {part.offset}",
-            )
+        end = position.advance(records, part.route.leader_epoch)
+        if not end:
+            unreadable = old_format if is_old_format(records) else no_batch
+            self.error = unreadable(position.partition, part.offset)
+            position.retry_at = now + self.limits.backoff_most_s
             return
+        if end < len(records):
+            records = memoryview(records)[:end]
         position.waiting_bytes += len(records)
         self.waiting_bytes += len(records)
         topic_id = part.route.partition_id.topic_id
@@ -335,7 +353,8 @@ class SubscriptionState:
         told = f": {response.message}" if response.message else ", which is damaged, or larger than a response can be"
         self.error = error_from_code(
             ErrorCode.CORRUPT_MESSAGE,
-            f"{position.partition}: its leader can't send the batch at offset {part.offset}{told}",
+            f"its leader can't send the batch at offset {part.offset}{told}",
+            of=position.partition,
             hint=f"check the broker's log; to skip the batch, seek to an offset after {part.offset}",
         )
         position.retry_at = now + self.limits.backoff_most_s

@@ -101,11 +101,12 @@ def _wait(nemesis: RestartNemesis, seconds: float) -> None:
         time.sleep(0.2)
 
 
+# The first four depend on a move at the wrong moment. They end as soon as they are caught.
 _BROKEN: Final[dict[str, tuple[Story, float, Sequence[str], Sequence[str], Sequence[str]]]] = {
-    "union-not-demanded": (_roll_brokers, 40.0, [LISTINGS], [], ["short_listings"]),
-    "shards-named-while-they-load": (_restart_coordinators, 40.0, [LISTINGS], [], ["short_listings"]),
-    "kafka-lists-what-answers": (_restart_coordinators, 40.0, [LISTINGS], [], ["short_listings"]),
-    "hanging-if-not-listed": (_restart_coordinators, 40.0, [ADMINISTRATOR], [], ["false_hangs", "torn"]),
+    "union-not-demanded": (_roll_brokers, 180.0, [LISTINGS], [], ["short_listings"]),
+    "shards-named-while-they-load": (_restart_coordinators, 120.0, [LISTINGS], [], ["short_listings"]),
+    "kafka-lists-what-answers": (_restart_coordinators, 120.0, [LISTINGS], [], ["short_listings"]),
+    "hanging-if-not-listed": (_restart_coordinators, 120.0, [ADMINISTRATOR], [], ["false_hangs", "torn"]),
     "number-is-enough": (_live_through, 60.0, [QUERY], [PLAIN, PLAIN, RESTORED], ["lost"]),
     "failed-attempts-count": (_wait, 8.0, [APP], [], ["doubled", "torn"]),
     "attempts-forgotten": (_wait, 8.0, [APP], [], ["lost"]),

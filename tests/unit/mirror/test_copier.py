@@ -11,9 +11,10 @@ from copiers import COPY, SOURCE, SYNCS, Sides
 from waiting import wait_until
 
 import ottla
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, error_from_code
 from ottla.fakes.scripted import Hold, Reject
 from ottla_core.model import TopicId, TopicPartition
+from ottla_mirror.copying import copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Stage
 from ottla_proto.client_calls import Client
@@ -132,6 +133,69 @@ def test_nothing_is_written_to_a_topic_that_was_created_again(sides: Sides) -> N
         sides.copier.step(0.1)
     assert "deleted and recreated" in partition.error
     assert sides.target.values("east.t", 0) == []
+
+
+def test_a_partition_that_the_source_refuses_is_set_aside_and_the_others_are_copied(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, partition = (
+        CopiedPartition(TopicPartition("q", 0), TopicPartition("east.q", 0)),
+        CopiedPartition(SOURCE, COPY),
+    )
+    poll = sides.reader.poll
+
+    def refusing(timeout: float) -> Any:
+        if refused.stage is Stage.READ:
+            raise error_from_code(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no", of=refused.source)
+        return poll(timeout)
+
+    monkeypatch.setattr(sides.reader, "poll", refusing)
+    for each in (refused, partition):
+        sides.copier.take(each)
+    while partition.records < 10:
+        sides.copier.step(0.1)
+    assert (refused.stage, refused.failures) == (Stage.ASIDE, 1)
+    assert "q-0: no" in refused.error
+
+
+def test_an_error_that_is_about_no_partition_of_it_ends_the_copier(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(timeout: float) -> Any:
+        raise error_from_code(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
+
+    monkeypatch.setattr(sides.reader, "poll", failing)
+    sides.copier.take(CopiedPartition(SOURCE, COPY))
+    with pytest.raises(ottla.OttlaError):
+        sides.copier.step(0.1)
+
+
+def test_a_copy_that_takes_nothing_leaves_room_in_the_buffer_for_the_others(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copier, "BUFFER_BYTES", 2)
+    sides.source.add_topic("u", 1)
+    sides.target.add_topic("east.u", 1)
+    stuck, other = (
+        CopiedPartition(SOURCE, COPY),
+        CopiedPartition(TopicPartition("u", 0), TopicPartition("east.u", 0)),
+    )
+    sides.target.will(Client.PRODUCE, Hold())
+    sides.copier.take(stuck)
+    while not stuck.in_flight_bytes:
+        sides.copier.step(0.1)
+    wait_until(lambda: any("Produce" in type(body).__name__ for _, body in sides.target.seen))
+    with ottla.Producer("b0:1", _transport=sides.source.connect) as producer:
+        producer.send_many([b"more"], topic="t")
+        producer.send_many([b"others"], topic="u")
+    sides.copier.take(other)
+    while other.records < 1:
+        sides.copier.step(0.1)
+    assert sides.reader.positions()[SOURCE].offset == 10, "it is not read on"
+    sides.target.release()
+    while stuck.records < 11:
+        sides.copier.step(0.1)
+    assert stuck.in_flight_bytes == 0
 
 
 def test_a_partition_that_can_not_start_waits_and_is_looked_at_again_before_it_is_read(sides: Sides) -> None:

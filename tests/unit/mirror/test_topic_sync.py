@@ -12,7 +12,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings
 from ottla_mirror.machines.topic_names import TopicNames
-from ottla_mirror.syncing.topic_sync import TopicSync
+from ottla_mirror.syncing.topic_sync import RECREATED_AFTER_S, TopicSync
 
 
 class Side:
@@ -107,6 +107,33 @@ def test_what_an_older_mirror_let_expire_is_kept_from_now_on() -> None:
     assert {name: config["cleanup.policy"] for name, config in west.all.items()} == dict.fromkeys(
         (syncs, "east.checkpoints.internal", "mm2-mirror.east.internal"), "compact"
     )
+
+
+def test_a_copy_that_was_deleted_is_recreated_once_copiers_have_noticed_it_and_a_new_one_is_created_at_once() -> None:
+    east, west = Side({"a": {}, "b": {}}), Side({})
+    sync = topic_sync(State([TopicPartition("east.a", 0)]))
+    looks = 0
+    while "east.a" not in west.all:
+        sync._look(cast("Any", east), cast("Any", west))
+        assert "east.b" in west.all
+        looks += 1
+    assert looks > RECREATED_AFTER_S
+    sync._look(cast("Any", east), cast("Any", west))
+    del west.all["east.a"]
+    sync._look(cast("Any", east), cast("Any", west))
+    assert "east.a" not in west.all, "it is counted from the start again"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION])
+def test_a_copy_is_created_without_the_configs_that_its_cluster_refuses(code: ErrorCode) -> None:
+    class Strict(Side):
+        def _check(self, config: Mapping[str, str]) -> None:
+            if not config.keys() <= self._known:
+                raise OttlaError(code, "not here")
+
+    west = Strict({}, known=["retention.ms"])
+    topic_sync()._look(cast("Any", Side({"a": {"retention.ms": "5", "strange": "1"}})), cast("Any", west))
+    assert west.all == {"east.a": {"retention.ms": "5"}}
 
 
 def test_a_copy_is_forgotten_once_its_topic_and_the_groups_position_in_it_are_gone_too() -> None:

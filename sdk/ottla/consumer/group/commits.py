@@ -33,7 +33,7 @@ logger = logging.getLogger("ottla.group")
 _RETRYING: Final = (Meaning.FIND, Meaning.AGAIN)
 
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""Codes for a topic that is deleted, or was created a moment ago. A commit for a recreated topic is not retried."""
+"""Codes for a topic that is deleted or recreated, or that the coordinator does not know yet."""
 
 
 class Commits:
@@ -211,17 +211,20 @@ class Commits:
         backoff, gone_at = Backoff(), self._cluster.clock.monotonic() + UNKNOWN_TOPIC_GRACE_S
         while True:
             failures = self._send(sent.who, sent.left)
-            waits_for_topics = self._cluster.clock.monotonic() < gone_at
             errors = {error.code: error for error in failures.values()}  # thousands of partitions may share one
             final = {
                 code
                 for code, error in errors.items()
-                if not self._is_worth_another(sent.who, error)
-                or code == ErrorCode.UNKNOWN_TOPIC_ID
-                or (code in _GONE and not waits_for_topics)
+                if not self._is_worth_another(sent.who, error) and code not in _GONE
             }
-            settled = sent.settle(failures, lambda commit, error: error.code in final or not commit.retries)  # noqa: B023
-            self._end((commit, error and self._failure(error)) for commit, error in settled)
+            gone = {partition for partition, error in failures.items() if error.code in _GONE}
+            if gone and self._cluster.clock.monotonic() < gone_at and any(commit.retries for commit in sent.pending):
+                gone = self._gone({partition: sent.left[partition] for partition in gone})
+
+            def is_over(commit: Commit, error: OttlaError) -> bool:
+                return error.code in final or not commit.retries or not gone.isdisjoint(commit.in_topics)  # noqa: B023
+
+            self._end((commit, error and self._failure(error)) for commit, error in sent.settle(failures, is_over))
             if not sent.pending:
                 return
             try:
@@ -229,6 +232,21 @@ class Commits:
             except OttlaError as closed:
                 self._end((commit, closed) for commit in sent.pending)
                 return
+
+    def _gone(self, offsets: Offsets) -> set[TopicPartition]:
+        """Return the partitions that the brokers do not know either, or whose topic is another one now.
+
+        A coordinator may lag behind the brokers, and then a repeated commit succeeds.
+        """
+        try:
+            view = self._cluster.fetch_metadata({partition.topic for partition in offsets}, timeout=TRY_S)
+        except OttlaError:
+            return set()
+        return {
+            partition
+            for partition, committed in offsets.items()
+            if not view.exists(partition) or committed.topic_id not in (None, b"", view.topics[partition.topic].id)
+        }
 
     def _is_worth_another(self, who: MemberIdentity, error: OttlaError) -> bool:
         with self._lock:

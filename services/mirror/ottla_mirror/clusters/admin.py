@@ -63,15 +63,17 @@ class Admin:
         return {t.name: TopicId(bytes.fromhex(t.id)) for t in self._admin.topics.describe() if t.name in names}
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the end offsets of partitions. Raises if one does not exist."""
-        return self._offsets(partitions, LATEST_TIMESTAMP)
+        """Return the end offsets of partitions, without those that have no leader. Raises if one does not exist."""
+        return self._offsets(partitions, LATEST_TIMESTAMP, offline=set())
 
     def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the log start offsets of partitions. Raises if one does not exist."""
         return self._offsets(partitions, EARLIEST_TIMESTAMP)
 
-    def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        found = list_offsets(self._cluster, dict.fromkeys(partitions, timestamp), timeout=CALL_S)
+    def _offsets(
+        self, partitions: Collection[TopicPartition], timestamp: int, *, offline: set[TopicPartition] | None = None
+    ) -> dict[TopicPartition, int]:
+        found = list_offsets(self._cluster, dict.fromkeys(partitions, timestamp), timeout=CALL_S, offline=offline)
         return {partition: 0 if at is None else at.offset for partition, at in found.items()}
 
     def groups(self, timeout: float) -> Sequence[str]:

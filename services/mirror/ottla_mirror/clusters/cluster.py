@@ -21,7 +21,7 @@ from ottla_mirror.clusters.admin import Admin, open_admin
 from ottla_mirror.clusters.load_assignor import LoadAssignor
 from ottla_mirror.clusters.log import Log
 from ottla_mirror.clusters.member import GroupEvents, Member
-from ottla_mirror.clusters.writer import DELIVERY_S, Writer
+from ottla_mirror.clusters.writer import BUFFER_BYTES, DELIVERY_S, Writer
 
 _LOOK_S: Final = 1.0
 """The target is checked for new copies this often."""
@@ -51,7 +51,7 @@ class Cluster:
                 key="bytes",
                 value="bytes",
                 max_request_size="16MiB",
-                buffer_memory="48MiB",
+                buffer_memory=BUFFER_BYTES,
                 request_timeout=min(30.0, delivery_s / 2),
                 delivery_timeout=delivery_s,
                 transaction_timeout=_TRANSACTION_S,

@@ -17,6 +17,9 @@ logger = logging.getLogger("ottla.mirror")
 DELIVERY_S: Final = 24 * 3600.0
 """A writer waits this long for a target that is away. Giving up earlier would copy the batches in flight twice."""
 
+BUFFER_BYTES: Final = 48 * 1024 * 1024
+"""A writer holds this much that the target has not acknowledged."""
+
 _CLOSE_S: Final = 5.0
 """A writer that is being closed waits this long for acknowledgements. A delivery may take a day, and a failed flow
 restarts only once its writer is closed."""

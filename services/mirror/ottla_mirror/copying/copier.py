@@ -23,7 +23,7 @@ from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.clusters.member import Member
-from ottla_mirror.clusters.writer import Writer
+from ottla_mirror.clusters.writer import BUFFER_BYTES, Writer
 from ottla_mirror.copying.position_commits import PositionCommits
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.loop_marks import LoopMarks
@@ -42,6 +42,9 @@ _COMMIT_S: Final = 1.0
 """A successor copies again what was copied since the last commit, which is about this long ago."""
 SETTLE_S: Final = 30.0
 """Batches in flight may take this long before partitions are given up."""
+
+_ROOM_S: Final = 0.02
+"""The copier looks again after this time whether the writer's buffer has room."""
 
 _AGAIN_S: Final = 2.0
 _AGAIN_MOST_S: Final = 16.0
@@ -81,6 +84,8 @@ class Copier:
         # those that have sent what the target has not acknowledged
         self._under_way: Final[dict[CopiedPartition, None]] = {}
         self._aside: Final[dict[CopiedPartition, None]] = {}
+        # those under way that are not read on, because the writer's buffer has to keep room for others
+        self._held_back: set[CopiedPartition] = set()
         self._sync_at = self._commit_at = clock.monotonic()
         self._copy_ids: Mapping[str, TopicId] = {}
 
@@ -152,7 +157,7 @@ class Copier:
         self._try_again()
         fetched = None
         if self._has_time():
-            fetched = self._fetch(timeout)
+            fetched = self._fetch(min(timeout, _ROOM_S) if self._held_back else timeout)
         else:
             self._commits.wait(timeout)
         partition = None if fetched is None else self.partitions.get(fetched.partition)
@@ -162,6 +167,7 @@ class Copier:
             except ottla.OttlaError as error:
                 self._on_failed(partition, error)
         self._settle()
+        self._leave_room()
         self._commits.go_on()
         now = self._clock.monotonic()
         if now >= self._sync_at and self._has_time():
@@ -220,7 +226,17 @@ class Copier:
     # ---- copying -----------------------------------------------------------------------------------------------------
 
     def _fetch(self, timeout: float) -> FetchedBatches | None:
-        return self._reader.poll(timeout)
+        try:
+            return self._reader.poll(timeout)
+        except ottla.OttlaError as error:
+            if (partition := self._unreadable(error)) is None:
+                raise
+            self._on_failed(partition, error)
+            return None
+
+    def _unreadable(self, error: ottla.OttlaError) -> CopiedPartition | None:
+        """Return the partition that the reader can't read; None if the error concerns all that it reads."""
+        return self.partitions.get(error.about) if isinstance(error.about, TopicPartition) else None
 
     def _read(self, partition: CopiedPartition) -> None:
         at = partition.position
@@ -248,6 +264,20 @@ class Copier:
                 del self._under_way[partition]
                 # All that was sent is acknowledged, so whatever kept it back is over.
                 partition.error, partition.failures = "", 0
+
+    def _leave_room(self) -> None:
+        """Read no more of the partitions in flight while they fill half of the writer's buffer.
+
+        The other half is for partitions that have nothing in flight. So a copy that takes nothing, because its leader
+        is away or it has too few replicas, does not keep the others from being copied.
+        """
+        is_full = sum(partition.in_flight_bytes for partition in self._under_way) >= BUFFER_BYTES // 2
+        held_back = set(self._under_way) if is_full else set()
+        for partition in self._held_back - held_back:
+            self._reader.resume(partition.source)
+        for partition in held_back - self._held_back:
+            self._reader.pause(partition.source)
+        self._held_back = held_back
 
     def _finish(self) -> None:
         """Wait for what is under way, and commit."""

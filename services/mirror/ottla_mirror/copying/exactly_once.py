@@ -36,6 +36,8 @@ class ExactlyOnceCopier(Copier):
     """Like Copier, but its writer has a transactional id."""
 
     _reading_failed = False
+    _not_read: tuple[CopiedPartition, ottla.OttlaError] | None = None
+    """The partition that the reader could not read during the round, and why."""
     _end_s = 0.0
     """The end of the last round took this long: until the target had all of it and its transaction was committed."""
     _end_began_at = 0.0
@@ -44,7 +46,7 @@ class ExactlyOnceCopier(Copier):
         """Wait up to `timeout` seconds for something, then copy a round. Raises like Copier, and if it is not known
         whether the round was committed."""
         self._try_again()
-        fetched = self._reader.poll(timeout)
+        fetched = self._fetch(timeout)
         # The transaction begins with the first block, so that an idle flow has none open that blocks readers.
         if fetched is None:
             return
@@ -60,12 +62,15 @@ class ExactlyOnceCopier(Copier):
                 raise
             logger.warning("the transaction was aborted; copying its records again: %s", error)
             self._go_back(copied)
-            return
-        self._end_s = self._clock.monotonic() - self._end_began_at
-        self._under_way.clear()
-        for partition in copied:
-            partition.complete()
-            partition.committed, partition.failures = partition.position, 0
+        else:
+            self._end_s = self._clock.monotonic() - self._end_began_at
+            self._under_way.clear()
+            for partition in copied:
+                partition.complete()
+                partition.committed, partition.failures = partition.position, 0
+        if self._not_read is not None:
+            self._on_failed(*self._not_read)
+            self._not_read = None
 
     def _copy(self, fetched: FetchedBatches | None, copied: dict[CopiedPartition, None]) -> None:
         began_at, size_bytes = self._clock.monotonic(), 0
@@ -88,7 +93,13 @@ class ExactlyOnceCopier(Copier):
             fetched = None if is_full else self._read_on(max(0.0, min(self._end_s, _ROUND_S) - past_s))
         self._end_began_at = self._clock.monotonic()
         # The positions are computed from acknowledged batches only, so everything is flushed before.
-        self._writer.flush(_FLUSH_S)
+        try:
+            self._writer.flush(_FLUSH_S)
+        except ottla.TimeoutError as error:
+            for partition in copied:
+                if partition.is_waiting:
+                    note_failure(partition, error)
+            raise
         _prepare(copied)
         # The commit itself would wait for them as long as the producer tries to deliver, which is a day.
         left_s = self._end_began_at + _FLUSH_S - self._clock.monotonic()
@@ -98,9 +109,15 @@ class ExactlyOnceCopier(Copier):
 
     def _read_on(self, timeout: float) -> FetchedBatches | None:
         """Poll the reader. If it fails, the blocks in its hands are lost, and everything is read again from the
-        committed positions."""
+        committed positions. If it can't read one partition, the round ends here."""
         self._reading_failed = True
-        fetched = self._reader.poll(timeout)
+        fetched = None
+        try:
+            fetched = self._reader.poll(timeout)
+        except ottla.OttlaError as error:
+            if (partition := self._unreadable(error)) is None:
+                raise
+            self._not_read = partition, error
         self._reading_failed = False
         return fetched
 

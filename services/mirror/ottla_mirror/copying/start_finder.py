@@ -41,16 +41,16 @@ class StartFinder:
         ours = {copy for copy in sources if (b := self._state.begun(copy)) and b.copy_id == ids.get(copy.topic)}
         if any(committed[copy] is None or copy not in ours for copy in sources):
             self._syncs.catch_up(CALL_S)
-        ends = self._target.ends([copy for copy in sources if copy.topic in ids and copy not in ours])
+        others = {copy for copy in sources if copy.topic in ids and copy not in ours}
+        ends: Mapping[TopicPartition, int | None] = {**dict.fromkeys(others), **self._target.ends(others)}
         starts = dict[TopicPartition, Start | OttlaError]()
         for copy, source in sources.items():
             begun = self._state.begun(copy)
             synced = None if begun is None else self._syncs.position_of(source, begun.generation)
             try:
                 copy_id = _known(ids, copy.topic)
-                known = Known(
-                    begun, committed[copy], synced, copy_id, ends.get(copy, 0), self._syncs.generation(source)
-                )
+                end = _found(ends.get(copy, 0), copy)
+                known = Known(begun, committed[copy], synced, copy_id, end, self._syncs.generation(source))
                 starts[copy] = start_of(copy, known, compares=self._compares)
             except OttlaError as error:
                 starts[copy] = error
@@ -82,3 +82,9 @@ def _known(ids: Mapping[str, TopicId], topic: str) -> TopicId:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is gone", hint="the mirror recreates the topic"
         )
     return ids[topic]
+
+
+def _found(end: int | None, copy: TopicPartition) -> int:
+    if end is None:
+        raise OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{copy} has no leader")
+    return end

@@ -124,7 +124,8 @@ class CopiedPartition:
     `failures` how often in a row that was the case, and `again_at` when it is tried again, in monotonic seconds.
     `joins` says whether the target takes several small batches as one. `copy_id` is the topic id of the copy that it
     fills, None while that is not known, and `generation` counts the copies of that name. `writer` distinguishes this
-    mirror's offset syncs from those of others that had the partition.
+    mirror's offset syncs from those of others that had the partition. `in_flight_bytes` is the size of the sent batches
+    that are not counted as acknowledged yet.
     """
 
     __slots__ = (
@@ -137,6 +138,7 @@ class CopiedPartition:
         "error",
         "failures",
         "generation",
+        "in_flight_bytes",
         "joins",
         "prepared",
         "progress",
@@ -165,6 +167,7 @@ class CopiedPartition:
         self.committed = position
         self.progress = self.prepared = Progress(position)
         self.sent: deque[Sent] = deque()
+        self.in_flight_bytes = 0
         self.stage = Stage.HELD
         self.joins = True
         self.error = ""
@@ -192,6 +195,11 @@ class CopiedPartition:
         return self.sent[-1].position if self.sent else self.position
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the target has not acknowledged all that was sent."""
+        return any(outcome is not None and not outcome.done() for outcome, _, _ in self.sent)
+
+    @property
     def records(self) -> int:
         return self.progress.records
 
@@ -215,6 +223,7 @@ class CopiedPartition:
         """Note that `outgoing`, a batch of `fetched`, is on its way."""
         position = Position(outgoing.next_offset, fetched.topic_id, outgoing.leader_epoch)
         self.sent.append(Sent(outcome, outgoing, position))
+        self.in_flight_bytes += outgoing.size_bytes
 
     def end(self, fetched: Fetched) -> None:
         """Note that all of `fetched` is on its way.
@@ -245,6 +254,7 @@ class CopiedPartition:
             self.prepared = self.prepared._replace(position=position)
             # The batch is removed after `runs` has not raised. A failed batch stays, and the position before it.
             self.sent.popleft()
+            self.in_flight_bytes -= 0 if outgoing is None else outgoing.size_bytes
 
     def complete(self) -> None:
         """Count what was prepared, because it is committed."""
@@ -253,6 +263,7 @@ class CopiedPartition:
     def start_over(self) -> None:
         """Discard the batches in flight, which will be read again."""
         self.sent.clear()
+        self.in_flight_bytes = 0
 
     def go_back(self) -> None:
         """Discard what was prepared as well."""

@@ -7,7 +7,8 @@ the rest every second, and copying does not wait for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import ottla
@@ -26,6 +27,10 @@ logger = logging.getLogger("ottla.mirror")
 _LOOK_S: Final = 1.0
 _RARELY_S: Final = 10.0
 """Configs, and copies that are gone, are looked at this often, since nothing waits for either."""
+
+RECREATED_AFTER_S: Final = 8.0
+"""A copy that was deleted is recreated after this time."""
+_MISSED: Final = math.ceil(RECREATED_AFTER_S / _LOOK_S) + 1
 
 _POLICY: Final = "cleanup.policy"
 _MOST_BYTES: Final = "max.message.bytes"
@@ -47,6 +52,7 @@ class TopicSync(Chore):
         self._has_own = False
         self._refused: dict[str, str] = {}  # configs that the target does not take, by the copy's name
         self._rarely_in = 0.0
+        self._missed: Mapping[str, int] = {}  # in how many looks in a row a begun copy was gone
 
     def work(self) -> None:
         name = f"{self._flow.group}-topics"
@@ -75,7 +81,7 @@ class TopicSync(Chore):
             return
         existing, copies = source.topics(), target.topics()
         problems = {}
-        for change in plan_topics(self._names, existing, copies):
+        for change in self._due(plan_topics(self._names, existing, copies)):
             try:
                 self._make(change, source, target)
             except ottla.OttlaError as error:
@@ -90,6 +96,15 @@ class TopicSync(Chore):
                 self._sync_configs(source, target, {name: copy for name, copy in named if copy and copy in copies})
             self._rarely_in = _RARELY_S
         self.problems = self._refused | problems
+
+    def _due(self, changes: Iterable[TopicChange]) -> Sequence[TopicChange]:
+        """Return the changes to make now. A copy that was deleted is recreated only once the copiers have noticed that
+        it is gone, because what they have in flight must not get into the new one."""
+        planned = list(changes)
+        made = [change.copy for change in planned if not change.grows]
+        begun = {copy.topic for copy in self._state.begun_copies()} if made else set()
+        self._missed = {copy: self._missed.get(copy, 0) + 1 for copy in made if copy in begun}
+        return [change for change in planned if self._missed.get(change.copy, _MISSED) >= _MISSED]
 
     def _note_gone(self, target: Admin, existing: Collection[str], copies: Collection[str]) -> None:
         """Forget the copies that are gone and won't be created again, because their topics are gone too.
@@ -112,7 +127,7 @@ class TopicSync(Chore):
         try:
             target.create_topic(change.copy, change.partitions, config, self._flow.replicas)
         except ottla.OttlaError as error:
-            if error.code != ErrorCode.INVALID_CONFIG:
+            if error.code not in (ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION):
                 raise
             target.create_topic(change.copy, change.partitions, {}, self._flow.replicas)
             # At once, and also if configs are not kept in sync: a copy with the target's own retention would lose

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from threading import Event, Timer
 from typing import Any, cast
@@ -105,5 +106,30 @@ def test_an_error_keeps_nothing_alive_of_the_thread_that_got_it() -> None:
         owner = ask()
         gc.collect()
         assert owner() is None
+    finally:
+        updater.close()
+
+
+def test_a_topic_that_is_gone_costs_few_requests_and_a_new_one_is_not_slowed_down_by_it() -> None:
+    asked: list[float] = []
+
+    class Without(Cluster):
+        out_of_reach = False
+
+        def fetch_metadata(self, topics: Any = (), **__: Any) -> ClusterView:
+            asked.append(time.monotonic())
+            gone = TopicView("gone", TopicId(b""), (), error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            there = [TopicView(name, ID, (PartitionView(0, 3),)) for name in topics if name != "gone"]
+            return build_view("c", (-1, ""), [BrokerView(0, "a:1")], [gone, *there])
+
+    updater = MetadataUpdater(cast(Any, Without()), name="x", max_age=60, timeout=1, on_change=lambda _: None)
+    try:
+        updater.follow(["gone"])
+        updater.refresh()
+        wait_until(lambda: len(asked) >= 7)
+        assert asked[6] - asked[5] >= 0.4, "half of a second and more between two, once it has been gone for a while"
+        began_at = time.monotonic()
+        updater.until_known(["there"], 20)
+        assert time.monotonic() - began_at < 0.4, "who waits is not kept waiting"
     finally:
         updater.close()

@@ -62,6 +62,17 @@ def test_an_older_answer_does_not_take_a_leader_away_either() -> None:
     assert merge(view(1, 4), view(-1, 5)).routes == {}
 
 
+def test_a_topic_that_a_broker_can_not_describe_stays_as_it_was_known() -> None:
+    undescribed = build_view("c", (0, "a:2"), BROKERS, [TopicView("t", ID, (), error=ErrorCode.LEADER_NOT_AVAILABLE)])
+    kept = merge(view(1, 4), undescribed)
+    assert kept.topics["t"] == view(1, 4).topics["t"]
+    assert kept.routes == view(1, 4).routes
+    assert kept.name_of(PartitionId(ID, 0)) == TopicPartition("t", 0)
+    deleted = build_view("c", (0, "a:2"), BROKERS, [TopicView("t", ID, (), error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)])
+    assert merge(view(1, 4), deleted).routes == {}
+    assert merge(undescribed, view(1, 4)).routes == view(1, 4).routes
+
+
 def test_the_pace_of_asking() -> None:
     pace = LookupPace()
     assert pace.due(5.0, 0.5) == (True, 5.5)

@@ -1,5 +1,7 @@
 """Positions and fetches: turns, limits, seeks that make answers stale, and the one error that resets."""
 
+import struct
+from itertools import pairwise
 from unittest.mock import Mock
 
 import pytest
@@ -253,7 +255,7 @@ def test_a_refusal_for_good_is_raised_once() -> None:
     ((fetch,), _) = sub.plan(0.0, ROUTES)
     sub.on_failed(fetch, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no", 0.0)
     assert sub.error is not None
-    assert sub.error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (sub.error.code, sub.error.about) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, PARTITIONS[0])
 
 
 def test_a_batch_that_its_leader_can_not_send_is_an_error_and_not_a_loop() -> None:
@@ -634,3 +636,38 @@ def test_a_recreated_topic_is_reported_once_and_forgotten_with_its_last_partitio
     assert sub._reported_recreated
     sub.unassign(PARTITIONS[1])
     assert not sub._reported_recreated
+
+
+def old_message(offset: int, size: int) -> bytes:
+    """Return a message of magic 1, in the format before Kafka 0.11: CRC, magic, attributes, timestamp, key, value."""
+    body = struct.pack(">IbbqiI", 0, 1, 0, 1000, -1, size) + b"x" * size
+    return struct.pack(">qi", offset, len(body)) + body
+
+
+@pytest.mark.parametrize("size", [1, 500])
+def test_messages_in_an_old_format_are_an_error_and_never_skipped(size: int) -> None:
+    sub, (position,) = subscription(1)
+    ((fetch,), _) = sub.plan(0.0, ROUTES)
+    readable = batch(0, 3)
+    sub.on_response(fetch, {IDS[0]: PartitionData(readable + old_message(3, size), 9)}, 0.0)
+    fetched = sub.next_fetched()
+    assert fetched is not None
+    assert bytes(fetched.records) == readable if size == 500 else bytes(fetched.records).startswith(readable)
+    assert (position.fetch_offset, sub.error) == (3, None)
+    sub.on_read(fetched)
+    ((again,), _) = sub.plan(0.0, ROUTES)
+    sub.on_response(again, {IDS[0]: PartitionData(old_message(3, size) * 2, 9)}, 0.0)
+    assert sub.error is not None
+    assert (sub.error.code, sub.error.about) == (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, PARTITIONS[0])
+    assert (position.fetch_offset, sub.next_fetched()) == (3, None)
+    assert sub.plan(0.0, ROUTES)[0] == [], "not at once again"
+
+
+def test_metadata_of_a_topic_that_is_gone_is_asked_for_more_and_more_rarely() -> None:
+    sub, _ = subscription(1)
+    asked_at = [now / 100 for now in range(1000) if sub.plan(now / 100, {})[1]]
+    assert [round(b - a, 1) for a, b in pairwise(asked_at)][:5] == [0.2, 0.4, 0.8, 1.0, 1.0]
+    assert len(asked_at) < 15
+    sub.plan(10.0, ROUTES)
+    asked_at = [now / 100 for now in range(1000, 1050) if sub.plan(now / 100, {})[1]]
+    assert len(asked_at) == 0, "its fetch is under way"

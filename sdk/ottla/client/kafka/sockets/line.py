@@ -295,7 +295,7 @@ class Line:
     def _connect(self) -> None:
         arrived: socket.socket | OSError
         try:
-            arrived = socket.create_connection((self._host, _port(self.address)), timeout=CONNECT_S)
+            arrived = _dialled(self._host, _port(self.address))
             arrived.setblocking(False)
             arrived.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             keep_alive(arrived)
@@ -401,6 +401,20 @@ class Line:
             outcomes = self._connection.take_outcomes()
         for outcome in outcomes:
             self._tell(outcome)
+
+
+def _dialled(host: str, port: int) -> socket.socket:
+    """Connect to the first of the host's addresses that accepts. Raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    last = OSError(f"{host} has no address")
+    for address in addresses:
+        try:
+            # They share the time, or an address that drops packets would use up what the others need.
+            return socket.create_connection((address, port), timeout=CONNECT_S / len(addresses))
+        except OSError as error:
+            last = error
+    raise last
 
 
 def _port(address: str) -> int:

@@ -43,7 +43,10 @@ class MetadataTranslation:
             added = found.topics.add(name=name, topic_id=topic.topic_id, is_internal=topic.is_internal)
             added.error.code = topic.error_code
             if not topic.error_code:
-                terms.names.learn(topic.topic_id, name)
+                if not terms.names.learn(topic.topic_id, name):
+                    # The broker lags. Soon it names the topic that this client knows.
+                    added.error.code = ErrorCode.LEADER_NOT_AVAILABLE
+                    continue
             elif topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 terms.names.forget(name)
             for partition in topic.partitions:

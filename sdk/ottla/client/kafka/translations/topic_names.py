@@ -10,6 +10,11 @@ from ottla.errors import ErrorCode, OttlaError
 
 _MOST: Final = 100_000
 """With names of 60 characters, so many take 30 MB."""
+_MOST_FORMER: Final = 4
+"""How many former topics of a name are remembered, the newest ones."""
+_MOST_DOUBTS: Final = 20
+"""After so many responses in a row a former topic is believed. The next metadata comes after 0.02 to 0.25 s, so this
+takes up to 5 s."""
 
 
 class TopicNames:
@@ -19,6 +24,11 @@ class TopicNames:
     all of them. Others may delete topics that this client never asks for again. So if it knows more than _MOST, it
     forgets the topic that it has known for longest, and learns it again with its next request for metadata.
 
+    After a topic was recreated, a broker that lags still names the former topic. If the client believed that, it would
+    take the topic for recreated twice more. So it remembers which topics had a name before, and doubts a response that
+    goes back to one of them. A response that contradicts itself for long is believed, because the client may have
+    learned from a broker that lags before it learned the truth.
+
     Threads may share it. Each call is one operation on a dict, or several in such an order that a name is at worst
     unknown for a moment.
     """
@@ -26,23 +36,40 @@ class TopicNames:
     def __init__(self) -> None:
         self._names: Final[dict[bytes, str]] = {}
         self._ids: Final[dict[str, bytes]] = {}
+        self._former: Final[dict[str, tuple[bytes, ...]]] = {}
+        self._doubts: Final[dict[str, int]] = {}
 
-    def learn(self, topic_id: bytes, name: str) -> None:
-        former = self._ids.get(name)
-        if former not in (None, topic_id):
-            # The name belongs to another topic now. A request for the former one must not reach it.
-            self._names.pop(former, None)
+    def learn(self, topic_id: bytes, name: str) -> bool:
+        """Learn the topic that has the name; return False if it is doubted, because another one has replaced it."""
+        known = self._ids.get(name)
+        if known == topic_id:
+            self._doubts.pop(name, None)
+            return True
+        if known is not None and topic_id in self._former.get(name, ()):
+            doubts = self._doubts[name] = self._doubts.get(name, 0) + 1
+            if doubts < _MOST_DOUBTS:
+                return False
+        # The name belongs to another topic now. A request for the former one must not reach it.
+        self.forget(name)
+        self._doubts.pop(name, None)
         self._names[topic_id] = name
         self._ids[name] = topic_id
         if len(self._ids) > _MOST:
             with suppress(RuntimeError):  # another thread learns at the same time, and then forgets one as well
                 self.forget(next(iter(self._ids)))
+        return True
 
     def forget(self, name: str) -> None:
-        """Forget a name that no topic has any more."""
+        """Forget a name that no topic has any more. A topic that gets it later replaces the topic that had it."""
         topic_id = self._ids.pop(name, None)
-        if topic_id is not None:
-            self._names.pop(topic_id, None)
+        if topic_id is None:
+            return
+        self._names.pop(topic_id, None)
+        former = self._former.pop(name, ())
+        self._former[name] = (*(each for each in former if each != topic_id), topic_id)[-_MOST_FORMER:]
+        if len(self._former) > _MOST:
+            with suppress(RuntimeError, KeyError):
+                del self._former[next(iter(self._former))]
 
     def forget_others(self, names: Container[str]) -> None:
         """Forget all topics but these, because no others exist."""

@@ -21,7 +21,9 @@ from waiting import LIMIT_S, wait_until
 
 from ottla.client.kafka.apis import WRITE_TXN_MARKERS
 from ottla.client.kafka.call import Call
+from ottla.client.kafka.connection import CONNECT_S
 from ottla.client.kafka.peer import KafkaPeer
+from ottla.client.kafka.sockets import line
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.client.kafka.translations.metadata import MetadataTranslation
 from ottla.client.kafka.translations.produce import ProduceTranslation
@@ -904,3 +906,25 @@ def test_a_signal_handler_may_make_a_call_anywhere_in_another(is_first: bool) ->
     assert answers == ["c"] * (2 * places - 1)
     peer.close()
     server.close()
+
+
+def test_an_address_that_drops_packets_leaves_time_for_the_hosts_other_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[str, float]] = []
+    connected: Any = object()
+
+    def resolved(host: str, port: int, **_: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"10.0.0.{n}", port)) for n in (1, 2, 2)]
+
+    def connect(address: Any, timeout: float) -> Any:
+        tried.append((address[0], timeout))
+        if address[0] == "10.0.0.1":
+            raise TimeoutError("timed out")
+        return connected
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    assert line._dialled("kafka", 9092) is connected
+    assert tried == [("10.0.0.1", CONNECT_S / 2), ("10.0.0.2", CONNECT_S / 2)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
+    with pytest.raises(OSError, match="kafka has no address"):
+        line._dialled("kafka", 9092)

@@ -202,6 +202,21 @@ def test_topics_that_are_gone_are_forgotten_once_all_topics_are_listed(all_topic
             known.names.name_of(ID_A)
 
 
+def test_a_broker_that_lags_can_not_bring_a_former_topic_back() -> None:
+    known = terms(13)
+
+    def told(topic_id: bytes) -> client_pb2.TopicMetadata:
+        partition = MetadataResponse.MetadataResponsePartition(partition_index=0, leader_id=1)
+        topic = MetadataResponse.MetadataResponseTopic(name="b", topic_id=topic_id, partitions=[partition])
+        return MetadataTranslation().response(MetadataResponse(topics=[topic]), known).topics[0]
+
+    recreated = b"r" * 16
+    assert told(recreated).topic_id == recreated
+    doubted = told(ID_B)
+    assert (doubted.error.code, len(doubted.partitions)) == (ErrorCode.LEADER_NOT_AVAILABLE, 0)
+    assert known.names.id_of("b") == recreated
+
+
 def test_metadata_without_a_known_controller_has_none() -> None:
     found = MetadataTranslation().response(MetadataResponse(controller_id=-1), terms(13))
     assert not found.HasField("controller")

@@ -553,16 +553,27 @@ def test_what_was_committed_in_a_topic_that_was_made_anew_is_no_place_in_it(capl
     assert "recreated" in caplog.text
 
 
-def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_a_commit_is_tried_again_while_the_brokers_know_the_topic_and_the_coordinator_lags(code: ErrorCode) -> None:
     cluster = filled({0: 3})
     with consumer_of(cluster, commit="manual") as consumer:
         assert len(consumer.poll(WAIT)) == 3
-        cluster.will(Group.COMMIT_OFFSETS, *[Reject(ErrorCode.UNKNOWN_TOPIC_ID)] * 3)
+        cluster.will(Group.COMMIT_OFFSETS, *[Reject(code)] * 3)
+        consumer.commit(timeout=WAIT)
+        assert len(cluster.requests(pb.CommitOffsetsRequest)) == 4
+    assert committed(cluster) == {0: 3}
+
+
+def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual", metadata_max_age=0.05) as consumer:
+        offsets = consumer.poll(WAIT).offsets
+        make_anew(cluster, consumer)
+        before = len(cluster.requests(pb.CommitOffsetsRequest))
         with pytest.raises(OttlaError) as raised:
-            consumer.commit(timeout=WAIT)
+            consumer.commit(offsets, timeout=WAIT)
         assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
-        assert len(cluster.requests(pb.CommitOffsetsRequest)) == 1
-        cluster.forget(Group.COMMIT_OFFSETS)
+        assert len(cluster.requests(pb.CommitOffsetsRequest)) == before + 1
 
 
 def _commit_later(consumer: Consumer[Any, Any], offsets: Any) -> None:
