@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from tests.regressions.injection import constant, instead_of
 from tests.regressions.story import Story
 
@@ -29,7 +31,44 @@ def _by_its_owner_alone(original, self, hanging, deadline):
     original(self, hanging, deadline)
 
 
+def _as_if_it_had_none_before(original, self, topic_id, name):
+    self._former.clear()
+    return original(self, topic_id, name)
+
+
+def _at_the_first_address(original, host, port):
+    return socket.create_connection((host, port), timeout=10.0)
+
+
 STORIES = (
+    Story(
+        "former-topic-that-came-back",
+        "A broker that lagged brought a topic's former id back: consumers reset their positions, and later once more",
+        instead_of("ottla.client.kafka.translations.topic_names:TopicNames.learn", _as_if_it_had_none_before),
+    ),
+    Story(
+        "commit-that-a-late-coordinator-refused",
+        "A commit failed for good because the group's coordinator did not know a topic yet that all brokers had",
+        instead_of("ottla.consumer.group.commits:Commits._gone", lambda original, self, offsets: set(offsets)),
+    ),
+    Story(
+        "old-messages-that-were-skipped",
+        "Messages in the format before Kafka 0.11 were read as a batch, and the consumer skipped them silently",
+        instead_of(
+            "ottla.machines.position:iter_headers",
+            lambda original, records: ((at, header._replace(magic=2)) for at, header in original(records)),
+        ),
+    ),
+    Story(
+        "first-address-that-drops-packets",
+        "A broker's host name with several addresses was never reached if the first one dropped packets",
+        instead_of("ottla.client.kafka.sockets.line:_dialled", _at_the_first_address),
+    ),
+    Story(
+        "metadata-for-a-deleted-topic",
+        "A deleted topic made a client, such as a mirror, request the metadata of all its topics four times a second",
+        constant("ottla.client.metadata_updater:_MISSING_AGE_S", 0.02),
+    ),
     Story(
         "cut-token-in-an-error",
         "An OAUTHBEARER token that a broker repeated was not hidden if it crossed the end of the shown text",

@@ -100,6 +100,26 @@ def _by_the_targets_default(original, self, target):
 
 STORIES = (
     Story(
+        "stuck-copy-fills-the-buffer",
+        "A copy that took nothing filled the buffer that all copies share, and its mirror copied nothing more",
+        skipped("ottla_mirror.copying.copier:Copier._leave_room"),
+    ),
+    Story(
+        "refused-partition-restarts-a-flow",
+        "One partition that the source refused to be read restarted its mirror's flow again and again",
+        instead_of("ottla_mirror.copying.copier:Copier._unreadable", lambda original, self, error: None),
+    ),
+    Story(
+        "leaderless-copy-delays-all",
+        "A copy without a leader kept all partitions of a flow from starting",
+        instead_of("ottla_mirror.copying.start_finder:_found", lambda original, end, copy: end or 0),
+    ),
+    Story(
+        "copy-recreated-at-once",
+        "A deleted copy was recreated before its copiers noticed, got a batch in flight and counted as foreign",
+        instead_of("ottla_mirror.syncing.topic_sync:TopicSync._due", lambda original, self, changes: list(changes)),
+    ),
+    Story(
         "commit-behind-a-leaderless-partition",
         "An exactly-once mirror waited up to a day, silently, for offset syncs that the target did not take",
         instead_of("ottla_mirror.copying.position_commits:PositionCommits.write_syncs", _sent_and_not_awaited),

@@ -135,6 +135,7 @@ def test_nothing_is_written_to_a_topic_that_was_created_again(sides: Sides) -> N
     assert sides.target.values("east.t", 0) == []
 
 
+@pytest.mark.story("refused-partition-restarts-a-flow")
 def test_a_partition_that_the_source_refuses_is_set_aside_and_the_others_are_copied(
     sides: Sides, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_an_error_that_is_about_no_partition_of_it_ends_the_copier(
         sides.copier.step(0.1)
 
 
+@pytest.mark.story("stuck-copy-fills-the-buffer")
 def test_a_copy_that_takes_nothing_leaves_room_in_the_buffer_for_the_others(
     sides: Sides, monkeypatch: pytest.MonkeyPatch
 ) -> None:

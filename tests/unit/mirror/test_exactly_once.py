@@ -102,6 +102,7 @@ def test_only_partitions_whose_copies_take_nothing_are_set_aside_when_a_round_ta
     assert partition.committed.offset == 10
 
 
+@pytest.mark.story("refused-partition-restarts-a-flow")
 def test_a_partition_that_the_source_refuses_during_a_round_is_set_aside_after_it(
     sides: Sides, monkeypatch: pytest.MonkeyPatch
 ) -> None:

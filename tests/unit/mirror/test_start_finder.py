@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
+import pytest
+
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.copying.start_finder import StartFinder
@@ -42,6 +44,7 @@ class Rest:
         return 0
 
 
+@pytest.mark.story("leaderless-copy-delays-all")
 def test_a_copy_without_a_leader_is_not_taken_for_an_empty_one_and_delays_no_other() -> None:
     rest = cast(Any, Rest())
     finder = StartFinder(rest, cast(Any, Target()), rest, rest, compares=False)

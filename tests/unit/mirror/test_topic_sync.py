@@ -109,6 +109,7 @@ def test_what_an_older_mirror_let_expire_is_kept_from_now_on() -> None:
     )
 
 
+@pytest.mark.story("copy-recreated-at-once")
 def test_a_copy_that_was_deleted_is_recreated_once_copiers_have_noticed_it_and_a_new_one_is_created_at_once() -> None:
     east, west = Side({"a": {}, "b": {}}), Side({})
     sync = topic_sync(State([TopicPartition("east.a", 0)]))

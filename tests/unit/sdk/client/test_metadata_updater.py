@@ -110,6 +110,7 @@ def test_an_error_keeps_nothing_alive_of_the_thread_that_got_it() -> None:
         updater.close()
 
 
+@pytest.mark.story("metadata-for-a-deleted-topic")
 def test_a_topic_that_is_gone_costs_few_requests_and_a_new_one_is_not_slowed_down_by_it() -> None:
     asked: list[float] = []
 

@@ -644,7 +644,7 @@ def old_message(offset: int, size: int) -> bytes:
     return struct.pack(">qi", offset, len(body)) + body
 
 
-@pytest.mark.parametrize("size", [1, 500])
+@pytest.mark.parametrize("size", [1, pytest.param(500, marks=pytest.mark.story("old-messages-that-were-skipped"))])
 def test_messages_in_an_old_format_are_an_error_and_never_skipped(size: int) -> None:
     sub, (position,) = subscription(1)
     ((fetch,), _) = sub.plan(0.0, ROUTES)

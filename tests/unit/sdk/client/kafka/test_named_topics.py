@@ -45,6 +45,7 @@ def test_of_too_many_names_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPat
         names.name_of(bytes([2]) * 16)
 
 
+@pytest.mark.story("former-topic-that-came-back")
 def test_a_former_topic_is_doubted_until_many_responses_in_a_row_name_it() -> None:
     known = names()
     assert known.learn(ID_C, "a")

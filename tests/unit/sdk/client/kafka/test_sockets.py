@@ -908,6 +908,7 @@ def test_a_signal_handler_may_make_a_call_anywhere_in_another(is_first: bool) ->
     server.close()
 
 
+@pytest.mark.story("first-address-that-drops-packets")
 def test_an_address_that_drops_packets_leaves_time_for_the_hosts_other_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[tuple[str, float]] = []
     connected: Any = object()

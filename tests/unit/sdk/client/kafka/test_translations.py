@@ -202,6 +202,7 @@ def test_topics_that_are_gone_are_forgotten_once_all_topics_are_listed(all_topic
             known.names.name_of(ID_A)
 
 
+@pytest.mark.story("former-topic-that-came-back")
 def test_a_broker_that_lags_can_not_bring_a_former_topic_back() -> None:
     known = terms(13)
 

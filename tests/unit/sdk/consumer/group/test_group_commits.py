@@ -553,6 +553,7 @@ def test_what_was_committed_in_a_topic_that_was_made_anew_is_no_place_in_it(capl
     assert "recreated" in caplog.text
 
 
+@pytest.mark.story("commit-that-a-late-coordinator-refused")
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
 def test_a_commit_is_tried_again_while_the_brokers_know_the_topic_and_the_coordinator_lags(code: ErrorCode) -> None:
     cluster = filled({0: 3})
