@@ -200,14 +200,14 @@ class MetadataUpdater:
                 self._requested = False
                 topics = list(self._topics)
             try:
-                is_fetched = self._fetch(topics)
+                fetched = self._fetch(topics)
             except Exception:  # without this thread the client would never learn of another leader
                 logger.exception("can't apply new metadata; trying again")
-                is_fetched = False
+                fetched = None
             fetched_at = self._clock.monotonic()
             max_age = self._max_age
-            unknown = self.view.unknown(topics)
-            if not is_fetched or self.view.without_leader(set(topics) - (set() if self._waiting else unknown)):
+            unknown = set() if fetched is None else fetched.unknown(topics)
+            if fetched is None or fetched.without_leader(topics if self._waiting else set(topics) - unknown):
                 pause = backoff.next()
                 self.refresh()
                 continue
@@ -228,8 +228,8 @@ class MetadataUpdater:
             self._logged, self._log_again_at = str(error), now + _LOG_AGAIN_S
             logger.warning("can't fetch metadata: %s", error)
 
-    def _fetch(self, topics: list[str]) -> bool:
-        """Replace the view; return False if no broker has answered."""
+    def _fetch(self, topics: list[str]) -> ClusterView | None:
+        """Replace the view. Return what the broker has told, or None if none has answered."""
         try:
             view = self._cluster.fetch_metadata(topics, all_topics=self._all_topics, timeout=self._timeout)
         except OttlaError as error:
@@ -238,10 +238,10 @@ class MetadataUpdater:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
-            return False
+            return None
         with self._changed:
             self._error, self._logged = None, ""
-            self.view = view = merge(self.view, view)
+            self.view = merged = merge(self.view, view)
             self._changed.notify_all()
-        self._on_change(view)
-        return True
+        self._on_change(merged)
+        return view

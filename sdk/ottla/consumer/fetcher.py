@@ -164,8 +164,7 @@ class Fetcher:
             overdue_at = self._streams.break_overdue()
             with self.lock:
                 self.check_interrupted()
-                if self._subscription.error is not None:
-                    error, self._subscription.error = self._subscription.error, None
+                if (error := self._subscription.take_error()) is not None:
                     raise error
                 fetched = self._subscription.next_fetched()
                 now = self.clock.monotonic()

@@ -81,6 +81,7 @@ class Accumulator(RecordBuffer):
         """
         drained = Drained()
         requests: dict[str, OutgoingRequest] = {}
+        has_missing = False
         # Overdue requests come first: batches that they held may leave again in this very round.
         self._look_after(now, routes, drained)
         for queue in list(self._waiting):
@@ -97,7 +98,7 @@ class Accumulator(RecordBuffer):
                 continue
             route = routes.get(queue.partition)
             if route is None:
-                self._request_refresh(now, FAILING_PACE_S, drained)
+                has_missing = True
                 continue
             if not head.is_for(route.partition_id.topic_id):
                 self._reject_misdirected(queue, route, drained)
@@ -112,6 +113,9 @@ class Accumulator(RecordBuffer):
                 drained.wake_at = min(drained.wake_at, ready_at)
                 continue
             self._take(queue, route, requests, now)
+        if has_missing:
+            self._request_refresh(now, self._pace.missing_s, drained)
+        self._pace.note_missing(has_missing, asked=drained.reported.refresh)
         for request in requests.values():
             self._in_flight.add(request)
             drained.wake_at = min(drained.wake_at, now + OVERDUE_S)

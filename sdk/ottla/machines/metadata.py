@@ -34,15 +34,18 @@ OVERDUE_S: Final = 1.0
 OVERDUE_PACE_S: Final = 0.5
 FAILING_PACE_S: Final = 0.1
 """Seconds between these queries while a request is overdue, or while one waits for its retry."""
+MISSING_PACE_S: Final = 1.0
+"""The most seconds between them while a partition has no known leader: its topic may be gone for good."""
 
 
 class LookupPace:
     """The pace of metadata requests during a problem. `now` is in monotonic seconds."""
 
-    __slots__ = ("_refreshed_at",)
+    __slots__ = ("_in_vain", "_refreshed_at")
 
     def __init__(self) -> None:
         self._refreshed_at = float("-inf")
+        self._in_vain = 0
 
     def due(self, now: float, pace_s: float) -> tuple[bool, float]:
         """Return whether to request metadata now, and when to check again."""
@@ -50,6 +53,15 @@ class LookupPace:
         if due:
             self._refreshed_at = now
         return due, self._refreshed_at + pace_s
+
+    @property
+    def missing_s(self) -> float:
+        """The pace while a partition has no known leader. It slows down with each request that was in vain."""
+        return min(MISSING_PACE_S, FAILING_PACE_S * 2.0 ** min(self._in_vain, 30))
+
+    def note_missing(self, missing: bool, *, asked: bool) -> None:
+        """Note whether a partition has no known leader, and whether metadata was requested."""
+        self._in_vain = self._in_vain + asked if missing else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,12 @@ class ClusterView:
     def unknown(self, topics: Iterable[str]) -> set[str]:
         """Return those of `topics` that the brokers do not know."""
         found = ((name, self.topics.get(name)) for name in topics)
-        return {name for name, t in found if t is not None and t.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        return {name for name, t in found if t is None or t.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    def undescribed(self, topics: Iterable[str]) -> set[str]:
+        """Return those of `topics` that exist, but that the broker could not describe."""
+        found = ((name, self.topics.get(name)) for name in topics)
+        return {name for name, t in found if t is not None and t.error == ErrorCode.LEADER_NOT_AVAILABLE}
 
     def without_leader(self, topics: Iterable[str]) -> bool:
         """Return whether one of `topics` is missing or has a partition without a known leader."""
@@ -163,7 +180,7 @@ def merge(old: ClusterView, new: ClusterView) -> ClusterView:
 
     These are partitions with an older epoch, and topics that this broker can't describe, though others have.
     """
-    undescribed = [topic for name, topic in old.topics.items() if not topic.error and _is_undescribed(new, name)]
+    undescribed = [old.topics[name] for name in new.undescribed(old.topics) if not old.topics[name].error]
     if undescribed:
         topics = {**new.topics, **{topic.name: topic for topic in undescribed}}
         new = replace(new, topics=topics, names={**new.names, **{topic.id: topic.name for topic in undescribed}})
@@ -171,11 +188,6 @@ def merge(old: ClusterView, new: ClusterView) -> ClusterView:
     kept = {topic.name for topic in undescribed}
     stale |= {name: route for name, route in old.routes.items() if name.topic in kept} if kept else {}
     return replace(new, routes={**new.routes, **stale}) if stale else new
-
-
-def _is_undescribed(view: ClusterView, name: str) -> bool:
-    topic = view.topics.get(name)
-    return topic is not None and topic.error == ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _is_older(view: ClusterView, name: TopicPartition, route: Route) -> bool:

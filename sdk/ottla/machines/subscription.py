@@ -52,7 +52,6 @@ from ottla_core.records.batch import is_old_format
 Reset = Literal["earliest", "latest", "none"]
 
 _LEAST_SHARE_BYTES: Final = 16 * 1024
-_MISSING_PACE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,6 @@ class SubscriptionState:
         self._unfinished: dict[Position, None] = {}  # as far as `done` has found out
         self.unlocated: dict[Position, None] = {}  # without an offset
         self._pace = LookupPace()
-        self._asked = 0  # how often in a row for partitions without a route
         self._look_again_at = float("inf")
         self.resets = 0
         self.recreated: list[str] = []  # warnings about topics that were recreated
@@ -114,6 +112,8 @@ class SubscriptionState:
             for positions in (self._turns, self._unfinished, self.unlocated):
                 positions.pop(position, None)
             self._drop(position)
+            if self.error is not None and self.error.about == partition:
+                self.error = None
             topic = partition.topic
             if topic in self._reported_recreated and not any(other.topic == topic for other in self.positions):
                 del self._reported_recreated[topic]
@@ -214,7 +214,9 @@ class SubscriptionState:
             del self._turns[position]
         for target in self._sessions.waiting:
             fetches[target] = self._sessions.begin(target, share_bytes, now)
-        refresh = self._ask_for_missing(now, has_missing) or refresh
+        if has_missing:
+            refresh = self._request_refresh(now, self._pace.missing_s) or refresh
+        self._pace.note_missing(has_missing, asked=refresh)
         return list(fetches.values()), refresh
 
     def on_view(self, now: float, routes: Mapping[TopicPartition, Route], brokers: Mapping[int, BrokerView]) -> None:
@@ -265,16 +267,6 @@ class SubscriptionState:
                     refresh = self._request_refresh(now, OVERDUE_PACE_S) or refresh
         return refresh
 
-    def _ask_for_missing(self, now: float, has_missing: bool) -> bool:
-        """Return whether to refresh the metadata for partitions without a route, more and more rarely: such a topic may
-        be gone for good."""
-        if not has_missing:
-            self._asked = 0
-            return False
-        due = self._request_refresh(now, min(_MISSING_PACE_S, FAILING_PACE_S * 2.0 ** min(self._asked, 30)))
-        self._asked += due
-        return due
-
     def _request_refresh(self, now: float, pace_s: float) -> bool:
         due, again_at = self._pace.due(now, pace_s)
         self._look_again_at = min(self._look_again_at, again_at)
@@ -294,7 +286,11 @@ class SubscriptionState:
 
     def on_failed(self, fetch: Fetch, code: int, message: str, now: float) -> FetchOutcome:
         """Handle the failure of a whole fetch, which also ends its session."""
-        return self._on_partitions(self._sessions.on_failed(fetch, PartitionData(code=code, message=message)), now)
+        failed = PartitionData(code=code, message=message)
+        outcome = self._on_partitions(self._sessions.on_failed(fetch, failed), now)
+        if self.error is not None and self.error.code == code:
+            self.error = error_from_code(code, message)  # about none of its partitions
+        return outcome
 
     def _on_partitions(self, parts: Iterable[tuple[FetchPart, PartitionData]], now: float) -> FetchOutcome:
         outcome = FetchOutcome()
@@ -443,6 +439,19 @@ class SubscriptionState:
             outcome.reset.append(f"{error.message}; continuing there")
 
     # ---- reading -------------------------------------------------------------------------------------------------
+
+    def take_error(self) -> OttlaError | None:
+        """Return the error to raise now, once. An error of one partition comes after the data that was fetched before
+        it."""
+        error = self.error
+        if error is None or (isinstance(error.about, TopicPartition) and self._is_waiting(error.about)):
+            return None
+        self.error = None
+        return error
+
+    def _is_waiting(self, partition: TopicPartition) -> bool:
+        position = self.positions.get(partition)
+        return position is not None and position.waiting_bytes > 0
 
     def next_fetched(self) -> FetchedData | None:
         """Return the next fetched data to read; data of paused partitions keeps its place."""

@@ -49,7 +49,7 @@ STORIES = (
     Story(
         "commit-that-a-late-coordinator-refused",
         "A commit failed for good because the group's coordinator did not know a topic yet that all brokers had",
-        instead_of("ottla.consumer.group.commits:Commits._gone", lambda original, self, offsets: set(offsets)),
+        instead_of("ottla.consumer.group.commits:Commits._gone", lambda original, self, offsets, missing: set(offsets)),
     ),
     Story(
         "old-messages-that-were-skipped",

@@ -159,6 +159,66 @@ def test_a_partition_that_the_source_refuses_is_set_aside_and_the_others_are_cop
     assert "q-0: no" in refused.error
 
 
+def test_what_was_read_before_a_batch_that_can_not_be_read_is_copied_once(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition, poll = CopiedPartition(SOURCE, COPY), sides.reader.poll
+
+    def unreadable(timeout: float) -> Any:
+        at = sides.reader.positions().get(SOURCE)
+        if at is None or (at.offset or 0) < 10:
+            return poll(timeout)
+        raise error_from_code(ErrorCode.CORRUPT_MESSAGE, "no", of=SOURCE)
+
+    monkeypatch.setattr(sides.reader, "poll", unreadable)
+    sides.target.will(Client.PRODUCE, Hold())
+    sides.copier.take(partition)
+    for _ in range(3):
+        while partition.stage is not Stage.ASIDE:
+            sides.copier.step(0.1)
+        sides.clock.advance(20.0)
+        sides.copier._try_again()
+    sides.target.release()
+    while partition.records < 10:
+        sides.copier.step(0.1)
+    while partition.stage is not Stage.ASIDE:
+        sides.copier.step(0.1)
+    sides.copier.step(0.1)
+    assert sides.target.values("east.t", 0) == [b"%d" % n for n in range(10)]
+    assert "t-0: no" in partition.error
+
+
+def test_what_the_buffer_holds_of_a_paused_flow_still_counts(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copier, "BUFFER_BYTES", 2)
+    monkeypatch.setattr(copier, "SETTLE_S", 0.1)
+    partition = CopiedPartition(SOURCE, COPY)
+    sides.target.will(Client.PRODUCE, Hold())
+    sides.copier.take(partition)
+    while not partition.in_flight_bytes:
+        sides.copier.step(0.1)
+    sides.copier.hold(paused=True)
+    assert partition.in_flight_bytes == 0
+    sides.copier.hold(paused=False)
+    while not partition.in_flight_bytes:
+        sides.copier.step(0.1)
+    assert sides.copier._held_back == {partition}
+    assert sides.copier._discarded_bytes > 0
+    sides.target.release()
+    while partition.records < 10:
+        sides.copier.step(0.1)
+    assert (sides.copier._discarded_bytes, sides.copier._held_back) == (0, set())
+
+
+def test_a_rejected_login_is_no_fault_of_a_partition(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(timeout: float) -> Any:
+        raise error_from_code(ErrorCode.SASL_AUTHENTICATION_FAILED, "no", of=SOURCE)
+
+    monkeypatch.setattr(sides.reader, "poll", failing)
+    sides.copier.take(CopiedPartition(SOURCE, COPY))
+    with pytest.raises(ottla.AuthenticationError):
+        sides.copier.step(0.1)
+
+
 def test_an_error_that_is_about_no_partition_of_it_ends_the_copier(
     sides: Sides, monkeypatch: pytest.MonkeyPatch
 ) -> None:

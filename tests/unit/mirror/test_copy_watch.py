@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ottla_core.model import TopicId, TopicPartition
+from ottla_mirror.clusters.admin import TopicsFound
 from ottla_mirror.copying import copy_watch
 from ottla_mirror.copying.copy_watch import CopyWatch
 from ottla_mirror.machines.progress import CopiedPartition
@@ -29,14 +30,14 @@ def test_a_copy_counts_as_gone_after_two_looks_and_one_that_a_broker_does_not_kn
         def open_admin(self, name: str) -> Any:
             yield self
 
-        def topic_ids(self, names: Collection[str]) -> Mapping[str, TopicId]:
+        def look_up(self, names: Collection[str]) -> TopicsFound:
             seen.append(watch.ids)
             if not answers:
                 watch.stopping.set()
-                return {}
-            return answers.pop(0)
+            ids = answers.pop(0) if answers else {}
+            return TopicsFound(ids, {name for name in names if name not in ids and name != "doubted"})
 
-    copied = [CopiedPartition(TopicPartition(name, 0), TopicPartition(name, 0)) for name in ("a", "b")]
+    copied = [CopiedPartition(TopicPartition(name, 0), TopicPartition(name, 0)) for name in ("a", "b", "doubted")]
     watch = CopyWatch("east", cast(Any, Target()), lambda: copied)
     watch.work()
     assert seen == [{}, {"b": ID}, {"a": ID, "b": ID}, {"b": ID}, {"a": bytes(16), "b": ID}]

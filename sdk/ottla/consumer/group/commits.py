@@ -8,7 +8,7 @@ there are any; callbacks run in the user's thread.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from threading import Thread
 from typing import Final
@@ -34,6 +34,8 @@ _RETRYING: Final = (Meaning.FIND, Meaning.AGAIN)
 
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 """Codes for a topic that is deleted or recreated, or that the coordinator does not know yet."""
+_MISSING: Final = 3
+"""A topic counts as deleted after so many responses in a row that lack it."""
 
 
 class Commits:
@@ -209,6 +211,7 @@ class Commits:
     def _run_round(self, sent: CommitRound) -> None:
         """Send the round until each of its commits has an outcome."""
         backoff, gone_at = Backoff(), self._cluster.clock.monotonic() + UNKNOWN_TOPIC_GRACE_S
+        missing: Counter[TopicPartition] = Counter()
         while True:
             failures = self._send(sent.who, sent.left)
             errors = {error.code: error for error in failures.values()}  # thousands of partitions may share one
@@ -219,7 +222,7 @@ class Commits:
             }
             gone = {partition for partition, error in failures.items() if error.code in _GONE}
             if gone and self._cluster.clock.monotonic() < gone_at and any(commit.retries for commit in sent.pending):
-                gone = self._gone({partition: sent.left[partition] for partition in gone})
+                gone = self._gone({partition: sent.left[partition] for partition in gone}, missing)
 
             def is_over(commit: Commit, error: OttlaError) -> bool:
                 return error.code in final or not commit.retries or not gone.isdisjoint(commit.in_topics)  # noqa: B023
@@ -233,20 +236,27 @@ class Commits:
                 self._end((commit, closed) for commit in sent.pending)
                 return
 
-    def _gone(self, offsets: Offsets) -> set[TopicPartition]:
-        """Return the partitions that the brokers do not know either, or whose topic is another one now.
+    def _gone(self, offsets: Offsets, missing: Counter[TopicPartition]) -> set[TopicPartition]:
+        """Return the partitions whose topic is another one now, or that several responses of brokers in a row lack.
 
-        A coordinator may lag behind the brokers, and then a repeated commit succeeds.
+        `missing` counts these responses. A coordinator may lag behind the brokers, and then a repeated commit succeeds.
+        One of the brokers may lag as well.
         """
         try:
             view = self._cluster.fetch_metadata({partition.topic for partition in offsets}, timeout=TRY_S)
         except OttlaError:
             return set()
-        return {
-            partition
-            for partition, committed in offsets.items()
-            if not view.exists(partition) or committed.topic_id not in (None, b"", view.topics[partition.topic].id)
-        }
+        gone = set()
+        for partition, committed in offsets.items():
+            if view.exists(partition):
+                missing[partition] = 0
+                if committed.topic_id not in (None, b"", view.topics[partition.topic].id):
+                    gone.add(partition)
+            elif view.unknown([partition.topic]):
+                missing[partition] += 1
+                if missing[partition] >= _MISSING:
+                    gone.add(partition)
+        return gone
 
     def _is_worth_another(self, who: MemberIdentity, error: OttlaError) -> bool:
         with self._lock:

@@ -28,6 +28,9 @@ logger = logging.getLogger("ottla.group")
 
 _REASON_CHARS: Final = 255  # KIP-800
 _METADATA_S: Final = 10.0
+_DESCRIBED_S: Final = 3.0
+_LOOK_AGAIN_S: Final = 0.1
+"""How long the leader waits for a broker that describes all topics, and how long it pauses in between."""
 
 
 class JoinResult(NamedTuple):
@@ -180,7 +183,12 @@ class Joining:
         return {topic: counts[topic] for topic in topics}
 
     def _partitions_of(self, topics: set[str]) -> dict[str, int]:
+        over_at = self._cluster.clock.monotonic() + _DESCRIBED_S
         view = self._cluster.fetch_metadata(topics, timeout=_METADATA_S)
+        # A broker that lags can't describe a topic that was recreated. Its partitions must not be taken from everybody.
+        while view.undescribed(topics) and self._cluster.clock.monotonic() < over_at:
+            self._cluster.wait(_LOOK_AGAIN_S)
+            view = self._cluster.fetch_metadata(topics, timeout=_METADATA_S)
         return {name: len(topic.partitions) for name, topic in view.topics.items() if not topic.error}
 
     def _failed(self, error: OttlaError) -> JoinFailure:

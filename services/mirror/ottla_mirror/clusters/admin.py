@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import ottla
 from ottla.connect import ClusterClient, KafkaTransport, bootstrap_addresses, list_offsets
+from ottla_core.errors import ErrorCode
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_mirror.clusters.access import Access
 
@@ -15,6 +16,13 @@ CALL_S: Final = 10.0
 """A cluster counts as away if it does not answer for this long."""
 
 Committed = Mapping[TopicPartition, int]
+
+
+class TopicsFound(NamedTuple):
+    """The ids of topics that exist by name, and the names of those that do not exist."""
+
+    ids: Mapping[str, TopicId]
+    gone: Collection[str]
 
 
 class Admin:
@@ -60,7 +68,13 @@ class Admin:
 
     def topic_ids(self, names: Collection[str]) -> Mapping[str, TopicId]:
         """Return the ids of the topics that exist. A topic that was created again has a new id (KIP-516)."""
-        return {t.name: TopicId(bytes.fromhex(t.id)) for t in self._admin.topics.describe() if t.name in names}
+        return self.look_up(names).ids
+
+    def look_up(self, names: Collection[str]) -> TopicsFound:
+        """Return which of these topics exist, and which do not. Those that a broker can't tell are in neither."""
+        topics = self._cluster.fetch_metadata(names, timeout=CALL_S).topics
+        ids = {name: topic.id for name, topic in topics.items() if not topic.error}
+        return TopicsFound(ids, {n for n, t in topics.items() if t.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the end offsets of partitions, without those that have no leader. Raises if one does not exist."""

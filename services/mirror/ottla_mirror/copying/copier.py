@@ -14,6 +14,7 @@ for the idle ones.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -27,7 +28,7 @@ from ottla_mirror.clusters.writer import BUFFER_BYTES, Writer
 from ottla_mirror.copying.position_commits import PositionCommits
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.loop_marks import LoopMarks
-from ottla_mirror.machines.progress import CopiedPartition
+from ottla_mirror.machines.progress import CopiedPartition, Outcome
 from ottla_mirror.machines.stages import NEXT, Event, Stage
 
 logger = logging.getLogger("ottla.mirror")
@@ -86,6 +87,9 @@ class Copier:
         self._aside: Final[dict[CopiedPartition, None]] = {}
         # those under way that are not read on, because the writer's buffer has to keep room for others
         self._held_back: set[CopiedPartition] = set()
+        # what the writer still holds of partitions that were paused, given up or set aside, and its size
+        self._discarded: Final[deque[tuple[Outcome, int]]] = deque()
+        self._discarded_bytes = 0
         self._sync_at = self._commit_at = clock.monotonic()
         self._copy_ids: Mapping[str, TopicId] = {}
 
@@ -114,7 +118,7 @@ class Copier:
         if going and not lost:
             self._finish()
         for partition in going:
-            self._under_way.pop(partition, None)
+            self._discard(partition)
             self._commits.forget(partition)
         gone = {partition.source for partition in going}
         self.partitions = {source: kept for source, kept in self.partitions.items() if source not in gone}
@@ -131,9 +135,8 @@ class Copier:
         if paused:
             self._finish()
             # What could not be finished is read again, from the position, when the flow is resumed.
-            for partition in self._under_way:
-                partition.start_over()
-            self._under_way.clear()
+            for partition in list(self._under_way):
+                self._discard(partition)
         self.paused = paused
 
     def look_at(self, copy_ids: Mapping[str, TopicId]) -> None:
@@ -219,9 +222,22 @@ class Copier:
     def _on_failed(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
         """Retry a partition from its position later. What follows the position may be copied twice."""
         note_failure(partition, error)
+        self._discard(partition)
+        self._on(Event.FAILED, partition)
+
+    def _on_unreadable(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
+        """Set a partition aside that the source does not return. What was read of it before is copied."""
+        note_failure(partition, error)
+        self._on(Event.FAILED, partition)
+
+    def _discard(self, partition: CopiedPartition) -> None:
+        """Read again what is in flight. It fills the writer's buffer until the target takes or rejects it."""
+        for outcome, written, _ in partition.sent:
+            if outcome is not None and written is not None and not outcome.done():
+                self._discarded.append((outcome, written.size_bytes))
+                self._discarded_bytes += written.size_bytes
         partition.start_over()
         self._under_way.pop(partition, None)
-        self._on(Event.FAILED, partition)
 
     # ---- copying -----------------------------------------------------------------------------------------------------
 
@@ -231,15 +247,16 @@ class Copier:
         except ottla.OttlaError as error:
             if (partition := self._unreadable(error)) is None:
                 raise
-            self._on_failed(partition, error)
+            self._on_unreadable(partition, error)
             return None
 
     def _unreadable(self, error: ottla.OttlaError) -> CopiedPartition | None:
         """Return the partition that the reader can't read; None if the error concerns all that it reads."""
-        return self.partitions.get(error.about) if isinstance(error.about, TopicPartition) else None
+        is_login = isinstance(error, ottla.AuthenticationError)
+        return None if is_login or not isinstance(error.about, TopicPartition) else self.partitions.get(error.about)
 
     def _read(self, partition: CopiedPartition) -> None:
-        at = partition.position
+        at = partition.sent_position
         if at is None:
             self._reader.assign(partition.source, topic_id=None)
         else:
@@ -262,8 +279,9 @@ class Copier:
                 continue
             if not partition.sent:
                 del self._under_way[partition]
-                # All that was sent is acknowledged, so whatever kept it back is over.
-                partition.error, partition.failures = "", 0
+                if partition.stage is not Stage.ASIDE:
+                    # All that was sent is acknowledged, so whatever kept it back is over.
+                    partition.error, partition.failures = "", 0
 
     def _leave_room(self) -> None:
         """Read no more of the partitions in flight while they fill half of the writer's buffer.
@@ -271,7 +289,10 @@ class Copier:
         The other half is for partitions that have nothing in flight. So a copy that takes nothing, because its leader
         is away or it has too few replicas, does not keep the others from being copied.
         """
-        is_full = sum(partition.in_flight_bytes for partition in self._under_way) >= BUFFER_BYTES // 2
+        while self._discarded and self._discarded[0][0].done():
+            self._discarded_bytes -= self._discarded.popleft()[1]
+        in_flight_bytes = sum(partition.in_flight_bytes for partition in self._under_way)
+        is_full = in_flight_bytes + self._discarded_bytes >= BUFFER_BYTES // 2
         held_back = set(self._under_way) if is_full else set()
         for partition in self._held_back - held_back:
             self._reader.resume(partition.source)

@@ -37,7 +37,7 @@ class CopyWatch(Chore):
         with self._target.open_admin(f"{self._name}-copies") as admin:
             while not self.stopping.wait(_LOOK_S):
                 names = {partition.copy.topic for partition in self._copied()}
-                found = admin.topic_ids(names)
-                missed, missing = missing, names - found.keys()
-                self.ids = {**found, **dict.fromkeys(missed & missing, _GONE)}
+                found = admin.look_up(names)
+                missed, missing = missing, set(found.gone)
+                self.ids = {**found.ids, **dict.fromkeys(missed & missing, _GONE)}
                 self.went_well()

@@ -69,7 +69,7 @@ class ExactlyOnceCopier(Copier):
                 partition.complete()
                 partition.committed, partition.failures = partition.position, 0
         if self._not_read is not None:
-            self._on_failed(*self._not_read)
+            self._on_unreadable(*self._not_read)
             self._not_read = None
 
     def _copy(self, fetched: FetchedBatches | None, copied: dict[CopiedPartition, None]) -> None:

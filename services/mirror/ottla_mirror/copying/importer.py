@@ -112,8 +112,7 @@ class Importer:
     def clear(self) -> None:
         """Drop all waiting imports."""
         with self._imports.changed:
-            self._drop(self._waiting)
-            self._waiting.clear()
+            self._drop_waiting(OttlaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "it was dropped"))
 
     def _work(self) -> None:
         while taken := self._take():
@@ -132,8 +131,13 @@ class Importer:
                     each.end(error)
                 self._drop(taken)
                 if error is not None:  # imports that wait behind it are read again
-                    self._drop(self._waiting)
-                    self._waiting.clear()
+                    self._drop_waiting(error)
+
+    def _drop_waiting(self, error: OttlaError) -> None:
+        for each in self._waiting:
+            each.end(error)
+        self._drop(self._waiting)
+        self._waiting.clear()
 
     def _take(self) -> list[Import]:
         """Take all that waits, as far as one import has room for it."""
@@ -146,6 +150,7 @@ class Importer:
             return taken
 
     def _drop(self, gone: Sequence[Import] | deque[Import]) -> None:
+        """Take these off the bytes that wait. The lock is held."""
         self._imports.waiting_bytes -= sum(each.memory_bytes for each in gone)
         self._imports.changed.notify_all()
 

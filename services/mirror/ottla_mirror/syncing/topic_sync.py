@@ -77,7 +77,7 @@ class TopicSync(Chore):
 
     def _look(self, source: Admin, target: Admin) -> None:
         if not self._state.acts:
-            self.problems = {}
+            self.problems, self._missed = {}, {}
             return
         existing, copies = source.topics(), target.topics()
         problems = {}

@@ -253,9 +253,38 @@ def test_every_other_error_keeps_the_position_and_asks_again_later(code: ErrorCo
 def test_a_refusal_for_good_is_raised_once() -> None:
     sub, _ = subscription(1)
     ((fetch,), _) = sub.plan(0.0, ROUTES)
-    sub.on_failed(fetch, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no", 0.0)
-    assert sub.error is not None
-    assert (sub.error.code, sub.error.about) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, PARTITIONS[0])
+    sub.on_response(fetch, {IDS[0]: PartitionData(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, message="no")}, 0.0)
+    error = sub.take_error()
+    assert error is not None
+    assert (error.code, error.about) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, PARTITIONS[0])
+    assert sub.take_error() is None
+
+
+def test_the_failure_of_a_whole_fetch_is_about_none_of_its_partitions() -> None:
+    sub, _ = subscription(4)
+    for fetch in sub.plan(0.0, ROUTES)[0]:
+        sub.on_failed(fetch, ErrorCode.TLS_HANDSHAKE_FAILED, "the certificate has expired", 0.0)
+    error = sub.take_error()
+    assert error is not None
+    assert (error.code, error.about, "t-" in error.message) == (ErrorCode.TLS_HANDSHAKE_FAILED, None, False)
+
+
+def test_an_error_of_a_partition_comes_after_what_was_fetched_before_it_and_goes_with_the_partition() -> None:
+    sub, (position,) = subscription(1)
+    ((fetch,), _) = sub.plan(0.0, ROUTES)
+    sub.on_response(fetch, {IDS[0]: PartitionData(batch(0, 3), 9)}, 0.0)
+    refused = PartitionData(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, message="no")
+    ((again,), _) = sub.plan(0.0, ROUTES)
+    sub.on_response(again, {IDS[0]: refused}, 0.0)
+    assert sub.take_error() is None
+    fetched = sub.next_fetched()
+    assert fetched is not None
+    sub.on_read(fetched)
+    assert sub.take_error() is not None
+    ((again,), _) = sub.plan(2.0, ROUTES)
+    sub.on_response(again, {IDS[0]: refused}, 2.0)
+    sub.unassign(position.partition)
+    assert sub.take_error() is None
 
 
 def test_a_batch_that_its_leader_can_not_send_is_an_error_and_not_a_loop() -> None:

@@ -16,6 +16,7 @@ import contextlib
 import logging
 import random
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from threading import Event, Lock, Thread, current_thread, main_thread
@@ -41,6 +42,9 @@ _MOST_READ_BYTES: Final = 1024 * 1024
 """The bounds of one read. Each read releases the interpreter lock, and while another thread is busy, it takes up to 5
 ms to get the lock back. So a large response has to come in few reads."""
 _PORTS: Final = range(1, 1 << 16)
+_LEAST_DIAL_S: Final = 2.0
+"""An address has at least this much time to accept a connection. It covers a lost packet, which is sent again after a
+second."""
 _END_LIMIT_S: Final = 5.0
 """How long a close waits for the network's thread."""
 _LATE_S: Final = 5.0
@@ -405,15 +409,19 @@ class Line:
 
 def _dialled(host: str, port: int) -> socket.socket:
     """Connect to the first of the host's addresses that accepts. Raises OSError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
-    last = OSError(f"{host} has no address")
-    for address in addresses:
+    addresses = list(dict.fromkeys(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+    until, last = time.monotonic() + CONNECT_S, OSError(f"{host} has no address")
+    for tried, (family, kind, protocol, _, address) in enumerate(addresses):
+        dialled = socket.socket(family, kind, protocol)
+        # They share the time, or an address that drops packets would use up what the others need.
+        dialled.settimeout(max(_LEAST_DIAL_S, (until - time.monotonic()) / (len(addresses) - tried)))
         try:
-            # They share the time, or an address that drops packets would use up what the others need.
-            return socket.create_connection((address, port), timeout=CONNECT_S / len(addresses))
+            dialled.connect(address)
         except OSError as error:
+            dialled.close()
             last = error
+        else:
+            return dialled
     raise last
 
 

@@ -45,7 +45,9 @@ class TopicNames:
         if known == topic_id:
             self._doubts.pop(name, None)
             return True
-        if known is not None and topic_id in self._former.get(name, ()):
+        former = self._former.get(name, ())
+        # If the name was forgotten, the newest former topic is not doubted: perhaps one broker did not know it yet.
+        if topic_id in former and (known is not None or topic_id != former[-1]):
             doubts = self._doubts[name] = self._doubts.get(name, 0) + 1
             if doubts < _MOST_DOUBTS:
                 return False

@@ -67,6 +67,14 @@ def test_a_topic_that_was_deleted_before_its_name_was_taken_is_doubted_too() -> 
     assert not known.learn(ID_A, "a")
 
 
+def test_a_topic_that_was_replaced_twice_is_doubted_although_the_name_was_forgotten_meanwhile() -> None:
+    known = names()
+    assert known.learn(ID_C, "a")
+    known.forget("a")
+    assert not known.learn(ID_A, "a")
+    assert known.learn(ID_C, "a")
+
+
 def test_a_topic_that_some_broker_did_not_know_yet_is_not_doubted() -> None:
     known = names()
     known.forget("a")

@@ -19,6 +19,7 @@ from waiting import LIMIT_S, wait_until
 import ottla
 from ottla.client.kafka import connection as connection_module
 from ottla.client.kafka.peer import KafkaPeer
+from ottla.client.kafka.sockets import line as lines
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.security.security import Security
 from ottla.errors import ConfigError, ErrorCode, OttlaError
@@ -187,14 +188,14 @@ def test_what_was_sent_without_acknowledgement_arrives_before_the_end(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TLS has bytes for a socket that takes no more, when the connection has none any more and is to end."""
-    connect = socket.create_connection
+    dial = lines._dialled
 
-    def narrow(*given: Any, **named: Any) -> socket.socket:
-        made = connect(*given, **named)
+    def narrow(host: str, port: int) -> socket.socket:
+        made = dial(host, port)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _NARROW_BYTES)
         return made
 
-    monkeypatch.setattr(socket, "create_connection", narrow)
+    monkeypatch.setattr(lines, "_dialled", narrow)
     of_broker = authority.issue("broker", f"IP:{HOST}")
     broker = TlsBroker(of_broker.certificate, of_broker.key)
     records = bytes(250_000)
