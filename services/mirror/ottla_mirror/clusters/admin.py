@@ -35,7 +35,8 @@ class Admin:
 
     def topics(self) -> Mapping[str, int]:
         """Return the topics' numbers of partitions by name, without internal topics."""
-        return {topic.name: len(topic.partitions) for topic in self._admin.topics.describe()}
+        topics = self._cluster.fetch_metadata(all_topics=True, timeout=CALL_S).topics.values()
+        return {topic.name: len(topic.partitions) for topic in topics if not topic.error and not topic.is_internal}
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None) -> None:
         """Create a topic, unless it exists."""
