@@ -79,7 +79,7 @@ def open_item(found: OpenTransaction) -> dict[str, Any]:
         "transactional_id": None if found.transaction is None else found.transaction.name,
         "producer_id": found.producer.producer_id,
         "epoch": found.producer.producer_epoch,
-        "state": "Hanging" if live is None else info_item(live)["state"],
+        "state": "Unlisted" if found.may_be_live else "Hanging" if live is None else info_item(live)["state"],
         "since": None if live is None else _iso(live.started_at),
         "until": None if live is None else _iso(live.ends_by),
         "last_written_at": _iso(found.producer.last_written_at),
@@ -106,6 +106,8 @@ def blocked_item(blocked: PartitionTransactions) -> Item:
 
 def advice(found: OpenTransaction) -> str:
     info, (topic, partition) = found.transaction, found.partition
+    if found.may_be_live:
+        return "no coordinator lists it, but it may be live: look again after transaction.max.timeout.ms"
     if info is None or found.is_hanging:
         at = f"--topic {topic} --partition {partition} --offset {found.first_offset}"
         return f"no coordinator will end it: `ottla txn abort {at}`"

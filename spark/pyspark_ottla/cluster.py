@@ -105,6 +105,10 @@ class SourcePartitions:
             time.sleep(self._options.fetch_offset_interval_s)
         return found
 
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return where each log ends, with its open transactions."""
+        return self._at(dict.fromkeys(partitions, LATEST), read_committed=False)
+
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return where each log ends with its open transactions. Return none if these are read, or if it can't be known
         now."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -24,9 +24,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import ottla
-from ottla.errors import OffsetOutOfRangeError, RetriableError, UnknownTopicError
+from ottla.connect import UNKNOWN_TOPIC_GRACE_S
+from ottla.errors import OffsetOutOfRangeError, RetriableError, TruncationError, UnknownTopicError
 from ottla_core.model import TopicPartition
 from pyspark_ottla.arrow import to_batches
+from pyspark_ottla.cluster import SourcePartitions
 from pyspark_ottla.errors import data_lost, partitions_gone, raise_or_warn
 from pyspark_ottla.idle_clients import IdleClients
 from pyspark_ottla.machines.ranges import Range
@@ -73,18 +75,23 @@ class RangeReader:
 
     def _until_end(self, range_: Range, topic_id: str) -> Iterator[pa.RecordBatch]:
         at, heard_at = range_.start, time.monotonic()
+        unknown_since: float | None = None
         while at < range_.end:
             try:
                 for batch, following in self._read(range_._replace(start=at), topic_id):
                     yield batch
                     # This comes after the batch was handed over: a failure behind it goes on from here, and no row
                     # comes twice.
-                    at, heard_at = following, time.monotonic()
-            except OffsetOutOfRangeError:
-                at = self._after_loss(range_._replace(start=at))
+                    at, heard_at, unknown_since = following, time.monotonic(), None
+            except OffsetOutOfRangeError as error:
+                at = self._after_loss(range_._replace(start=at), error)
             except UnknownTopicError:
-                raise_or_warn(partitions_gone([range_.partition]), self.options)
-                return
+                # A broker that lags may not know the topic yet, or still know the one that had its name before.
+                unknown_since = unknown_since or time.monotonic()
+                if time.monotonic() >= unknown_since + UNKNOWN_TOPIC_GRACE_S:
+                    raise_or_warn(partitions_gone([range_.partition]), self.options)
+                    return
+                time.sleep(_POLL_S)
             # A consumer that can't reach any broker at its start gives up earlier than this task does.
             except RetriableError as error:
                 if time.monotonic() - heard_at > self.options.poll_timeout_s:
@@ -147,13 +154,18 @@ class RangeReader:
             config=self.options.client,
         )
 
-    def _after_loss(self, range_: Range) -> int:
-        """Return where to continue if the log no longer has the beginning of `range_`."""
-        with ottla.Admin(**self.options.access.arguments()) as admin:
-            first = admin.topics.offsets(range_.partition.topic, "earliest")[range_.partition.partition]
-        assert first is not None
-        gone = range_._replace(end=min(range_.end, max(first, range_.start)))
-        if gone.size <= 0:
+    def _after_loss(self, range_: Range, error: OffsetOutOfRangeError) -> int:
+        """Return where to continue if the log no longer has the beginning of `range_`, or what was read before it."""
+        partition = range_.partition
+        with closing(SourcePartitions(self.options)) as partitions:
+            first, end = partitions.earliest([partition])[partition], partitions.log_ends([partition])[partition]
+        if first > range_.start:
+            gone = range_._replace(end=min(range_.end, first))
+        elif end <= range_.start or not isinstance(error, TruncationError):
             gone = range_  # the log ends before it: it was truncated, or the topic recreated
+        else:
+            # Another leader lacks some records before `start`, and has others from there on.
+            diverged = range_.start - 1 if error.divergent_offset is None else error.divergent_offset
+            gone = Range(partition, min(diverged, range_.start - 1), range_.start)
         raise_or_warn(data_lost([gone]), self.options)
         return gone.end

@@ -231,6 +231,7 @@ class FakeConsumer:
         self.positions = dict(start)
         self.paused: list[int] = []
         self.asked: list[tuple[float, int]] = []
+        self.finished = False
 
     def poll(self, timeout: float, *, max_records: int) -> list[Record[bytes, Any]]:
         self.asked.append((timeout, max_records))

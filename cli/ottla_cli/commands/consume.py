@@ -131,6 +131,12 @@ def read(
         for number in [n for n, stop in left.items() if consumer.position((topic, n)) >= stop]:
             consumer.pause((topic, number))
             del left[number]
+        if not batch and left and consumer.finished:
+            say(
+                f"the records from here to the end of {topic} belong to open transactions, or lie behind them: "
+                f"`ottla txn explain {topic}` names the transactions"
+            )
+            return
         if not batch and left:
             raise _nothing_came(consumer, topic, left, timeout)
         rows = [record for record in batch if stops is None or record.offset < stops[record.partition]]

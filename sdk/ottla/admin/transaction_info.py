@@ -109,18 +109,21 @@ class ActiveProducer:
 class OpenTransaction:
     """A transaction that is open in a partition.
 
-    `transaction` is the coordinator's view of the transaction, or None if no coordinator knows it.
+    `transaction` is the coordinator's view of the transaction, or None if no coordinator knows it. `may_be_live` is
+    True in a cluster of Apache Kafka if the producer wrote within the longest possible transaction: its coordinators do
+    not say whether they have listed everything, so one of them may know the transaction all the same.
     """
 
     partition: TopicPartition
     first_offset: int
     producer: ActiveProducer
     transaction: TransactionInfo | None
+    may_be_live: bool = False
 
     @property
     def is_hanging(self) -> bool:
         """Whether the transaction will stay open, because no coordinator knows that it includes this partition."""
-        return self.transaction is None or not self.transaction.holds(self.partition)
+        return not self.may_be_live and (self.transaction is None or not self.transaction.holds(self.partition))
 
 
 @dataclass(frozen=True, slots=True)

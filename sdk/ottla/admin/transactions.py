@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.group_info import ShardStatus
 from ottla.admin.shard_statuses import shard_statuses
@@ -41,6 +43,10 @@ from ottla_proto.contracts import Broker, Group, Txn
 
 _DESCRIBED_AT_ONCE: Final = 500
 """A txn-coordinator describes at most 1,000 transactions in one call (docs/design/limits.md)."""
+
+_NO_PRODUCER: Final = -1
+_MARKERS_WITHIN: Final = timedelta(minutes=5)
+"""Kafka's own tool adds as much to the longest transaction before it calls one hanging (KIP-664)."""
 
 _TIMEOUT_MS: Final = 1
 """The transaction timeout of the producer that fences the others; it never sends."""
@@ -159,7 +165,8 @@ class Transactions:
         doubtful = [n for n, each in opened.items() if any(o.is_hanging for o in each.open)]
         if doubtful:  # it may have ended between the leader's response and the coordinator's
             again = self._of_leaders(topic, doubtful, deadline, open_only=True)
-            opened |= {n: _still_open(opened[n], again[n]) for n in doubtful}
+            oldest = None if self._lists_everything(deadline) else datetime.now(UTC) - self._longest(deadline)
+            opened |= {n: _or_live(_still_open(opened[n], again[n]), oldest) for n in doubtful}
         return tuple(opened[n] for n in sorted(opened))
 
     def hanging(self, *topics: str, timeout: Duration | None = None) -> tuple[OpenTransaction, ...]:
@@ -238,6 +245,8 @@ class Transactions:
         """Abort and return the hanging transaction that begins at `first_offset` in a partition.
 
         Raises INVALID_TXN_STATE if the transaction is not hanging, because its coordinator may still decide otherwise.
+        In a cluster of Apache Kafka a transaction counts as hanging once its producer has written nothing for
+        transaction.max.timeout.ms.
         Otherwise raises like `producers`.
         """
         deadline = self._channel.deadline(timeout)
@@ -249,13 +258,8 @@ class Transactions:
                 f"no open transaction in {opened.partition} begins at offset {first_offset}",
                 hint="the transaction may have ended in the meantime",
             )
-        if not found.is_hanging and found.transaction is not None:
-            raise error_from_code(
-                ErrorCode.INVALID_TXN_STATE,
-                f"the transaction at offset {first_offset} of {opened.partition} is not hanging: "
-                f"the state of {found.transaction.name} is {found.transaction.state}",
-                hint="abort the transaction by its transactional id",
-            )
+        if not found.is_hanging:
+            raise _not_hanging(found)
         self._channel.retried(lambda: self._write_marker(found, deadline), deadline)
         return found
 
@@ -315,6 +319,18 @@ class Transactions:
         described = self.described({each.name for each in found}, timeout=deadline.left())
         return {each.producer_id: each for each in described.values()}
 
+    def _lists_everything(self, deadline: Deadline) -> bool:
+        """Return whether the coordinators prove that their listings are complete, as ottla's do."""
+        request = pb.ListTransactionsRequest(producer_ids=[_NO_PRODUCER])
+        responses = self._coordinators.listed(Txn.LIST_TRANSACTIONS, request, timeout=deadline.left())
+        return any(response.shards.total for response in responses)
+
+    def _longest(self, deadline: Deadline) -> timedelta:
+        """Return how long a transaction may be open, and how much later its markers may be written."""
+        broker = min(self._channel.cluster.view.brokers)
+        config = Configs(self._channel).get(broker=broker, timeout=deadline.left())["transaction.max.timeout.ms"]
+        return timedelta(milliseconds=int(config.value or 0)) + _MARKERS_WITHIN
+
     def _write_marker(self, hanging: OpenTransaction, deadline: Deadline) -> None:
         """Write an abort marker with the producer's own epoch, as before transactions v2, and with the coordinator
         epoch that the partition knows."""
@@ -361,6 +377,33 @@ def _transactions_of(
     producers = sorted(found.producers, key=lambda p: p.first_offset)
     opened = (OpenTransaction(partition, p.first_offset, producer_of(p), holders.get(p.producer.id)) for p in producers)
     return PartitionTransactions(partition, found.high_watermark, found.last_stable_offset, tuple(opened))
+
+
+def _or_live(found: PartitionTransactions, oldest: datetime | None) -> PartitionTransactions:
+    """Note which transactions may be live although none is listed: those that were written to since `oldest`."""
+    if oldest is None:
+        return found
+
+    def may_be_live(each: OpenTransaction) -> bool:
+        written_at = each.producer.last_written_at
+        return each.is_hanging and (written_at is None or written_at > oldest)
+
+    return replace(found, open=tuple(replace(each, may_be_live=may_be_live(each)) for each in found.open))
+
+
+def _not_hanging(found: OpenTransaction) -> OttlaError:
+    which = f"the transaction at offset {found.first_offset} of {found.partition}"
+    if found.may_be_live or found.transaction is None:
+        return error_from_code(
+            ErrorCode.INVALID_TXN_STATE,
+            f"{which} may be live: no coordinator has listed it, but Kafka's listings may be incomplete",
+            hint="try again once nothing was written for transaction.max.timeout.ms; the coordinator aborts a live one",
+        )
+    return error_from_code(
+        ErrorCode.INVALID_TXN_STATE,
+        f"{which} is not hanging: the state of {found.transaction.name} is {found.transaction.state}",
+        hint="abort the transaction by its transactional id",
+    )
 
 
 def _still_open(before: PartitionTransactions, now: client_pb2.PartitionProducers) -> PartitionTransactions:

@@ -185,11 +185,12 @@ class Worker:
         try:
             await self._on_thread(self._consumer.commit, self._in_topics(offsets), timeout=_COMMIT_S)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            if error.code == ErrorCode.UNKNOWN_TOPIC_ID and len(offsets) > 1:  # the error does not say which topic
+            is_gone = error.code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if is_gone and len(offsets) > 1:  # the error does not say which topic
                 for partition, offset in offsets.items():
                     await self._commit_these({partition: offset})
                 return
-            if error.code == ErrorCode.UNKNOWN_TOPIC_ID:
+            if is_gone:
                 self._in_flight.leave(offsets)
             else:
                 self._commit_again_at = self._loop.time() + _COMMIT_AGAIN_S

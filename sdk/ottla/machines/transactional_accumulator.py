@@ -81,6 +81,16 @@ class TransactionalAccumulator(Accumulator):
         """Like the method of Accumulator."""
         return self._drop_failed(super().on_failed(request, code, message, now))
 
+    def refuse(self, partition: TopicPartition, error: OttlaError) -> Reported:
+        """Fail the batches of a partition that can't be in the transaction, and with it the transaction."""
+        reported = Reported()
+        if (queue := self._queues.get(partition)) is not None:
+            self._close(queue)
+            while queue.closed:
+                self._give_up(queue, queue.closed.popleft(), error, reported)
+        self.transactions.fail(error)
+        return self._drop_failed(reported)
+
     def abort(self, reason: OttlaError) -> list[ProducerBatch]:
         """Like `Accumulator.abort`; a transaction that lost a record can't be committed."""
         self.transactions.fail(reason)

@@ -19,6 +19,7 @@ from ottla.client.offsets import GroupMetadata, Offsets
 from ottla.errors import DeliveryError, ErrorCode, FencedError, OttlaError, TransactionAborted, error_from_code
 from ottla.machines.failures import not_committed, not_flushed
 from ottla.machines.membership import Meaning, meaning_of
+from ottla.machines.requests import Reported
 from ottla.machines.transaction import (
     Assigned,
     PreparedTransaction,
@@ -108,6 +109,8 @@ class TransactionManager:
                 failure = error if isinstance(error, OttlaError) else _interrupted(error)
                 if meaning_of(failure.code) is Meaning.LOST:
                     failure = not_committed(group.group, failure, "")
+                elif wants_new_epoch(failure.code):  # the coordinator has ended the transaction, or forgotten the id
+                    failure = TransactionAborted(failure.code, f"{ABORTED}{failure.message}", hint=AGAIN)
                 with self._sender.lock:
                     self.transactions.fail(failure)
                     self._sender.wake()
@@ -270,12 +273,17 @@ class TransactionManager:
             self._sender.wake()
 
     def _on_not_added(self, partitions: Sequence[TopicPartition], error: OttlaError) -> None:
+        refused = Reported()
         with self._sender.lock:
             if error.retriable:
                 self.transactions.not_added(partitions)
+            elif isinstance(error.about, TopicPartition):
+                # Its records fail for this reason. The others fail only because the transaction does.
+                refused = self._accumulator.refuse(error.about, error)
             else:
                 self.transactions.fail(error)
             self._sender.wake()
+        self._sender.announce(refused.settled)
 
     @contextlib.contextmanager
     def _in_turn(self, timeout: float) -> Iterator[None]:

@@ -59,7 +59,10 @@ class TxnClient:
         return Assigned(_epoch(response.producer), current.version) if response.HasField("producer") else None
 
     def add_partitions(self, current: Assigned, partitions: Sequence[TopicPartition], *, timeout: float) -> None:
-        """Add partitions to the transaction, all or none. Raises the error of a partition that prevented it."""
+        """Add partitions to the transaction, all or none. Raises the error of a partition that prevented it.
+
+        The error is `about` that partition if others may be added without it.
+        """
         addition = txn_pb2.PartitionsToAdd(
             transactional_id=self._id,
             producer=_message(current.producer),
@@ -67,7 +70,11 @@ class TxnClient:
             transaction_version=current.version,
         )
         request = txn_pb2.AddPartitionsRequest(transactions=[addition])
-        self._txn.call(self._id, Txn.ADD_PARTITIONS, request, timeout=timeout, check=_raise_not_added)
+
+        def check(response: txn_pb2.AddPartitionsResponse, repeated: bool) -> None:
+            _raise_not_added(partitions, response)
+
+        self._txn.call(self._id, Txn.ADD_PARTITIONS, request, timeout=timeout, check=check)
 
     def prepare(self, producer: ProducerEpoch, *, timeout: float) -> None:
         """Keep the transaction open until it is decided; repeating the call changes nothing."""
@@ -127,13 +134,16 @@ def _epoch(producer: TxnProducer) -> ProducerEpoch:
     return ProducerEpoch(producer.id, producer.epoch)
 
 
-def _raise_not_added(response: txn_pb2.AddPartitionsResponse, repeated: bool) -> None:
+def _raise_not_added(partitions: Sequence[TopicPartition], response: txn_pb2.AddPartitionsResponse) -> None:
     (added,) = response.transactions
-    errors = [error for error in (added.error, *added.partitions) if error.code != ErrorCode.NONE]
+    outcomes = [(None, added.error), *zip(partitions, added.partitions, strict=False)]
+    failed = [(partition, error) for partition, error in outcomes if error.code != ErrorCode.NONE]
     # Partitions without a fault are not attempted because of the others.
-    errors.sort(key=lambda error: error.code == ErrorCode.OPERATION_NOT_ATTEMPTED)
-    if errors:
-        raise error_from_code(errors[0].code, errors[0].message)
+    failed.sort(key=lambda each: each[1].code == ErrorCode.OPERATION_NOT_ATTEMPTED)
+    for partition, error in failed[:1]:
+        # Kafka repeats an error about the whole transaction for each partition.
+        is_of_topic = error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        raise error_from_code(error.code, error.message, of=partition if is_of_topic else None)
 
 
 def _raise_first(response: group_pb2.CommitOffsetsResponse, repeated: bool) -> None:

@@ -20,11 +20,13 @@ from peers.kafka.server import KafkaServer
 from secured_kafka import USERS, SecuredKafka
 from tests.compat.on_kafka import default_login
 from tests.compat.on_kafka.kind import Kind
+from waiting import wait_until
 
 _USER: Final = "alice"
 _CURRENT_TEST: Final = "PYTEST_CURRENT_TEST"
 """The environment variable in which pytest names the test."""
 _LIMIT_S: Final = 60.0
+_TRY_S: Final = 10.0
 _SETTINGS: Final = MappingProxyType(
     {
         # As `ottla.testing.Cluster` has it.
@@ -97,7 +99,17 @@ def _empty(bootstrap: str) -> None:
     """Delete topics and groups. What somebody else deletes meanwhile, or still uses, is left alone."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [name for name in admin.list_topics(timeout=_LIMIT_S).topics if not name.startswith("__")]
-    groups = [group.group_id for group in admin.list_consumer_groups().result(_LIMIT_S).valid]
+    groups: list[str] = []
+
+    def are_listed() -> bool:
+        # A broker that was just started may not answer at once.
+        with suppress(KafkaException, TimeoutError):
+            listed = admin.list_consumer_groups(request_timeout=_TRY_S).result(2 * _TRY_S)
+            groups[:] = [group.group_id for group in listed.valid]
+            return not listed.errors
+        return False
+
+    wait_until(are_listed)
     _wait(admin.delete_topics, topics)
     _wait(admin.delete_consumer_groups, groups)
 

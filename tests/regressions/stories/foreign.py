@@ -36,11 +36,55 @@ def _as_if_it_had_none_before(original, self, topic_id, name):
     return original(self, topic_id, name)
 
 
+def _as_if_it_went_on(original, consumer, *arguments):
+    consumer.finished = False
+    return original(consumer, *arguments)
+
+
+def _as_any_failure(original, self, partition, error):
+    from ottla.machines.requests import Reported
+
+    self.transactions.fail(error)
+    return Reported()
+
+
 def _at_the_first_address(original, host, port):
     return socket.create_connection((host, port), timeout=10.0)
 
 
 STORIES = (
+    Story(
+        "denied-topic-repeats-rounds-for-ever",
+        "With Kafka before 4.0, an App repeated a round for ever if it might not write to one of its topics",
+        instead_of("ottla.machines.transactional_accumulator:TransactionalAccumulator.refuse", _as_any_failure),
+    ),
+    Story(
+        "commit-into-a-recreated-topic",
+        "With Kafka before 4.1, offsets of a deleted topic were committed in the topic that had its name by then",
+        instead_of(
+            "ottla.client.kafka.translations.offset_commit:replaced_topics", lambda original, request, names: set()
+        ),
+    ),
+    Story(
+        "expired-id-ends-an-app",
+        "An exactly-once App ended instead of repeating a round if the coordinator had forgotten its transactional id",
+        constant("ottla.producer.transaction_manager:wants_new_epoch", lambda code: False),
+    ),
+    Story(
+        "consume-before-an-open-transaction",
+        "`ottla consume` failed at once as if no record arrived, on every topic with an open transaction",
+        instead_of("ottla_cli.commands.consume:read", _as_if_it_went_on),
+    ),
+    Story(
+        "deleted-topic-stalls-an-app",
+        "With Kafka before 4.1, a deleted topic stopped an App's other topics once max_in_flight records were handled",
+        instead_of("ottla.machines.progress:RecordsInFlight.leave", lambda original, self, offsets: None),
+    ),
+    Story(
+        "live-transaction-called-hanging",
+        "With Apache Kafka, a live transaction that no coordinator listed was called hanging and could be aborted",
+        instead_of("ottla.admin.transactions:_or_live", lambda original, found, oldest: found),
+    ),
     Story(
         "former-topic-that-came-back",
         "A broker that lagged brought a topic's former id back: consumers reset their positions, and later once more",

@@ -45,6 +45,14 @@ def test_following_waits_and_a_bounded_reading_does_not_wait_for_ever() -> None:
         list(read(stuck, "orders", {0: 3, 1: 6}, None, 1.0))  # type: ignore[arg-type]  # a stand-in
 
 
+@pytest.mark.story("consume-before-an-open-transaction")
+def test_reading_ends_before_an_open_transaction_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    fake = FakeConsumer([[row(0, 0)]], {0: 0})
+    fake.finished = True
+    assert [len(batch) for batch in read(fake, "orders", {0: 4}, None, 1.0)] == [1]  # type: ignore[arg-type]  # a stand-in
+    assert "open transactions" in capsys.readouterr().err
+
+
 def test_offsets_without_records_at_the_end_are_no_reason_to_wait() -> None:
     fake = FakeConsumer([[row(0, 0)]], {0: 0})
     fake.polls.append(lambda: fake.positions.update({0: 2}))  # a control record: nothing to hand out

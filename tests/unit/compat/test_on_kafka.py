@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.compat.on_kafka.cells import Cells
 from tests.compat.on_kafka.kind import KINDS
-from tests.compat.on_kafka.suite import FILES, ONLY_OTTLA, SHORT, WITHOUT_LOGIN, why_not
+from tests.compat.on_kafka.suite import BEFORE_4, FILES, ONLY_OTTLA, SHORT, WITHOUT_LOGIN, why_not
 
 SYSTEM = Path(__file__).parents[2] / "system"
 PLAIN, SECURED, OLD = KINDS["4.4"], KINDS["4.4+SASL_SSL"], KINDS["3.9"]
@@ -22,7 +22,7 @@ def test_the_tests_that_the_tables_name_exist() -> None:
     for file in FILES:
         functions = ast.parse((SYSTEM / file).read_text()).body
         known |= {f"{file}::{f.name}" for f in functions if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)}
-    assert {*SHORT, *ONLY_OTTLA, *WITHOUT_LOGIN} - known == set()
+    assert {*SHORT, *ONLY_OTTLA, *BEFORE_4, *WITHOUT_LOGIN} - known == set()
 
 
 def test_a_test_is_left_out_for_a_reason_that_holds_for_the_kind() -> None:
@@ -32,6 +32,8 @@ def test_a_test_is_left_out_for_a_reason_that_holds_for_the_kind() -> None:
         [False, True],
         [True, False],
     ]
+    for test, why in BEFORE_4.items():
+        assert (why_not(test, PLAIN), why_not(test, OLD)) == (None, why)
     for test, why in WITHOUT_LOGIN.items():
         assert (why_not(test, PLAIN), why_not(test, SECURED)) == (None, why)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from ottla.admin.configs import Configs
 from ottla.admin.topics import Topics
+from ottla.admin.transaction_info import ActiveProducer, OpenTransaction, PartitionTransactions
 from ottla.admin.transactions import Transactions
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
 from ottla_core.model import TopicId, TopicPartition
-from ottla_proto import broker_pb2, controller_pb2
+from ottla_proto import broker_pb2, client_pb2, controller_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker, Group
 
@@ -77,3 +80,35 @@ def test_a_hanging_transaction_of_groups_is_ended_by_the_leader_if_there_are_no_
     hanging = SimpleNamespace(partition=TopicPartition(GROUPS, 0), producer=producer)
     Transactions(cast(Any, channel))._write_marker(cast(Any, hanging), channel.deadline(None))
     assert channel.cluster.called == ["WriteTxnMarkers"]
+
+
+@pytest.mark.story("live-transaction-called-hanging")
+@pytest.mark.parametrize(("shards", "age_s", "hangs"), [(0, 600, False), (0, 1_300, True), (2, 600, True)])
+def test_a_transaction_that_kafka_does_not_list_may_be_live_until_it_is_late(
+    monkeypatch: pytest.MonkeyPatch, shards: int, age_s: int, hangs: bool
+) -> None:
+    """Kafka leaves out ids that the user may not see, and those of a coordinator that moves."""
+    at = TopicPartition("t", 0)
+    written_at = datetime.now(UTC) - timedelta(seconds=age_s)
+    opened = OpenTransaction(at, 5, ActiveProducer(7, 1, 0, written_at, -1, 5), None)
+    still = client_pb2.PartitionProducers(high_watermark=9, last_stable_offset=5)
+    still.producers.add(producer={"id": 7, "epoch": 1}, first_offset=5)
+    monkeypatch.setattr(Transactions, "_opened", lambda *_: {0: PartitionTransactions(at, 9, 5, (opened,))})
+    monkeypatch.setattr(Transactions, "_of_leaders", lambda *_, **__: {0: still})
+    monkeypatch.setattr(
+        Configs, "get", lambda *_, **__: {"transaction.max.timeout.ms": SimpleNamespace(value="900000")}
+    )
+    channel: Any = Channel(repeated=False)
+    channel.cluster.view = channel.cluster.fetch_metadata()
+    channel.retried = lambda attempt, deadline: attempt()
+    transactions = Transactions(channel)
+    listed = txn_pb2.ListTransactionsResponse(shards={"total": shards, "numbers": range(shards)})
+    monkeypatch.setattr(transactions._coordinators, "listed", lambda *_, **__: [listed])
+    assert [each.is_hanging for each in transactions.hanging("t")] == [True] * hangs
+    if hangs:
+        assert transactions.abort_hanging("t", 0, first_offset=5).is_hanging
+    else:
+        with pytest.raises(OttlaError, match="may be live") as raised:
+            transactions.abort_hanging("t", 0, first_offset=5)
+        assert raised.value.code == ErrorCode.INVALID_TXN_STATE
+    assert channel.cluster.called == ["WriteTxnMarkers"] * hangs

@@ -753,3 +753,36 @@ async def test_an_app_whose_commit_is_of_a_former_topic_reads_on_and_commits_the
         released.set()
         await until(lambda: len(handled) == 25)
     assert {p.topic: at.offset for p, at in cluster.groups.group("g").offsets.items()} == {"t": 5, "u": 3}
+
+
+@pytest.mark.story("deleted-topic-stalls-an-app")
+async def test_an_app_one_of_whose_topics_is_deleted_goes_on_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = filled({0: 10})
+    cluster.add_topic("u", 1)
+    fill(cluster, {0: 10}, topic="u")
+    app = app_of(cluster, metadata_max_age=0.05)
+    handled: list[int] = []
+    released = asyncio.Event()
+
+    @app.on("t", "u", value="bytes", commit_interval=1000.0, max_in_flight=20, concurrency=20)
+    async def handle(value: Any, ctx: ottla.Context) -> None:
+        handled.append(ctx.offset)
+        await released.wait()
+
+    judge = cluster.groups.judge
+
+    def without_t(request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
+        response = judge(request)
+        for outcome in response.partitions:
+            if outcome.topic == "t":
+                outcome.error.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return response
+
+    async with app:
+        await until(lambda: len(handled) == 20)
+        await asyncio.to_thread(cluster.drop_topic, "t")
+        monkeypatch.setattr(cluster.groups, "judge", without_t)
+        released.set()
+        await asyncio.to_thread(fill, cluster, {0: 30}, topic="u")
+        await until(lambda: len(handled) == 50)
+    assert {p.topic: at.offset for p, at in cluster.groups.group("g").offsets.items()} == {"u": 40}

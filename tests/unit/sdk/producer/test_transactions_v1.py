@@ -155,6 +155,26 @@ def test_the_error_is_that_of_the_partition_at_fault() -> None:
         producer.abort_transaction()
 
 
+@pytest.mark.story("denied-topic-repeats-rounds-for-ever")
+def test_only_records_of_the_refused_partition_fail_with_the_refusal_and_the_others_with_the_transaction() -> None:
+    cluster = ScriptedCluster({"t": 2})
+    cluster.will(Txn.ADD_PARTITIONS, Hold(), Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not for you"))
+    with begun(cluster, linger=0) as producer:
+        innocent = producer.send(b"x", partition=0)
+        cluster.until(lambda: len(added(cluster)) == 1)
+        refused = producer.send(b"x", partition=1)
+        wait_until(lambda: len(producer._manager._adder._wanted) == 1, limit_s=WAIT)  # type: ignore[union-attr]  # it has one
+        cluster.forget(Client.PRODUCE)
+        cluster.will(Client.PRODUCE, *[Hold()] * 9)
+        cluster.release()
+        error = refused.exception(WAIT)
+        assert isinstance(error, AuthorizationError)
+        assert "t-1: not for you" in str(error)
+        assert isinstance(innocent.exception(WAIT), TransactionAborted)
+        cluster.release()
+        producer.abort_transaction()
+
+
 def test_a_producer_that_may_not_use_its_id_is_unusable() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Txn.ADD_PARTITIONS, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not your id"))
@@ -307,3 +327,14 @@ def test_a_transaction_to_which_partitions_were_only_added_has_to_be_ended() -> 
         cluster.forget(Client.PRODUCE)
     assert [request.committed for request in cluster.requests(pb.EndTxnRequest)] == [False]
     assert not cluster.transactions.by_id["tx"].is_open
+
+
+@pytest.mark.story("expired-id-ends-an-app")
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH])
+def test_offsets_that_come_after_the_coordinator_has_ended_the_transaction_abort_it(code: ErrorCode) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Txn.ADD_OFFSETS, Reject(code, "it was ended"))
+    with begun(cluster) as producer:
+        with pytest.raises(TransactionAborted, match="it was ended"):
+            producer.send_offsets_to_transaction({("t", 0): 5}, GROUP)
+        producer.abort_transaction()

@@ -396,3 +396,21 @@ def test_groups_are_deleted_each_with_its_outcome(version: int) -> None:
     assert (g.group, g.error.code) == ("g", 0)
     assert (h.group, h.error.code) == ("h", ErrorCode.NON_EMPTY_GROUP)
     assert h.error.message == ("it has members" if version >= 3 else "")
+
+
+@pytest.mark.story("commit-into-a-recreated-topic")
+@pytest.mark.parametrize("version", [OFFSET_COMMIT.versions[0], 9])
+def test_offsets_of_a_topic_that_was_replaced_are_not_committed_in_its_successor_by_name(version: int) -> None:
+    names = TopicNames()
+    names.learn(b"n" * 16, "a")
+    names.learn(ID_B, "b")
+    call = Call(Group.COMMIT_OFFSETS, commit(ids=True), version, names)
+    assert [topic.name for topic in call.sent().topics] == ["b"]
+    partition = OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=0)
+    of_b = OffsetCommitResponse.OffsetCommitResponseTopic(name="b", partitions=[partition])
+    outcomes = call.got(OffsetCommitResponse(topics=[of_b])).partitions
+    assert [(each.topic, each.partition, each.error.code) for each in outcomes] == [
+        ("b", 0, 0),
+        ("a", 0, ErrorCode.UNKNOWN_TOPIC_ID),
+        ("a", 2, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
