@@ -177,3 +177,20 @@ def test_no_key_of_kafkas_is_near_the_private_one(kafka: KafkaServer) -> None:
         served = [each.api_key for each in wire.ask(request, 3, ApiVersionsResponse).api_keys]
     assert len(served) > 50
     assert max(served) < OttlaCallRequest.API_KEY / 100
+
+
+@DIFFERS.cell
+def test_a_group_of_the_new_protocol_exists_and_is_deleted(admin: ottla.Admin, kafka: KafkaServer, name: str) -> None:
+    admin.topics.create(name)
+    settings = {"bootstrap.servers": kafka.bootstrap, "group.id": name, "group.protocol": "consumer"}
+    consumer = confluent_kafka.Consumer(settings)
+    consumer.subscribe([name])
+    wait_until(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()))
+    assert name in [group.name for group in admin.groups.list()]
+    assert admin.groups.exists(name)
+    with pytest.raises(OttlaError, match="new protocol"):
+        admin.groups.describe(name)
+    consumer.close()
+    wait_until(lambda: [group.state for group in admin.groups.list() if group.name == name] == ["Empty"])
+    admin.groups.delete(name)
+    assert not admin.groups.exists(name)

@@ -120,7 +120,7 @@ class Groups:
             self._describe(group, self._channel.deadline(timeout))
         except OttlaError as error:
             if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
-                return False
+                return _is_of_new_protocol(error)
             raise
         return True
 
@@ -279,6 +279,8 @@ class Groups:
         try:
             yield
         except OttlaError as error:
+            if _is_of_new_protocol(error):
+                raise _not_classic(group) from None
             if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
                 raise self._unknown(group) from None
             if error.code == ErrorCode.NON_EMPTY_GROUP:
@@ -371,3 +373,16 @@ def by_partition(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPar
 
 def _partitions(partitions: Sequence[TopicPartition]) -> Sequence[pb.GroupPartition]:
     return [pb.GroupPartition(topic=p.topic, partition=p.partition) for p in partitions]
+
+
+def _is_of_new_protocol(error: OttlaError) -> bool:
+    """Return whether a coordinator of Apache Kafka has the group, but as one of its new protocol (KIP-848)."""
+    return error.code == ErrorCode.GROUP_ID_NOT_FOUND and "not a classic group" in error.message
+
+
+def _not_classic(group: str) -> OttlaError:
+    return error_from_code(
+        ErrorCode.UNSUPPORTED_VERSION,
+        f"the group {group!r} has Kafka's new protocol (group.protocol=consumer), which ottla can't describe yet",
+        hint="use kafka-consumer-groups.sh, or consumers with group.protocol=classic",
+    )

@@ -54,6 +54,11 @@ def _at_the_first_address(original, host, port):
 
 STORIES = (
     Story(
+        "group-of-the-new-protocol-is-missing",
+        "`ottla group rm --if-exists` found nothing to delete in a group of Kafka's new protocol, and left it there",
+        instead_of("ottla.admin.groups:_is_of_new_protocol", lambda original, error: False),
+    ),
+    Story(
         "denied-topic-repeats-rounds-for-ever",
         "With Kafka before 4.0, an App repeated a round for ever if it might not write to one of its topics",
         instead_of("ottla.machines.transactional_accumulator:TransactionalAccumulator.refuse", _as_any_failure),

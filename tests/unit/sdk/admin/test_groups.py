@@ -381,3 +381,13 @@ def test_events_are_told_as_they_are_kept(cluster: FakeCluster, groups: Any) -> 
     assert (first.member_id, first.instance_id, second.instance_id) == ("m1", "i1", None)
     assert (second.duration, second.partitions_moved, second.generation) == (0.25, 2, 3)
     assert second.datetime == datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+
+
+@pytest.mark.story("group-of-the-new-protocol-is-missing")
+def test_a_group_of_kafkas_new_protocol_exists_and_can_not_be_described(cluster: FakeCluster, groups: Any) -> None:
+    error = Error(code=ErrorCode.GROUP_ID_NOT_FOUND, message="Group g is not a classic group.")
+    cluster.answer(Group.DESCRIBE_GROUPS, pb.DescribeGroupsResponse(groups=[pb.GroupDescription(error=error)]))
+    assert groups.exists("g")
+    with pytest.raises(OttlaError, match="the group 'g' has Kafka's new protocol") as raised:
+        groups.describe("g")
+    assert raised.value.code == ErrorCode.UNSUPPORTED_VERSION
