@@ -17,6 +17,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRa
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as PythonCooperative
 from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRange
 from peers.client import LIMIT_S, GroupRec
+from tests.compat.on_kafka import default_login
 
 SESSION_MS = 30_000
 HEARTBEAT_MS = 500
@@ -171,6 +172,14 @@ class Confluent(_Member):
         }
         if instance is not None:
             settings["group.instance.id"] = instance
+        if (login := default_login.said()) is not None:
+            settings |= {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": login["user"],
+                "sasl.password": login["password"],
+                "ssl.ca.location": login["ca"],
+            }
         return confluent_kafka.Consumer(settings)
 
     def _subscribe(self) -> None:
@@ -194,7 +203,16 @@ class Confluent(_Member):
 class Python(_Member):
     def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
         strategy = PythonRange if assignor == "range" else PythonCooperative
-        return kafka.KafkaConsumer(**_named_in_python(bootstrap, group, strategy, instance, reset))
+        settings = _named_in_python(bootstrap, group, strategy, instance, reset)
+        if (login := default_login.said()) is not None:
+            settings |= {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "SCRAM-SHA-512",
+                "sasl_plain_username": login["user"],
+                "sasl_plain_password": login["password"],
+                "ssl_cafile": login["ca"],
+            }
+        return kafka.KafkaConsumer(**settings)
 
     def _subscribe(self) -> None:
         member = self

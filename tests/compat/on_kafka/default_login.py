@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,13 @@ def write(user: str, password: str, ca: Path) -> None:
     Path(os.environ[LOGIN]).write_text(json.dumps(login))
 
 
+def said() -> Mapping[str, str] | None:
+    """Return the user, the password and the path of the trusted certificates; None if clients do not log in."""
+    file = os.environ.get(LOGIN)
+    found: Mapping[str, str] | None = json.loads(Path(file).read_text()) if file and Path(file).exists() else None
+    return found
+
+
 def install_from_environment() -> None:
     """Do nothing unless the environment names a login."""
     if LOGIN in os.environ:
@@ -45,7 +53,6 @@ def _with_login(original: Any, self: Any, client_id: str, *given: Any) -> None:
     from ottla.client.security.tls import Tls
 
     security = given[0] if given else PLAINTEXT
-    if security == PLAINTEXT and (file := Path(os.environ[LOGIN])).exists():
-        said = json.loads(file.read_text())
-        security = Security(Scram(said["user"], said["password"]), Tls(ca=said["ca"]))
+    if security == PLAINTEXT and (login := said()) is not None:
+        security = Security(Scram(login["user"], login["password"]), Tls(ca=login["ca"]))
     original(self, client_id, security)
