@@ -26,7 +26,7 @@ from ottla_core.model import TopicPartition
 from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 from pyspark_ottla.machines.decisions import TOPIC as DECISIONS_TOPIC
-from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets, TopicIds
+from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets, TopicIds, differing
 from pyspark_ottla.options import ConsumerStrategy, ReadOptions
 
 T = TypeVar("T")
@@ -48,18 +48,21 @@ class SourcePartitions:
         transport = KafkaTransport(options.client_id, options.access.security())
         self._cluster: Final = ClusterClient(bootstrap_addresses(options.access.bootstrap), transport)
 
-    def existing(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
+    def existing(
+        self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = (), ids: TopicIds | None = None
+    ) -> list[TopicPartition]:
         """Return all existing partitions, in order. Raises UnknownTopicError, and ConfigError for an assigned partition
         that is missing.
 
-        With `skip_missing`, topics that do not exist have no partitions. The partitions in `known` did exist. If some
-        of them are missing, it asks for a while until that is sure, and raises nothing.
+        With `skip_missing`, topics that do not exist have no partitions. The partitions in `known` did exist, in topics
+        with these `ids`. If some of them are missing, or a topic has another id, it asks for a while until that is
+        sure, and raises nothing: a broker may lag.
         """
-        known = frozenset(known)
+        known, ids = frozenset(known), ids or {}
         until = time.monotonic() + UNKNOWN_TOPIC_GRACE_S
         while True:
             existing = self._existing(skip_missing, {partition.topic for partition in known})
-            if known.issubset(existing) or time.monotonic() > until:
+            if (known.issubset(existing) and not differing(ids, self.ids)) or time.monotonic() > until:
                 return existing
             time.sleep(_UNKNOWN_PAUSE_S)
 

@@ -190,7 +190,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, read: Offsets, ids: TopicIds) -> Offsets:
         """Return where the logs end now. Partitions that are gone are a loss of data, and have no end."""
         partitions = self._source_partitions()
-        existing = partitions.existing(skip_missing=not self._options.fail_on_data_loss, known=read)
+        # While a recreated topic has no records, `ids` keeps the former id, and nobody has to wait for that once more.
+        expected = {n: i for n, i in ids.items() if (n, self._ids.get(n)) not in self._reported_recreated}
+        existing = partitions.existing(skip_missing=not self._options.fail_on_data_loss, known=read, ids=expected)
         self._ids = partitions.ids
         processed = self._unchanged(read, ids)
         if missing := sorted(set(processed) - set(existing)):
@@ -214,7 +216,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return `ends` without the partitions that were deleted since the batch was planned, perhaps in an earlier
         run."""
         partitions = self._source_partitions()
-        found = partitions.existing(skip_missing=not self._options.fail_on_data_loss, known=ends)
+        found = partitions.existing(skip_missing=not self._options.fail_on_data_loss, known=ends, ids=ids)
         recreated = differing(ids, partitions.ids)
         existing = {partition for partition in found if partition.topic not in recreated}
         if missing := sorted(set(ends) - existing):

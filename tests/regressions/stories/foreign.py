@@ -48,11 +48,26 @@ def _as_any_failure(original, self, partition, error):
     return Reported()
 
 
+class _NeverRaised(Exception):  # noqa: N818 - it is no error
+    """A test whether an error is of this class is always false."""
+
+
 def _at_the_first_address(original, host, port):
     return socket.create_connection((host, port), timeout=10.0)
 
 
 STORIES = (
+    Story(
+        "spark-believes-the-first-broker",
+        "A Spark task or a restarted query took its topic for recreated if the first broker that it asked lagged",
+        constant("pyspark_ottla.reading:UNKNOWN_TOPIC_GRACE_S", 0.0),
+        constant("pyspark_ottla.cluster:UNKNOWN_TOPIC_GRACE_S", -1.0),
+    ),
+    Story(
+        "spark-skips-a-range-after-an-election",
+        "After an unclean election, a Spark task with failOnDataLoss=false skipped records that exist",
+        constant("pyspark_ottla.reading:TruncationError", _NeverRaised),
+    ),
     Story(
         "group-of-the-new-protocol-is-missing",
         "`ottla group rm --if-exists` found nothing to delete in a group of Kafka's new protocol, and left it there",
