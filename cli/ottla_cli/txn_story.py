@@ -107,7 +107,7 @@ def blocked_item(blocked: PartitionTransactions) -> Item:
 def advice(found: OpenTransaction) -> str:
     info, (topic, partition) = found.transaction, found.partition
     if found.may_be_live:
-        return "no coordinator lists it, but it may be live: look again after transaction.max.timeout.ms"
+        return "no coordinator names it, but it may be live: try again after transaction.max.timeout.ms plus 5 minutes"
     if info is None or found.is_hanging:
         at = f"--topic {topic} --partition {partition} --offset {found.first_offset}"
         return f"no coordinator will end it: `ottla txn abort {at}`"

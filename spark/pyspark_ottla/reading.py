@@ -162,9 +162,10 @@ class RangeReader:
         if first > range_.start:
             gone = range_._replace(end=min(range_.end, first))
         elif end <= range_.start or not isinstance(error, TruncationError):
-            gone = range_  # the log ends before it: it was truncated, or the topic recreated
+            gone = range_  # the log was truncated, or the topic recreated
         else:
-            # Another leader lacks some records before `start`, and has others from there on.
+            # The new leader's log differs from the point of divergence on, so records before `start` are lost. It has
+            # records from `start` on, and the task reads those.
             diverged = range_.start - 1 if error.divergent_offset is None else error.divergent_offset
             gone = Range(partition, min(diverged, range_.start - 1), range_.start)
         raise_or_warn(data_lost([gone]), self.options)

@@ -190,7 +190,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, read: Offsets, ids: TopicIds) -> Offsets:
         """Return where the logs end now. Partitions that are gone are a loss of data, and have no end."""
         partitions = self._source_partitions()
-        # While a recreated topic has no records, `ids` keeps the former id, and nobody has to wait for that once more.
+        # While a recreated topic has no records, `ids` keeps the former id. Once the recreation was reported, no later
+        # call has to wait until it is certain.
         expected = {n: i for n, i in ids.items() if (n, self._ids.get(n)) not in self._reported_recreated}
         existing = partitions.existing(skip_missing=not self._options.fail_on_data_loss, known=read, ids=expected)
         self._ids = partitions.ids

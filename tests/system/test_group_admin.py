@@ -76,7 +76,13 @@ class Silent:
         self.member_id = at.ask(Group.JOIN, asked, timeout=LIMIT_S).member_id
         asked.member.member_id = self.member_id
         joined = coordinators.call(group, Group.JOIN, asked, timeout=LIMIT_S)
-        sync = pb.SyncRequest(group=group, member=pb.Member(member_id=self.member_id), generation=joined.generation)
+        sync = pb.SyncRequest(
+            group=group,
+            member=pb.Member(member_id=self.member_id),
+            generation=joined.generation,
+            protocol_type="consumer",
+            protocol="range",
+        )
         coordinators.call(group, Group.SYNC, sync, timeout=LIMIT_S)
 
     def close(self) -> None:

@@ -269,14 +269,13 @@ def test_partitions_that_are_added_are_given_out(cluster: Cluster, topic: str, s
 )
 @pytest.mark.parametrize("first", ["ours", "theirs"])
 def test_a_group_of_different_makers_shares_the_partitions(
-    cluster: Cluster, bootstrap: str, topic: str, start: Start, maker: Any, assignor: str, first: str
+    bootstrap: str, topic: str, start: Start, maker: Any, assignor: str, first: str
 ) -> None:
     places = {(partition, offset) for _, partition, offset in write(bootstrap, topic, 60)}
     ours = start(assignors=assignor) if first == "ours" else None
     if ours is not None:
         wait_until(lambda: len(ours.owned) == PARTITIONS)
-    kafka = ",".join(broker.kafka_address for broker in cluster.brokers)
-    theirs = maker(kafka, topic, topic, assignor=assignor)
+    theirs = maker(bootstrap, topic, topic, assignor=assignor)
     try:
         if ours is None:
             wait_until(lambda: len(theirs.assignment()) == PARTITIONS)

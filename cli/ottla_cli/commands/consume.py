@@ -123,7 +123,8 @@ def read(
 ) -> Iterator[ConsumedRecords]:
     """Yield records, at most `count`, up to the offset of `stops` in each partition; without end if that is None.
 
-    Raises TimeoutError if nothing came for `timeout` seconds although there are records left to read.
+    It ends earlier, with a message, before an open transaction. Raises TimeoutError if nothing came for `timeout`
+    seconds although there are records left to read.
     """
     left = dict(stops or {})
     while count is None or count > 0:

@@ -109,9 +109,10 @@ class ActiveProducer:
 class OpenTransaction:
     """A transaction that is open in a partition.
 
-    `transaction` is the coordinator's view of the transaction, or None if no coordinator knows it. `may_be_live` is
-    True in a cluster of Apache Kafka if the producer wrote within the longest possible transaction: its coordinators do
-    not say whether they have listed everything, so one of them may know the transaction all the same.
+    `transaction` is the coordinator's view of the transaction, or None if no coordinator knows it. Apache
+    Kafka's coordinators do not say whether they have listed everything, so one of them may know the transaction
+    although none has listed it. There, `may_be_live` is True until the producer has written nothing for
+    `transaction.max.timeout.ms` plus five minutes.
     """
 
     partition: TopicPartition

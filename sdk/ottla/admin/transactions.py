@@ -46,7 +46,7 @@ _DESCRIBED_AT_ONCE: Final = 500
 
 _NO_PRODUCER: Final = -1
 _MARKERS_WITHIN: Final = timedelta(minutes=5)
-"""Kafka's own tool adds as much to the longest transaction before it calls one hanging (KIP-664)."""
+"""A broker of Kafka counts a transaction as late only this long after `transaction.max.timeout.ms` (KIP-664)."""
 
 _TIMEOUT_MS: Final = 1
 """The transaction timeout of the producer that fences the others; it never sends."""
@@ -245,9 +245,8 @@ class Transactions:
         """Abort and return the hanging transaction that begins at `first_offset` in a partition.
 
         Raises INVALID_TXN_STATE if the transaction is not hanging, because its coordinator may still decide otherwise.
-        In a cluster of Apache Kafka a transaction counts as hanging once its producer has written nothing for
-        transaction.max.timeout.ms.
-        Otherwise raises like `producers`.
+        In a cluster of Apache Kafka, a transaction counts as hanging only once its producer has written nothing for
+        transaction.max.timeout.ms plus five minutes. Otherwise raises like `producers`.
         """
         deadline = self._channel.deadline(timeout)
         (opened,) = self.open_in(topic, partition, timeout=deadline.left())
@@ -326,7 +325,7 @@ class Transactions:
         return any(response.shards.total for response in responses)
 
     def _longest(self, deadline: Deadline) -> timedelta:
-        """Return how long a transaction may be open, and how much later its markers may be written."""
+        """Return how long a producer may write nothing before its open transaction counts as late."""
         broker = min(self._channel.cluster.view.brokers)
         config = Configs(self._channel).get(broker=broker, timeout=deadline.left())["transaction.max.timeout.ms"]
         return timedelta(milliseconds=int(config.value or 0)) + _MARKERS_WITHIN
@@ -380,7 +379,7 @@ def _transactions_of(
 
 
 def _or_live(found: PartitionTransactions, oldest: datetime | None) -> PartitionTransactions:
-    """Note which transactions may be live although none is listed: those that were written to since `oldest`."""
+    """Note which of the transactions that seem to hang may be live: those that were written to since `oldest`."""
     if oldest is None:
         return found
 
@@ -396,8 +395,8 @@ def _not_hanging(found: OpenTransaction) -> OttlaError:
     if found.may_be_live or found.transaction is None:
         return error_from_code(
             ErrorCode.INVALID_TXN_STATE,
-            f"{which} may be live: no coordinator has listed it, but Kafka's listings may be incomplete",
-            hint="try again once nothing was written for transaction.max.timeout.ms; the coordinator aborts a live one",
+            f"{which} may be live: no coordinator names it, but Kafka's listings may be incomplete",
+            hint="try again once its producer has written nothing for transaction.max.timeout.ms plus 5 minutes",
         )
     return error_from_code(
         ErrorCode.INVALID_TXN_STATE,

@@ -176,9 +176,10 @@ def build_view(
 
 
 def merge(old: ClusterView, new: ClusterView) -> ClusterView:
-    """Return `new`, except for what is known better: the broker may have responded from an older image (KIP-320).
+    """Return `new`, except where `old` is newer: the broker may have responded from an older image (KIP-320).
 
-    These are partitions with an older epoch, and topics that this broker can't describe, though others have.
+    A partition keeps its old leader if its epoch in `new` is older. A topic that the broker can't describe stays as it
+    was known.
     """
     undescribed = [old.topics[name] for name in new.undescribed(old.topics) if not old.topics[name].error]
     if undescribed:

@@ -134,11 +134,11 @@ class Position:
         return Target(route.address, False, may_name=now >= self.replica_until)
 
     def advance(self, records: Buffer, leader_epoch: int) -> int:
-        """Advance after batches were fetched from that leader. Return the number of bytes to read, 0 if there is
-        nothing new in them.
+        """Advance after batches were fetched from that leader. Return how many bytes of `records` to read, or 0 if they
+        contain nothing new.
 
-        These are all bytes, or those before a batch in a format older than Kafka 0.11. Its bytes would be
-        misunderstood.
+        A message in a format older than Kafka 0.11 would be misread as a batch. So only the bytes before the first such
+        message are read.
         """
         after, epoch, end = self.fetch_offset, self.epoch, len(records)
         for at, header in iter_headers(records):

@@ -61,7 +61,7 @@ class TxnClient:
     def add_partitions(self, current: Assigned, partitions: Sequence[TopicPartition], *, timeout: float) -> None:
         """Add partitions to the transaction, all or none. Raises the error of a partition that prevented it.
 
-        The error is `about` that partition if others may be added without it.
+        It is `about` that partition if the producer may not write to the topic.
         """
         addition = txn_pb2.PartitionsToAdd(
             transactional_id=self._id,

@@ -70,12 +70,12 @@ STORIES = (
     ),
     Story(
         "group-of-the-new-protocol-is-missing",
-        "`ottla group rm --if-exists` found nothing to delete in a group of Kafka's new protocol, and left it there",
+        "`ottla group rm --if-exists` took a group with Kafka's new protocol for missing, and did not delete it",
         instead_of("ottla.admin.groups:_is_of_new_protocol", lambda original, error: False),
     ),
     Story(
         "denied-topic-repeats-rounds-for-ever",
-        "With Kafka before 4.0, an App repeated a round for ever if it might not write to one of its topics",
+        "With Kafka before 4.0, an App repeated a round for ever if it was not allowed to write to a topic",
         instead_of("ottla.machines.transactional_accumulator:TransactionalAccumulator.refuse", _as_any_failure),
     ),
     Story(
@@ -125,7 +125,7 @@ STORIES = (
     ),
     Story(
         "first-address-that-drops-packets",
-        "A broker's host name with several addresses was never reached if the first one dropped packets",
+        "A broker whose host name has several addresses was never reached if the first one dropped packets",
         instead_of("ottla.client.kafka.sockets.line:_dialled", _at_the_first_address),
     ),
     Story(

@@ -106,7 +106,7 @@ STORIES = (
     ),
     Story(
         "refused-partition-restarts-a-flow",
-        "One partition that the source refused to be read restarted its mirror's flow again and again",
+        "One partition that the source refused to return restarted its mirror's flow again and again",
         instead_of("ottla_mirror.copying.copier:Copier._unreadable", lambda original, self, error: None),
     ),
     Story(

@@ -34,7 +34,8 @@ class Admin:
         self._name: Final = name
 
     def topics(self) -> Mapping[str, int]:
-        """Return the topics' numbers of partitions by name, without internal topics."""
+        """Return the topics' numbers of partitions by name, without internal topics and those that the broker can't
+        describe."""
         topics = self._cluster.fetch_metadata(all_topics=True, timeout=CALL_S).topics.values()
         return {topic.name: len(topic.partitions) for topic in topics if not topic.error and not topic.is_internal}
 

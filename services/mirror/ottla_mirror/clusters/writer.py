@@ -18,7 +18,7 @@ DELIVERY_S: Final = 24 * 3600.0
 """A writer waits this long for a target that is away. Giving up earlier would copy the batches in flight twice."""
 
 BUFFER_BYTES: Final = 48 * 1024 * 1024
-"""A writer holds this much that the target has not acknowledged."""
+"""A writer holds at most this many bytes that the target has not acknowledged."""
 
 _CLOSE_S: Final = 5.0
 """A writer that is being closed waits this long for acknowledgements. A delivery may take a day, and a failed flow

@@ -231,7 +231,10 @@ class Copier:
         self._on(Event.FAILED, partition)
 
     def _discard(self, partition: CopiedPartition) -> None:
-        """Read again what is in flight. It fills the writer's buffer until the target takes or rejects it."""
+        """Discard a partition's batches in flight, so that they are read again.
+
+        The writer still holds them in its buffer until the target acknowledges or rejects them.
+        """
         for outcome, written, _ in partition.sent:
             if outcome is not None and written is not None and not outcome.done():
                 self._discarded.append((outcome, written.size_bytes))

@@ -16,8 +16,8 @@ from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.syncing.topic_sync import RECREATED_AFTER_S
 
 _LOOK_S: Final = RECREATED_AFTER_S / 4
-"""A copy counts as gone after two looks in a row, because a broker that lags may not know a new copy yet. That is
-noticed before the mirror recreates it, even if looks are slow."""
+"""Copies are looked up this often. A copy counts as gone after two looks in a row, because a broker that lags may not
+know a new copy yet. Even if the looks are slow, both come before the mirror recreates the copy."""
 _GONE: Final = TopicId(bytes(16))
 
 

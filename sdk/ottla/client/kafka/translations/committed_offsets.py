@@ -65,6 +65,6 @@ def outcomes_of(
             error = error_of(partition.error_code, partition.error_message)
             committed.partitions.add(topic=name, partition=partition.partition_index, error=error)
     for name, number in left_out:
-        error = error_of(ErrorCode.UNKNOWN_TOPIC_ID, f"{name} is another topic now")
+        error = error_of(ErrorCode.UNKNOWN_TOPIC_ID, f"the offset is for a former topic named {name}")
         committed.partitions.add(topic=name, partition=number, error=error)
     return committed

@@ -26,9 +26,8 @@ class SyncGroupTranslation:
             generation_id=request.generation,
             member_id=request.member.member_id,
             group_instance_id=instance_id_of(request.member),
-            # A member that does not know them leaves them out. Kafka compares what it gets (KIP-559).
-            protocol_type=(request.protocol_type or None) if names_protocol else None,
-            protocol_name=(request.protocol or None) if names_protocol else None,
+            protocol_type=request.protocol_type if names_protocol else None,
+            protocol_name=request.protocol if names_protocol else None,
             assignments=[
                 SyncGroupRequest.SyncGroupRequestAssignment(member_id=each.member_id, assignment=each.assignment)
                 for each in request.assignments

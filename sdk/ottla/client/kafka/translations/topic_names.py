@@ -26,8 +26,8 @@ class TopicNames:
 
     After a topic was recreated, a broker that lags still names the former topic. If the client believed that, it would
     take the topic for recreated twice more. So it remembers which topics had a name before, and doubts a response that
-    goes back to one of them. A response that contradicts itself for long is believed, because the client may have
-    learned from a broker that lags before it learned the truth.
+    goes back to one of them. If many responses in a row name that topic, the client believes them, because the broker
+    that named the other topic may be the one that lagged.
 
     Threads may share it. Each call is one operation on a dict, or several in such an order that a name is at worst
     unknown for a moment.
