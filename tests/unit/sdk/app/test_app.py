@@ -733,8 +733,9 @@ async def test_an_app_that_stops_after_its_topic_was_made_anew_commits_nothing_i
     assert committed(cluster) == {}
 
 
-@pytest.mark.story("app-that-stops-reading-a-topic-made-anew")
-async def test_an_app_whose_commit_is_of_a_former_topic_reads_on_and_commits_the_others() -> None:
+def full_of_two_topics() -> tuple[ScriptedCluster, ottla.App, list[int], asyncio.Event]:
+    """Return an app whose handlers wait for the event with 17 records of t and 3 of u, and may have no more in flight.
+    The list has the offsets of the records whose handlers were called."""
     cluster = filled({0: 17})
     cluster.add_topic("u", 1)
     fill(cluster, {0: 3}, topic="u")
@@ -746,6 +747,13 @@ async def test_an_app_whose_commit_is_of_a_former_topic_reads_on_and_commits_the
     async def handle(value: Any, ctx: ottla.Context) -> None:
         handled.append(ctx.offset)
         await released.wait()
+
+    return cluster, app, handled, released
+
+
+@pytest.mark.story("app-that-stops-reading-a-topic-made-anew")
+async def test_an_app_whose_commit_is_of_a_former_topic_reads_on_and_commits_the_others() -> None:
+    cluster, app, handled, released = full_of_two_topics()
 
     async with app:
         await until(lambda: len(handled) == 20)
@@ -757,17 +765,7 @@ async def test_an_app_whose_commit_is_of_a_former_topic_reads_on_and_commits_the
 
 @pytest.mark.story("deleted-topic-stalls-an-app")
 async def test_an_app_one_of_whose_topics_is_deleted_goes_on_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = filled({0: 17})
-    cluster.add_topic("u", 1)
-    fill(cluster, {0: 3}, topic="u")
-    app = app_of(cluster, metadata_max_age=0.05)
-    handled: list[int] = []
-    released = asyncio.Event()
-
-    @app.on("t", "u", value="bytes", commit_interval=1000.0, max_in_flight=20, concurrency=20)
-    async def handle(value: Any, ctx: ottla.Context) -> None:
-        handled.append(ctx.offset)
-        await released.wait()
+    cluster, app, handled, released = full_of_two_topics()
 
     judge = cluster.groups.judge
 
