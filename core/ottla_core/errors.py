@@ -183,9 +183,9 @@ class OttlaError(Exception):
     """An error: Kafka's `code`, a `message`, and a `hint` that says in one sentence what to do.
 
     `broker` is the address of the broker that returned the error, if the client knows it. `about` is what the error
-    concerns, such as a partition, or None. Services raise an OttlaError,
-    their adapters put it into the response, and clients raise it again as the matching subclass. No other exception
-    leaves a service, so no traceback reaches a user.
+    concerns, such as a partition, or None. Services raise an OttlaError, their adapters put it into the response, and
+    clients raise it again as the matching subclass. No other exception leaves a service, so no traceback reaches a
+    user.
     """
 
     def __init__(

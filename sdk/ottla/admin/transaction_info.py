@@ -109,10 +109,10 @@ class ActiveProducer:
 class OpenTransaction:
     """A transaction that is open in a partition.
 
-    `transaction` is the coordinator's view of the transaction, or None if no coordinator knows it. Apache
-    Kafka's coordinators do not say whether they have listed everything, so one of them may know the transaction
-    although none has listed it. There, `may_be_live` is True until the producer has written nothing for
-    `transaction.max.timeout.ms` plus five minutes.
+    `transaction` is the coordinator's view of the transaction, or None if no coordinator knows it. Apache Kafka's
+    coordinators do not say whether they have listed everything, so one of them may know the transaction although none
+    has listed it. There, `may_be_live` is True until the producer has written nothing for `transaction.max.timeout.ms`
+    plus five minutes.
     """
 
     partition: TopicPartition

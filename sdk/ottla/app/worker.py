@@ -21,7 +21,14 @@ from ottla.client.offsets import OffsetAndMetadata, Offsets
 from ottla.consumer.batch import Batch
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.group.listener import Partitions, RebalanceListener
-from ottla.errors import CommitFailedError, ErrorCode, OttlaError, RebalanceInProgressError, RetriableError, WakeupError
+from ottla.errors import (
+    CommitFailedError,
+    OttlaError,
+    RebalanceInProgressError,
+    RetriableError,
+    UnknownTopicError,
+    WakeupError,
+)
 from ottla.machines.lanes import Job, Lanes
 from ottla.machines.progress import RecordsInFlight
 from ottla_core.model import TopicPartition
@@ -185,7 +192,7 @@ class Worker:
         try:
             await self._on_thread(self._consumer.commit, self._in_topics(offsets), timeout=_COMMIT_S)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            is_gone = error.code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            is_gone = isinstance(error, UnknownTopicError)
             if is_gone and len(offsets) > 1:  # the error does not say which topic
                 for partition, offset in offsets.items():
                     await self._commit_these({partition: offset})

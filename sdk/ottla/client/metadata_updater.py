@@ -31,7 +31,7 @@ _PACE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.25
 """The longest pause while a partition has no leader: an election takes seconds, and the client should know soon."""
 _MISSING_AGE_S: Final = 1.0
-"""The maximum age of metadata while the brokers do not know some topics that nobody waits for. They may be gone for
+"""Metadata gets no older than this while a topic is missing that no thread waits for. Such a topic may be gone for
 good."""
 
 
@@ -188,12 +188,12 @@ class MetadataUpdater:
 
     def _run(self) -> None:
         backoff, missing = Backoff(most_s=_LONGEST_PAUSE_S), Backoff(most_s=_MISSING_AGE_S)
-        fetched_at, max_age = self._clock.monotonic(), self._max_age
+        due_at = self._clock.monotonic() + self._max_age
         pause = 0.0
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed, pause)
-                while not self._closed and not self._requested and (left := self._left(fetched_at + max_age)) > 0:
+                while not self._closed and not self._requested and (left := due_at - self._clock.monotonic()) > 0:
                     self._changed.wait(left)
                 if self._closed:
                     return
@@ -204,8 +204,7 @@ class MetadataUpdater:
             except Exception:  # without this thread the client would never learn of another leader
                 logger.exception("can't apply new metadata; trying again")
                 fetched = None
-            fetched_at = self._clock.monotonic()
-            max_age = self._max_age
+            due_at = self._clock.monotonic() + self._max_age
             unknown = set() if fetched is None else fetched.unknown(topics)
             if fetched is None or fetched.without_leader(topics if self._waiting else set(topics) - unknown):
                 pause = backoff.next()
@@ -214,12 +213,9 @@ class MetadataUpdater:
             backoff.reset()
             pause = _PACE_S
             if unknown:
-                max_age = min(max_age, missing.next())
+                due_at = min(due_at, self._clock.monotonic() + missing.next())
             else:
                 missing.reset()
-
-    def _left(self, until: float) -> float:
-        return until - self._clock.monotonic()
 
     def _log(self, error: OttlaError) -> None:
         """Log the error; repeat the same one only after a while, since every try fails with it."""

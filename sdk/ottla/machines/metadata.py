@@ -185,10 +185,9 @@ def merge(old: ClusterView, new: ClusterView) -> ClusterView:
     if undescribed:
         topics = {**new.topics, **{topic.name: topic for topic in undescribed}}
         new = replace(new, topics=topics, names={**new.names, **{topic.id: topic.name for topic in undescribed}})
-    stale = {name: route for name, route in old.routes.items() if _is_older(new, name, route)}
     kept = {topic.name for topic in undescribed}
-    stale |= {name: route for name, route in old.routes.items() if name.topic in kept} if kept else {}
-    return replace(new, routes={**new.routes, **stale}) if stale else new
+    newer = {name: at for name, at in old.routes.items() if name.topic in kept or _is_older(new, name, at)}
+    return replace(new, routes={**new.routes, **newer}) if newer else new
 
 
 def _is_older(view: ClusterView, name: TopicPartition, route: Route) -> bool:

@@ -278,7 +278,7 @@ class TransactionManager:
             if error.retriable:
                 self.transactions.not_added(partitions)
             elif isinstance(error.about, TopicPartition):
-                # Its records fail for this reason. The others fail only because the transaction does.
+                # The records for this partition fail with this error. All others fail because the transaction does.
                 refused = self._accumulator.refuse(error.about, error)
             else:
                 self.transactions.fail(error)

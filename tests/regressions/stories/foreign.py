@@ -82,7 +82,8 @@ STORIES = (
         "commit-into-a-recreated-topic",
         "With Kafka before 4.1, offsets of a deleted topic were committed in the topic that had its name by then",
         instead_of(
-            "ottla.client.kafka.translations.offset_commit:replaced_topics", lambda original, request, names: set()
+            "ottla.client.kafka.translations.committed_offsets:replaced_topics",
+            lambda original, offsets, names: frozenset(),
         ),
     ),
     Story(

@@ -107,7 +107,7 @@ def test_what_waits_behind_a_failure_is_dropped_and_what_comes_later_is_imported
     assert imports.wait_until_done(30.0)
     with pytest.raises(OttlaError, match="no"):
         waiting[0].runs()
-    assert all(each.done() for each in waiting), "nobody waits for those that were dropped"
+    assert all(each.done() for each in waiting), "the dropped imports are over as well"
     target.fails_with = None
     importer.add(again := block_at(0))
     assert imports.wait_until_done(30.0)

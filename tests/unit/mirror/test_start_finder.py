@@ -1,4 +1,4 @@
-"""Where copying starts, by what a scripted target says about the copies."""
+"""These tests let the start finder ask a scripted target about the copies."""
 
 from __future__ import annotations
 

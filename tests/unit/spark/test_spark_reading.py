@@ -1,4 +1,4 @@
-"""What a task, and the planning of a batch, do when brokers lag or another leader has other records."""
+"""These tests plan and read batches while brokers lag, or after a new leader has lost records."""
 
 from __future__ import annotations
 

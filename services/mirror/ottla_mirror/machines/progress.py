@@ -196,7 +196,7 @@ class CopiedPartition:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the target has not acknowledged all that was sent."""
+        """Whether a batch that was sent is neither acknowledged nor rejected yet."""
         return any(outcome is not None and not outcome.done() for outcome, _, _ in self.sent)
 
     @property

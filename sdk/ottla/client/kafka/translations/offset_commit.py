@@ -6,11 +6,10 @@ error of the response, where clients look to see whether the coordinator has mov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from ottla.client.kafka.apis import OFFSET_COMMIT, OFFSET_COMMIT_BY_NAME, Api
-from ottla.client.kafka.translations.committed_offsets import outcomes_of, replaced_topics, topics_of
+from ottla.client.kafka.translations.committed_offsets import OffsetsByTopic
 from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
@@ -44,13 +43,9 @@ class OffsetCommitTranslation:
 
     def __init__(self, request: pb.CommitOffsetsRequest) -> None:
         self.api: Final[Api] = OFFSET_COMMIT if all(o.topic_id for o in request.offsets) else OFFSET_COMMIT_BY_NAME
-        self._names: Final = {offset.topic_id: offset.topic for offset in request.offsets}
-        self._left_out: Sequence[tuple[str, int]] = ()
+        self._offsets: Final = OffsetsByTopic(request.offsets)
 
     def request(self, request: pb.CommitOffsetsRequest, terms: Terms) -> OffsetCommitRequest:
-        by_id = terms.version >= _IDS_FROM
-        replaced = frozenset() if by_id else replaced_topics(request, terms.names)
-        self._left_out = [(each.topic, each.partition) for each in request.offsets if each.topic_id in replaced]
         return OffsetCommitRequest(
             group_id=request.group,
             generation_id_or_member_epoch=request.generation,
@@ -58,8 +53,8 @@ class OffsetCommitTranslation:
             group_instance_id=instance_id_of(request.member),
             topics=[
                 OffsetCommitRequest.OffsetCommitRequestTopic(**named, partitions=partitions)
-                for named, partitions in topics_of(
-                    request, OffsetCommitRequest.OffsetCommitRequestPartition, by_id=by_id, without=replaced
+                for named, partitions in self._offsets.topics(
+                    OffsetCommitRequest.OffsetCommitRequestPartition, terms.names, by_id=terms.version >= _IDS_FROM
                 )
             ],
         )
@@ -70,4 +65,4 @@ class OffsetCommitTranslation:
                 if partition.error_code in _OF_THE_GROUP:
                     error = error_of(partition.error_code, partition.error_message)
                     return pb.CommitOffsetsResponse(error=error)
-        return outcomes_of(response, self._names, by_id=terms.version >= _IDS_FROM, left_out=self._left_out)
+        return self._offsets.outcomes(response, by_id=terms.version >= _IDS_FROM)

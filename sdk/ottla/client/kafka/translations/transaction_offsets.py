@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from ottla.client.kafka.apis import TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_BY_NAME, Api
-from ottla.client.kafka.translations.committed_offsets import outcomes_of, replaced_topics, topics_of
+from ottla.client.kafka.translations.committed_offsets import OffsetsByTopic
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -25,13 +24,9 @@ class TransactionOffsetsTranslation:
     def __init__(self, request: pb.CommitOffsetsRequest) -> None:
         by_id = all(offset.topic_id for offset in request.offsets)
         self.api: Final[Api] = TXN_OFFSET_COMMIT if by_id else TXN_OFFSET_COMMIT_BY_NAME
-        self._names: Final = {offset.topic_id: offset.topic for offset in request.offsets}
-        self._left_out: Sequence[tuple[str, int]] = ()
+        self._offsets: Final = OffsetsByTopic(request.offsets)
 
     def request(self, request: pb.CommitOffsetsRequest, terms: Terms) -> TxnOffsetCommitRequest:
-        by_id = terms.version >= _IDS_FROM
-        replaced = frozenset() if by_id else replaced_topics(request, terms.names)
-        self._left_out = [(each.topic, each.partition) for each in request.offsets if each.topic_id in replaced]
         return TxnOffsetCommitRequest(
             transactional_id=request.transaction.transactional_id,
             group_id=request.group,
@@ -42,14 +37,13 @@ class TransactionOffsetsTranslation:
             group_instance_id=instance_id_of(request.member),
             topics=[
                 TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(**named, partitions=partitions)
-                for named, partitions in topics_of(
-                    request,
+                for named, partitions in self._offsets.topics(
                     TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition,
-                    by_id=by_id,
-                    without=replaced,
+                    terms.names,
+                    by_id=terms.version >= _IDS_FROM,
                 )
             ],
         )
 
     def response(self, response: TxnOffsetCommitResponse, terms: Terms) -> pb.CommitOffsetsResponse:
-        return outcomes_of(response, self._names, by_id=terms.version >= _IDS_FROM, left_out=self._left_out)
+        return self._offsets.outcomes(response, by_id=terms.version >= _IDS_FROM)
