@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import grpc
 import grpc.aio
@@ -20,6 +21,8 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 MIB = 1 << 20
+_LONGER_THAN_GRPC_S = 31.0
+"""gRPC's own limit for a call that no event loop has taken is 30 seconds."""
 
 
 async def round_trip(stack: Stack) -> None:
@@ -177,6 +180,19 @@ async def test_five_thousand_calls_that_begin_at_once_are_all_answered(stack: St
     peer = AioPeer(stack.address)
     calls_at_once = (peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S) for _ in range(5_000))
     responses = await asyncio.gather(*calls_at_once)
+    assert {response.partitions[0].offset for response in responses} == {7}
+    await peer.close()
+
+
+@pytest.mark.story("calls-to-a-stopped-server-are-cancelled")
+async def test_a_call_waits_for_a_server_that_was_stopped_for_longer_than_grpc_s_own_limit(stack: Stack) -> None:
+    peer = AioPeer(stack.address)
+    await peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S)
+    timeout_s = _LONGER_THAN_GRPC_S + LIMIT_S
+    pending = [asyncio.create_task(peer.call(Broker.LIST_OFFSETS, listing(), timeout=timeout_s)) for _ in range(100)]
+    await asyncio.sleep(0)  # the calls begin
+    time.sleep(_LONGER_THAN_GRPC_S)  # the event loop, which is also the server's, does not run
+    responses = await asyncio.gather(*pending)
     assert {response.partitions[0].offset for response in responses} == {7}
     await peer.close()
 

@@ -61,6 +61,7 @@ SERVER_OPTIONS: Final = (
     ("grpc.max_concurrent_streams", _MAX_STREAMS_OF_A_CONNECTION),
     ("grpc.server.max_pending_requests", MAX_CALLS),
     ("grpc.server.max_pending_requests_hard_limit", MAX_CALLS),
+    ("grpc.server_max_unrequested_time_in_server", 24 * 3600),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_RESPONSE_BYTES),
     ("grpc.max_metadata_size", 16 * 1024),
@@ -73,7 +74,8 @@ SERVER_OPTIONS: Final = (
 """A call is pending until the event loop takes it. gRPC's own limits are 1,000 and 3,000 pending calls: beyond the
 first it cancels calls at random, and beyond the second all further ones, without a reason. A broker that passes on the
 requests of a large group's members exceeds both. So the limits are those of `Calls`, which rejects further calls with a
-reason.
+reason. gRPC also cancels each call that has been pending for 30 seconds, as when the process was stopped or the machine
+was overloaded. A call has a deadline of its own, so the server's limit is a day.
 """
 
 _CODES: Final = {

@@ -166,6 +166,14 @@ STORIES = (
         ),
     ),
     Story(
+        "calls-to-a-stopped-server-are-cancelled",
+        "gRPC cancelled all calls that an overloaded or stopped server had not taken within 30 seconds",
+        altered(
+            "ottla_core.rpc.status:SERVER_OPTIONS",
+            lambda options: tuple(each for each in options if "max_unrequested_time" not in each[0]),
+        ),
+    ),
+    Story(
         "python-is-late-three-times",
         "A job of spark/jobs ended when Spark could not start a Python process within ten seconds for the third time",
         constant("job:_START_PATIENCE_S", 20.0),
