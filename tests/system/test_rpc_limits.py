@@ -186,15 +186,15 @@ async def test_five_thousand_calls_that_begin_at_once_are_all_answered(stack: St
 
 @pytest.mark.story("calls-to-a-stopped-server-are-cancelled")
 async def test_a_call_waits_for_a_server_that_was_stopped_for_longer_than_grpc_s_own_limit(stack: Stack) -> None:
-    peer = AioPeer(stack.address)
-    await peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S)
-    timeout_s = _LONGER_THAN_GRPC_S + LIMIT_S
-    pending = [asyncio.create_task(peer.call(Broker.LIST_OFFSETS, listing(), timeout=timeout_s)) for _ in range(100)]
-    await asyncio.sleep(0)  # the calls begin
-    time.sleep(_LONGER_THAN_GRPC_S)  # the event loop, which is also the server's, does not run
-    responses = await asyncio.gather(*pending)
+    method = Broker.LIST_OFFSETS
+    request = listing().SerializeToString()
+    with grpc.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:  # it needs no event loop
+        call = channel.unary_unary(method.path, response_deserializer=method.response.FromString)
+        await asyncio.to_thread(call, request, timeout=LIMIT_S)
+        pending = [call.future(request, timeout=LIMIT_S + _LONGER_THAN_GRPC_S) for _ in range(100)]
+        time.sleep(_LONGER_THAN_GRPC_S)  # the server's event loop does not run
+        responses = [await asyncio.to_thread(each.result) for each in pending]
     assert {response.partitions[0].offset for response in responses} == {7}
-    await peer.close()
 
 
 @pytest.mark.story("unary-calls-without-a-bound")
