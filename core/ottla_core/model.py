@@ -15,6 +15,7 @@ NO_OWNER = -1
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
 SHARD_TOPICS = {"group": "__consumer_offsets", "txn": "__transaction_state"}
 """For each kind of coordinator, the topic whose partition n holds the state of its shard n."""
 INTERNAL_TOPICS = frozenset(SHARD_TOPICS.values())

@@ -184,10 +184,18 @@ class PartitionLowWatermark(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., low_watermark: _Optional[int] = ...) -> None: ...
 
 class DescribeLogDirsRequest(_message.Message):
-    __slots__ = ("topic_ids",)
-    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
-    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[ReplicasOfTopic]
+    def __init__(self, topics: _Optional[_Iterable[_Union[ReplicasOfTopic, _Mapping]]] = ...) -> None: ...
+
+class ReplicasOfTopic(_message.Message):
+    __slots__ = ("topic", "partitions")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DescribeLogDirsResponse(_message.Message):
     __slots__ = ("error", "log_dirs")

@@ -21,8 +21,16 @@ from ottla.connect import (
     list_offsets,
     list_offsets_or_end,
 )
-from ottla.errors import ConfigError, ErrorCode, OttlaError, RetriableError, UnknownTopicError, error_from_code
-from ottla_core.model import TopicPartition
+from ottla.errors import (
+    AuthorizationError,
+    ConfigError,
+    ErrorCode,
+    OttlaError,
+    RetriableError,
+    UnknownTopicError,
+    error_from_code,
+)
+from ottla_core.model import EARLIEST_LOCAL_TIMESTAMP, TopicPartition
 from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 from pyspark_ottla.machines.decisions import TOPIC as DECISIONS_TOPIC
@@ -152,11 +160,16 @@ class SourcePartitions:
         return found
 
     def record_bytes(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, float]:
-        """Return the average size on disk of a record of each partition. Partitions without records are left out."""
-        first, last = self.earliest(partitions), self.latest(partitions)
+        """Return the average size on disk of a record of each partition. Partitions without records on a broker's disk
+        are left out. Raises AuthorizationError."""
+        # Tiered records count neither in a log's size nor here.
+        first, last = self._at(dict.fromkeys(partitions, EARLIEST_LOCAL_TIMESTAMP)), self.latest(partitions)
         sizes: dict[TopicPartition, int] = {}
-        topics = {partition.topic for partition in last}
-        request = pb.DescribeLogDirsRequest(topic_ids=[UUID(self.ids[topic]).bytes for topic in sorted(topics)])
+        numbers: dict[str, list[int]] = {}
+        for partition in sorted(last):
+            numbers.setdefault(partition.topic, []).append(partition.partition)
+        topics = [pb.ReplicasOfTopic(topic=topic, partitions=those) for topic, those in numbers.items()]
+        request = pb.DescribeLogDirsRequest(topics=topics)
         for broker in self._cluster.view.brokers.values():
             response = self._tried(partial(self._log_dirs, broker.address, request))
             for replica in (replica for directory in response.log_dirs for replica in directory.partitions):
@@ -169,7 +182,14 @@ class SourcePartitions:
         self._cluster.close()
 
     def _log_dirs(self, address: str, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
-        return self._cluster.call(address, Client.DESCRIBE_LOG_DIRS, request, timeout=_TRY_S)
+        try:
+            return self._cluster.call(address, Client.DESCRIBE_LOG_DIRS, request, timeout=_TRY_S)
+        except AuthorizationError as error:
+            raise AuthorizationError(
+                error.code,
+                f"{address} does not tell the sizes of logs: {error.message}",
+                hint="allow the user to DESCRIBE the cluster, or use maxOffsetsPerTrigger for maxBytesPerTrigger",
+            ) from error
 
     def _at(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = True

@@ -17,8 +17,10 @@ from spark_source import Stream, offsets, partition, texts
 from waiting import wait_until
 
 import ottla
+from ottla.client.kafka.translations.log_dirs import DescribeLogDirsTranslation
 from ottla.client.list_offsets import list_offsets_or_end
 from ottla.testing import Cluster
+from ottla_core.kafka.messages import DescribeLogDirsResponse
 from ottla_core.model import TopicPartition
 from pyspark_ottla import cluster as cluster_of_spark
 from pyspark_ottla.cluster import SourcePartitions
@@ -214,6 +216,21 @@ def test_sizes_are_asked_for_the_topics_of_the_query_alone(
     assert {each.topic for each in sizes} == {topic}
     found = {replica.topic for each in described for at in each.log_dirs for replica in at.partitions}
     assert found == {topic}
+
+
+def test_a_query_that_may_not_ask_for_sizes_is_told_which_right_it_needs(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(cluster, topic, 1)
+    limited = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "maxBytesPerTrigger": "1000"}
+    partitions = SourcePartitions(read_options(limited, streaming=True))
+    existing = partitions.existing()
+    refused, response = DescribeLogDirsResponse(error_code=31), DescribeLogDirsTranslation.response
+    monkeypatch.setattr(DescribeLogDirsTranslation, "response", lambda self, _, terms: response(self, refused, terms))
+    with pytest.raises(ottla.errors.AuthorizationError, match="does not tell the sizes of logs") as raised:
+        partitions.record_bytes(existing)
+    partitions.close()
+    assert "allow the user to DESCRIBE the cluster" in str(raised.value)
 
 
 @OPTION("minOffsetsPerTrigger")

@@ -42,7 +42,8 @@ def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """Look up offsets by timestamp: -1 is the end; with `read_committed`, where the first open transaction begins.
 
-    -2 is the beginning; any other timestamp (ms) is the first record at or after it, None if no record is that recent.
+    -2 is the beginning, and -4 that of what is not in tiered storage (KIP-405). Any other timestamp (ms) is the first
+    record at or after it, None if no record is that recent.
     The ids of the topics are added to `topic_ids`. Partitions without a leader are added to `offline` and left out, so
     that they keep no other from being found; without `offline` they are waited for. With `skips_missing`, so are those
     that do not exist. Raises UnknownTopicError, or after `timeout` seconds the brokers' last error.

@@ -24,8 +24,8 @@ STORIES = (
         "spark-sizes-of-all-logs",
         "With `maxBytesPerTrigger` each micro-batch asked each broker for the sizes of all its logs",
         instead_of(
-            f"{_SPARK}.cluster:SourcePartitions._log_dirs",
-            lambda original, self, address, request: original(self, address, type(request)()),
+            "ottla.client.kafka.translations.log_dirs:DescribeLogDirsTranslation.request",
+            lambda original, self, request, terms: original(self, type(request)(), terms),
         ),
     ),
     Story(

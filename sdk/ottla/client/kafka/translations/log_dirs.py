@@ -16,20 +16,14 @@ from ottla_proto import client_pb2 as pb
 
 
 class DescribeLogDirsTranslation:
-    """Translates a request for one broker's directories.
-
-    Kafka's request names a topic only together with its partitions. So the translation requests all topics, and picks
-    the wanted ones from the response.
-    """
+    """Translates a request for one broker's directories."""
 
     api: Final[Api] = DESCRIBE_LOG_DIRS
 
-    def __init__(self) -> None:
-        self._topic_ids: frozenset[bytes] = frozenset()
-
     def request(self, request: pb.DescribeLogDirsRequest, terms: Terms) -> DescribeLogDirsRequest:
-        self._topic_ids = frozenset(request.topic_ids)
-        return DescribeLogDirsRequest(topics=None)
+        topic = DescribeLogDirsRequest.DescribableLogDirTopic
+        named = [topic(topic=each.topic, partitions=list(each.partitions)) for each in request.topics]
+        return DescribeLogDirsRequest(topics=named or None)
 
     def response(self, response: DescribeLogDirsResponse, terms: Terms) -> pb.DescribeLogDirsResponse:
         described = pb.DescribeLogDirsResponse(error=error_of(response.error_code))
@@ -42,8 +36,6 @@ class DescribeLogDirsTranslation:
             )
             for topic in directory.topics:
                 topic_id = terms.names.id_of(topic.name)
-                if self._topic_ids and topic_id not in self._topic_ids:
-                    continue
                 for partition in topic.partitions:
                     if not partition.is_future_key:  # a copy that is being moved here from another directory
                         added.partitions.add(

@@ -18,7 +18,7 @@ from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import ListOffsetsRequest, ListOffsetsResponse
-from ottla_core.model import EARLIEST_TIMESTAMP, MAX_TIMESTAMP
+from ottla_core.model import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, MAX_TIMESTAMP
 
 _Topic: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse
 _Partition: TypeAlias = ListOffsetsResponse.ListOffsetsPartitionResponse
@@ -26,7 +26,6 @@ _Partition: TypeAlias = ListOffsetsResponse.ListOffsetsPartitionResponse
 _AT_ONCE: Final = 2
 """How many are looked up at once. There are as many threads for it: a request that fills the queue keeps all others
 waiting."""
-_EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
 _ISOLATION_FROM: Final = 2
@@ -77,7 +76,7 @@ async def _find(
 
 
 async def _offset_for(leading: Leading, timestamp_ms: int, *, read_committed: bool) -> FoundOffset | None:
-    if timestamp_ms == _EARLIEST_LOCAL:  # nothing is tiered, so everything is local
+    if timestamp_ms == EARLIEST_LOCAL_TIMESTAMP:  # nothing is tiered, so everything is local
         timestamp_ms = EARLIEST_TIMESTAMP
     if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return None

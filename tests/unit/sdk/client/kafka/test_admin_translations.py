@@ -409,11 +409,11 @@ def test_directories_have_the_sizes_of_what_is_in_them(version: int) -> None:
     assert (lost.path, lost.error.code) == ("/lost", 56)
 
 
-def test_only_the_topics_of_the_request_are_described() -> None:
-    translation = translations_of(Client.DESCRIBE_LOG_DIRS)()
-    translation.request(client_pb2.DescribeLogDirsRequest(topic_ids=[ID_B]), terms(5))
-    found = translation.response(directory(5), terms(5)).log_dirs[0]  # type: ignore[attr-defined]  # see the table
-    assert [p.topic for p in found.partitions] == ["b"]
+def test_only_the_partitions_of_the_request_are_described() -> None:
+    wanted = client_pb2.DescribeLogDirsRequest(topics=[client_pb2.ReplicasOfTopic(topic="b", partitions=[0, 2])])
+    assert [(topic.topic, topic.partitions) for topic in sent(Client.DESCRIBE_LOG_DIRS, wanted).topics] == [
+        ("b", [0, 2])
+    ]
 
 
 def test_a_broker_may_refuse_to_describe_its_directories() -> None:

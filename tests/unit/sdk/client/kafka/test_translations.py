@@ -240,13 +240,14 @@ def test_offsets_are_looked_up_by_the_topics_name_and_found_by_its_id(version: i
     request.partitions.add(topic_id=ID_A, partition=0, timestamp_ms=-1, current_leader_epoch=3)
     request.partitions.add(topic_id=ID_B, partition=1, timestamp_ms=1700)
     request.partitions.add(topic_id=ID_A, partition=2, timestamp_ms=-2)
+    request.partitions.add(topic_id=ID_B, partition=3, timestamp_ms=-4)
     translation = ListOffsetsTranslation()
     sent = over_the_wire(LIST_OFFSETS, translation.request(request, terms(version)), version)
     assert (sent.replica_id, sent.isolation_level) == (-1, 1)
     parts = {topic.name: [(p.partition_index, p.timestamp) for p in topic.partitions] for topic in sent.topics}
-    assert parts == {"a": [(0, -1), (2, -2)], "b": [(1, 1700)]}
+    assert parts == {"a": [(0, -1), (2, -2)], "b": [(1, 1700), (3, -4 if version >= 8 else -2)]}
     epochs = [p.current_leader_epoch for topic in sent.topics for p in topic.partitions]
-    assert epochs == ([3, -1, -1] if version >= 4 else [-1, -1, -1])
+    assert epochs == ([3, -1, -1, -1] if version >= 4 else [-1, -1, -1, -1])
     topics = [
         ListOffsetsResponse.ListOffsetsTopicResponse(
             name=name,
