@@ -63,8 +63,9 @@ def test_a_topic_from_its_birth_to_its_end(admin: sdk.Admin, capsys: pytest.Capt
     assert shown["configs"] == {"retention.ms": "86400000"}
     assert {partition["leader"] for partition in shown["partitions"]} == {0, 1}
     assert ottla("topic alter orders -c segment.bytes=64MiB --unset retention.ms") == 0
-    assert admin.configs.get(topic="orders")["segment.bytes"].value == str(64 << 20)
-    assert admin.configs.get(topic="orders")["retention.ms"].source == "DEFAULT_CONFIG"
+    # A broker of Kafka may hear of them a moment later.
+    wait_until(lambda: admin.configs.get(topic="orders")["segment.bytes"].value == str(64 << 20))
+    wait_until(lambda: admin.configs.get(topic="orders")["retention.ms"].source == "DEFAULT_CONFIG")
     assert ottla("topic rm orders") == 2, "nobody can be asked here"
     assert ottla("topic rm orders --yes") == 0
     assert admin.topics.list() == ["refunds"]
