@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -44,13 +45,15 @@ class Settings:
         nearest = {name: inner or outer for name, (outer, inner) in values.items()}
         outer, inner = values.get("profile", (None, None))
         timeout = nearest.get("timeout")
+        client_config = pairs([text for level in values.get("client_config", ()) for text in level or ()], "-X")
+        addresses = nearest.get("bootstrap") or client_config.get(_BOOTSTRAP)
         return cls(
             bootstrap=nearest.get("bootstrap"),
             output=nearest.get("output"),
             timeout=parse_duration(timeout, "--timeout") if timeout else _TIMEOUT_S,
             yes=bool(nearest.get("yes")),
-            client_config=pairs([text for level in values.get("client_config", ()) for text in level or ()], "-X"),
-            profile=chosen_profile(outer if inner is None else inner, nearest.get("bootstrap")),
+            client_config=client_config,
+            profile=chosen_profile(outer if inner is None else inner, addresses),
         )
 
     @property
@@ -104,11 +107,11 @@ def chosen_profile(named: str | None, bootstrap: str | None) -> str | None:
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     """Return `name=value` texts as a mapping. Raises ConfigError, which names the option."""
     split = [text.partition("=") for text in texts]
-    for name, equals, value in split:
+    for name, equals, _ in split:
         if not name or not equals:
-            raise config_error(
-                f"{option} {name + value!r} is not of the form name=value", hint=f"write {option} name=value"
-            )
+            # Only the beginning is shown, because the rest may be a password.
+            shown = re.split(r"[:=\s]", name)[0]
+            raise config_error(f"{option} {shown!r}… is not of the form name=value", hint=f"write {option} name=value")
     return {name: value for name, _, value in split}
 
 

@@ -89,7 +89,7 @@ class SerializationError(FatalError, ValueError):
 class AuthenticationError(FatalError, ConnectionError):
     """The broker has rejected the client's login or certificate, or the client has rejected the broker's.
 
-    The client does not try again, because the same credentials would be rejected again.
+    The call is not tried again, because the same credentials would most likely be rejected again.
     """
 
 

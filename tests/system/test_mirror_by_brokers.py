@@ -94,6 +94,7 @@ def test_brokers_that_know_no_mirror_say_what_to_set() -> None:
     assert "OTTLA_BROKER__MIRRORS" in str(caught.value)
 
 
+@pytest.mark.story("mirror-of-the-environment")
 def test_without_an_address_the_brokers_are_called(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTTLA_MIRROR", raising=False)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
@@ -102,8 +103,21 @@ def test_without_an_address_the_brokers_are_called(cluster: Cluster, monkeypatch
     monkeypatch.setenv("OTTLA_MIRROR", "127.0.0.1:1")
     with ottla.MirrorClient(request_timeout=1) as client, pytest.raises(ottla.ConnectError, match=r"at 127\.0\.0\.1:1"):
         client.flows()
+    with ottla.MirrorClient(bootstrap=cluster.bootstrap) as client, pytest.raises(OttlaError, match="know no mirrors"):
+        client.flows()  # an argument counts more than the environment
+    monkeypatch.setenv("OTTLA_MIRROR", "")
+    with ottla.MirrorClient() as client, pytest.raises(OttlaError, match="know no mirrors"):
+        client.flows()
 
 
 def test_a_mirror_and_brokers_are_not_given_together() -> None:
     with pytest.raises(ottla.ConfigError, match="can't be combined"):
         ottla.MirrorClient("127.0.0.1:1", bootstrap="127.0.0.1:1")
+    with pytest.raises(ottla.ConfigError, match="address and tls= can't be combined"):
+        ottla.MirrorClient("127.0.0.1:1", tls=True)
+
+
+def test_an_invalid_url_of_redis_is_not_shown() -> None:
+    with pytest.raises(ottla.ConfigError, match="redis= is not a valid URL") as caught:
+        ottla.MirrorClient(bootstrap="127.0.0.1:1", redis="redis://:hunter2/x@cache:6379/0")
+    assert "hunter2" not in str(caught.value)

@@ -165,6 +165,7 @@ class ClusterClient:
     ) -> Found | OttlaError:
         """Return the first response, or the last error if no broker gives one."""
         last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the timeout expired before the client could call {name}")
+        untrusted: OttlaError | None = None
         for address in self._addresses():
             left = deadline_at - self.clock.monotonic()
             if left <= 0:
@@ -172,12 +173,16 @@ class ClusterClient:
             try:
                 return self._ask(address, ask, min(left, try_s))
             except OttlaError as error:
-                if not error.retriable:
+                if error.code == ErrorCode.TLS_HANDSHAKE_FAILED:
+                    untrusted = error  # another broker may have a valid certificate
+                elif not error.retriable:
                     raise
                 logger.debug("%s did not respond: %s", address, error)
-                if error.code in _SILENT:
+                if error.code in _SILENT or error is untrusted:
                     self.suspect(address)
                 last = error
+        if untrusted is not None:
+            raise untrusted
         return last
 
     def suspect(self, address: str) -> None:

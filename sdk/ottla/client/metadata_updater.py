@@ -30,6 +30,9 @@ _LOG_AGAIN_S: Final = 60.0
 _PACE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.25
 """The longest pause while a partition has no leader: an election takes seconds, and the client should know soon."""
+_LEAST_REJECTED_PAUSE_S: Final = 1.0
+_MOST_REJECTED_PAUSE_S: Final = 30.0
+"""The pauses after a rejected login while no thread waits. A broker may lock out a user whose logins fail too often."""
 _MISSING_AGE_S: Final = 1.0
 """Metadata gets no older than this while a topic is missing that no thread waits for. Such a topic may be gone for
 good."""
@@ -188,6 +191,7 @@ class MetadataUpdater:
 
     def _run(self) -> None:
         backoff, missing = Backoff(most_s=_LONGEST_PAUSE_S), Backoff(most_s=_MISSING_AGE_S)
+        rejected = Backoff(first_s=_LEAST_REJECTED_PAUSE_S, most_s=_MOST_REJECTED_PAUSE_S)
         due_at = self._clock.monotonic() + self._max_age
         pause = 0.0
         while True:
@@ -205,6 +209,10 @@ class MetadataUpdater:
                 logger.exception("can't apply new metadata; trying again")
                 fetched = None
             due_at = self._clock.monotonic() + self._max_age
+            if self._is_rejected():
+                due_at, pause = self._clock.monotonic() + rejected.next(), _PACE_S
+                continue
+            rejected.reset()
             unknown = set() if fetched is None else fetched.unknown(topics)
             if fetched is None or fetched.without_leader(topics if self._waiting else set(topics) - unknown):
                 pause = backoff.next()
@@ -216,6 +224,11 @@ class MetadataUpdater:
                 due_at = min(due_at, self._clock.monotonic() + missing.next())
             else:
                 missing.reset()
+
+    def _is_rejected(self) -> bool:
+        """Return whether the last fetch failed with an error that trying again does not change, and no thread waits."""
+        with self._changed:
+            return self._error is not None and not self._error.retriable and not self._waiting
 
     def _log(self, error: OttlaError) -> None:
         """Log the error; repeat the same one only after a while, since every try fails with it."""

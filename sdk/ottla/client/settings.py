@@ -61,8 +61,13 @@ _NOT_IN_NAMES: Final = re.compile(r"[\s:]")
 """Java takes these, too, to separate a name from its value. The value may have an equals sign: base64 ends with it."""
 
 
+_ESCAPED: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
 def read_properties(path: str | Path) -> dict[str, str]:
-    """Read a Java properties file: `name=value` lines; `#` and `!` begin comments. Raises ConfigError."""
+    """Read a Java properties file: `name=value` lines with Java's escapes; `#` and `!` begin comments. Raises
+    ConfigError. A setting must not be spread over several lines."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -72,13 +77,19 @@ def read_properties(path: str | Path) -> dict[str, str]:
         if not line or line[0] in "#!":
             continue
         name, equals, value = line.partition("=")
-        if not equals or _NOT_IN_NAMES.search(name.strip()):
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2
+        if not equals or goes_on or _NOT_IN_NAMES.search(name.strip()):
             # The line is not shown, because it may have a password.
             raise config_error(
                 f"{path}, line {number} is not of the form name=value", hint="write one setting per line"
             )
-        pairs[name.strip()] = value.strip()
+        pairs[name.strip()] = _ESCAPED.sub(_unescaped, value.strip())
     return pairs
+
+
+def _unescaped(escaped: re.Match[str]) -> str:
+    text = escaped[1]
+    return chr(int(text[1:], 16)) if len(text) > 1 else _CONTROLS.get(text, text)
 
 
 class _UseError(ValueError):

@@ -50,8 +50,8 @@ class MirrorClient:
     """A client of mirrors. Thread-safe.
 
     It calls brokers, which forward to the mirrors that their setting `mirrors` names. `bootstrap` has the addresses of
-    brokers; the default is OTTLA_BOOTSTRAP, then localhost:9092. With `address`, or if OTTLA_MIRROR is set, the client
-    calls the one mirror at that gRPC address instead.
+    brokers; the default is OTTLA_BOOTSTRAP, then localhost:9092. With `address`, the client calls the one mirror at
+    that gRPC address instead. Without arguments for brokers, OTTLA_MIRROR may name that address.
 
     `login` and `tls` say how the client logs in to brokers, and whether they expect TLS, as for a Producer.
     `request_timeout` is the timeout of each call, in seconds. `redis` is a URL such as redis://localhost:6379/0. If it
@@ -73,13 +73,16 @@ class MirrorClient:
         client_id: str | None = None,
         redis: str | None = None,
     ) -> None:
-        if address is not None and bootstrap is not None:
-            hint = "pass the address of a mirror, or bootstrap= with addresses of brokers"
-            raise config_error("address and bootstrap= can't be combined", hint=hint)
+        if address is not None:
+            of_brokers = {"bootstrap": bootstrap, "login": login, "tls": tls}
+            if given := [name for name, value in of_brokers.items() if value is not None]:
+                hint = "pass the address of a mirror, or bootstrap= with addresses of brokers"
+                raise config_error(f"address and {given[0]}= can't be combined", hint=hint)
+        elif bootstrap is None and login is None and tls is None:
+            address = os.environ.get("OTTLA_MIRROR") or None
         self.client_id: Final = client_id or f"ottla-mirror-client-{next(_client_numbers)}"
         self._timeout_s: Final = seconds(request_timeout, "request_timeout")
         self._redis: Final = None if redis is None else RedisOffsets(redis, min(self._timeout_s, _REDIS_S))
-        address = address or os.environ.get("OTTLA_MIRROR")
         self._channel: Final = channel_to(address, bootstrap, self.client_id, security_of(login, tls))
 
     def flows(self) -> list[FlowInfo]:

@@ -70,10 +70,12 @@ def open_redis(url: str, timeout_s: float) -> Redis:
             retry=Retry(NoBackoff(), 0),
             decode_responses=True,
         )
-    except ValueError as error:
+    except ValueError:
+        # The reason is not shown, because it may have the URL's password.
         raise config_error(
-            f"redis= is not valid: {error}", hint='pass a URL, such as redis="redis://localhost:6379/0"'
-        ) from error
+            "redis= is not a valid URL",
+            hint='pass one such as redis="redis://localhost:6379/0"; a password has its special characters as %XX',
+        ) from None
 
 
 @contextmanager

@@ -119,6 +119,23 @@ def test_the_profile_of_the_environment_is_for_its_own_addresses_and_can_be_turn
     assert admins == [("near:1", {"request.timeout.ms": 10_000.0}), (None, {"request.timeout.ms": 10_000.0})]
 
 
+@pytest.mark.story("password-for-another-address")
+def test_an_address_in_a_setting_does_not_get_the_password_of_the_environment(
+    admins: list[tuple[str | None, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_PROFILE", "prod")
+    run(shlex.split("-X bootstrap.servers=other:1 topic ls"))
+    ((_, config),) = admins
+    assert config == {"bootstrap.servers": "other:1", "request.timeout.ms": 10_000.0}
+
+
+def test_a_mistyped_setting_is_not_shown_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-X", "sasl.password:hunter2", "topic", "ls"]) == 2
+    said = capsys.readouterr().err
+    assert "'sasl.password'… is not of the form name=value" in said
+    assert "hunter2" not in said
+
+
 def test_the_clients_of_every_command_log_in(
     admins: list[tuple[str | None, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

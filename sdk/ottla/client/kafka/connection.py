@@ -49,6 +49,9 @@ NEGOTIATION_S: Final = 10.0
 """The time for the response to ApiVersions."""
 LOGIN_S: Final = 10.0
 """The time for a login, from the search for credentials on."""
+_LEAST_AGAIN_S: Final = 1.0
+_AGAIN_SHARE: Final = 0.25
+"""While there are no credentials, they are sought again after this share of the time that the session still has."""
 LONGEST_PAUSE_S: Final = 60.0
 """A broker that asks for a longer pause gets this one. The broker can delay a request that comes too early."""
 _SOFTWARE: Final = "ottla"
@@ -124,6 +127,7 @@ class KafkaConnection(Generic[Waiter]):
         self._login: Login | None = None
         self._login_sought_at = -NEVER
         self._login_ends_at = NEVER
+        self._session_ends_at = -NEVER
         self._login_is_due = False
         self._has_answered = False
         self._finishing = False
@@ -223,6 +227,18 @@ class KafkaConnection(Generic[Waiter]):
         if self.phase is Phase.LOGGING_IN and self._login is None:
             self._login = Login(conversation, self._login_used)
             self._ask_login(self._login)
+
+    def refuse_login(self, error: OttlaError, now: float) -> None:
+        """Take in that there are no credentials for a login. If the session of the last login goes on, seek them again
+        later. End the connection otherwise."""
+        if self.phase is not Phase.LOGGING_IN or self._login is not None:
+            return
+        again_at = now + max(_LEAST_AGAIN_S, _AGAIN_SHARE * (self._session_ends_at - now))
+        if again_at < self._session_ends_at:
+            self._become_ready()
+            self._login_ends_at = again_at
+        else:
+            self.refuse(error)
 
     def refuse(self, error: OttlaError) -> None:
         """End the connection, because the client and the broker do not agree."""
@@ -400,6 +416,7 @@ class KafkaConnection(Generic[Waiter]):
                 self._ask_login(self._login)
                 return
             self._login_ends_at = self._login_sought_at + self._login.lifetime_s
+            self._session_ends_at = self._login_sought_at + self._login.session_s
             self._become_ready()
 
     def _guess(self) -> str:
@@ -426,7 +443,9 @@ class KafkaConnection(Generic[Waiter]):
         self.ended = OttlaError(code, reason, hint=hint)
         for call, was_sent in self._calls.drop_all():
             is_overdue = call.deadline <= now
-            code_of_call = ErrorCode.REQUEST_TIMED_OUT if is_overdue else code
+            # A call that was sent had the broker's permission, and may have been carried out.
+            code_of_ended = ErrorCode.NETWORK_EXCEPTION if was_sent else code
+            code_of_call = ErrorCode.REQUEST_TIMED_OUT if is_overdue else code_of_ended
             self._fail(
                 call, code_of_call, "no response in time" if is_overdue else reason, was_sent=was_sent, hint=hint
             )

@@ -31,13 +31,14 @@ _MOST_CHARS: Final = 300
 class Login:
     """It goes on from `request` to `on_response` until `is_over`.
 
-    After that `lifetime_s` has the seconds until the next login, or infinity if the broker sets no limit.
+    After that `lifetime_s` has the seconds until the next login, and `session_s` those until the broker accepts nothing
+    without it. Both are infinity if the broker sets no limit.
     """
 
     def __init__(self, conversation: Conversation, used: float = USED) -> None:
         """`used` is the part of its lifetime for which the login is used."""
         self.is_over = False
-        self.lifetime_s = float("inf")
+        self.lifetime_s = self.session_s = float("inf")
         self._used: Final = used
         self._conversation: Final = conversation
         self._next: bytes | None = None
@@ -62,7 +63,8 @@ class Login:
         if self._next is None:
             self.is_over = True
             if response.session_lifetime_ms > 0:
-                self.lifetime_s = max(_LEAST_S, self._used * response.session_lifetime_ms / 1000)
+                self.session_s = response.session_lifetime_ms / 1000
+                self.lifetime_s = max(_LEAST_S, self._used * self.session_s)
 
     def _check_mechanism(self, response: SaslHandshakeResponse) -> None:
         mechanism = self._conversation.mechanism

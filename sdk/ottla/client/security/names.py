@@ -118,8 +118,9 @@ def _tls(given: Tls | None, config: Mapping[str, Any], names: list[str]) -> Tls:
         if argument in arguments:
             raise config_error(f"config {name} is set under another name, too", hint="set only one of them")
         arguments[argument] = config[name]
-    algorithm = str(config.get(_VERIFICATION, "https"))
-    arguments["verify_hostname"] = _one_of(_VERIFICATION, algorithm, ("https", "", "none"), str.lower) == "https"
+    if (algorithm := config.get(_VERIFICATION)) is not None:
+        legal = "https", "", "none"
+        arguments["verify_hostname"] = _one_of(_VERIFICATION, algorithm, legal, str.lower) == "https"
     return Tls(**arguments)
 
 

@@ -7,7 +7,7 @@ import pytest
 from ottla.client.cluster import ClusterClient, view_of
 from ottla.client.transport import Connection
 from ottla.consumer.group.coordinator import CoordinatorClient
-from ottla.errors import OttlaError
+from ottla.errors import AuthenticationError, OttlaError
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import client_pb2 as pb
@@ -33,6 +33,24 @@ def test_a_broker_that_did_not_answer_comes_last_for_a_while() -> None:
     brokers.go_on(1)
     cluster.fetch_metadata(timeout=5)
     assert asked(brokers)[-1] == "b1:1"
+
+
+@pytest.mark.story("one-bad-certificate")
+def test_a_broker_with_a_bad_certificate_keeps_no_client_from_the_others() -> None:
+    brokers = ScriptedCluster({"t": 1}, brokers=3)
+    cluster = ClusterClient(["b0:1", "b1:1"], brokers.connect)
+    brokers.will(Client.METADATA, Reject(ErrorCode.TLS_HANDSHAKE_FAILED))
+    cluster.fetch_metadata(timeout=5)
+    assert asked(brokers) == ["b0:1", "b1:1"]
+
+
+def test_a_client_that_no_broker_s_certificate_convinces_is_told_at_once() -> None:
+    brokers = ScriptedCluster({"t": 1}, brokers=2)
+    cluster = ClusterClient(["b0:1", "b1:1"], brokers.connect)
+    brokers.will(Client.METADATA, *[Reject(ErrorCode.TLS_HANDSHAKE_FAILED)] * 2)
+    with pytest.raises(AuthenticationError):
+        cluster.fetch_metadata(timeout=5)
+    assert asked(brokers) == ["b0:1", "b1:1"]
 
 
 def test_a_client_that_is_closed_connects_no_more_and_what_lives_with_it_has_ended() -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from waiting import wait_until
 
+from ottla.client import metadata_updater
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
@@ -73,6 +74,32 @@ def test_a_wait_that_is_over_gets_the_reason_that_the_fetch_under_way_finds() ->
             updater.until_known(["t"], 0.02)
     finally:
         releaser.join()
+        updater.close()
+
+
+@pytest.mark.story("rejected-login-again-and-again")
+def test_a_rejected_login_is_rarely_repeated_while_no_thread_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses are long here, so that a second try without a reason would come before the third one."""
+    monkeypatch.setattr(metadata_updater, "_LEAST_REJECTED_PAUSE_S", 600.0)
+    monkeypatch.setattr(metadata_updater, "_MOST_REJECTED_PAUSE_S", 600.0)
+    tries: list[float] = []
+
+    class Rejecting(Cluster):
+        out_of_reach = False
+
+        def fetch_metadata(self, *_: Any, **__: Any) -> ClusterView:
+            tries.append(time.monotonic())
+            raise error_from_code(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker rejected the login")
+
+    updater = MetadataUpdater(cast(Any, Rejecting()), name="x", max_age=600, timeout=1, on_change=lambda _: None)
+    try:
+        for number in (1, 2):
+            with pytest.raises(OttlaError, match="rejected the login"):
+                updater.until_known(["t"], 20)
+            assert len(tries) <= number + 1, "a thread that has seen the error does not wait any longer"
+        time.sleep(0.5)
+        assert len(tries) <= 3
+    finally:
         updater.close()
 
 

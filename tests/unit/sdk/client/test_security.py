@@ -178,6 +178,12 @@ def test_kafkas_names_mean_the_arguments(config: dict[str, Any], security: Secur
     assert merged(config) == security
 
 
+@pytest.mark.story("unset-verification-trusts-every-host")
+def test_a_setting_that_is_none_leaves_the_verification_of_host_names_on() -> None:
+    config = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": None, "ssl.ca.location": None}
+    assert merged(config) == Security(None, ottla.Tls())
+
+
 def test_both_may_say_the_same() -> None:
     login, tls = ottla.OAuthBearer(lambda: "token"), ottla.Tls("ca.pem")
     config = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}

@@ -156,11 +156,19 @@ def test_a_properties_file_makes_a_client(tmp_path: Path) -> None:
     with Producer[Any, Any].from_properties(path, topic="t", _transport=cluster.connect) as producer:
         assert producer.client_id == "mine"
         assert producer.send(b"x").result(5).offset == 0
-    path.write_text("no equals sign\n")
-    with pytest.raises(ConfigError, match="line 1"):
-        read_properties(path)
+    for wrong in ("no equals sign\n", "acks=\\\n  1\n"):
+        path.write_text(wrong)
+        with pytest.raises(ConfigError, match="line 1"):
+            read_properties(path)
     with pytest.raises(ConfigError, match="can't be read"):
         read_properties(tmp_path / "none")
+
+
+@pytest.mark.story("escapes-of-properties")
+def test_a_properties_file_has_javas_escapes(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("sasl.password=a\\\\b\\=c\\!\\u00e9\\t=\nssl.ca.location=C\\:\\\\ca.pem\n")
+    assert read_properties(path) == {"sasl.password": "a\\b=c!é\t=", "ssl.ca.location": "C:\\ca.pem"}
 
 
 @pytest.mark.feature(7)

@@ -322,12 +322,16 @@ class Line:
             refusal = error
         except BaseException as error:  # the user's function may raise anything
             _log.exception("%s: there are no credentials for the login", self.address)
+            # urllib, requests and sockets raise this if a server does not answer, which another call may change.
+            is_passing = isinstance(error, OSError)
+            code = ErrorCode.NETWORK_EXCEPTION if is_passing else ErrorCode.SASL_AUTHENTICATION_FAILED
             reason = f"the function that returns the token has raised {type(error).__name__}; the log has the traceback"
-            refusal = OttlaError(ErrorCode.SASL_AUTHENTICATION_FAILED, reason, hint="mend the function in login=")
+            refusal = OttlaError(code, reason, hint="" if is_passing else "mend the function in login=")
         else:
             self._request(lambda connection: connection.log_in(conversation))
             return
-        self._request(lambda connection: connection.refuse(refusal))
+        now = self._network.clock.monotonic()
+        self._request(lambda connection: connection.refuse_login(refusal, now))
 
     @property
     def _host(self) -> str:

@@ -38,6 +38,8 @@ class TlsWire:
 
     def __init__(self, connection: socket.socket, context: ssl.SSLContext, host: str) -> None:
         self.is_open = False
+        self._has_opened = False
+        """Whether the broker has sent data, so that it has accepted the client's certificate."""
         self._socket: Final = connection
         self._host: Final = host
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -54,6 +56,7 @@ class TlsWire:
             if not self.is_open and not self._shake_hands():
                 return
             while opened := self._tls.read(_READ_BYTES):
+                self._has_opened = True
                 yield opened
             yield b""
         except ssl.SSLWantReadError:
@@ -112,6 +115,8 @@ class TlsWire:
             what = stranger(self._first) or "it does not speak TLS"
             return _refused(f"{what}, but tls= is set", "leave tls= out, or use the address of a port with TLS")
         said = (error.reason or "unknown").replace("_", " ").lower()
+        if self._has_opened:
+            return OttlaError(ErrorCode.NETWORK_EXCEPTION, f"TLS was interrupted ({said})")
         if "alert" in said:
             return _refused(f"the broker ended TLS with {said!r}", _OF_CLIENT)
         if self.is_open:

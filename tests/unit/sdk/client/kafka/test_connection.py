@@ -124,8 +124,8 @@ TABLE: dict[tuple[str, Phase], tuple[Phase, list[tuple[Any, ...]]]] = (
         for phase, told_then in LOST.items()
     }
     | {
-        ("refused", phase): (Phase.ENDED, [("old", REFUSED, how) for _, _, how in told_then])
-        for phase, told_then in LOST.items()
+        ("refused", phase): (Phase.ENDED, [("old", REFUSED, "definite")] if phase in BEFORE else LOST[phase])
+        for phase in Phase
     }
 )
 

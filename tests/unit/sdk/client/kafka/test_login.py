@@ -271,7 +271,7 @@ def test_a_call_that_can_not_wait_for_the_login_ends_alone() -> None:
 def test_there_are_no_credentials() -> None:
     connection, _ = negotiated()
     connection.begin_login(0.0)
-    connection.refuse(OttlaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "there is no token", hint="get one"))
+    connection.refuse_login(OttlaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "there is no token", hint="get one"), 0.0)
     assert error_of(connection).hint == "get one"
 
 
@@ -312,6 +312,48 @@ def test_the_next_call_waits_until_the_connection_has_logged_in_again() -> None:
     assert [outcome.call.waiter for outcome in connection.take_outcomes()] == ["third"]
     assert connection.phase is Phase.READY
     assert connection.next_deadline == 19.5
+
+
+@pytest.mark.story("no-token-for-a-moment")
+def test_without_credentials_for_the_next_login_the_connection_goes_on_until_its_session_ends() -> None:
+    connection, broker, (first,) = logged_in(plain(), lasting(100_000))
+    no_token = OttlaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "there is no token")
+    connection.on_time(90.0)
+    connection.call(a_call("second", 2 * FAR))
+    broker.take(connection)
+    connection.begin_login(90.0)
+    connection.refuse_login(no_token, 91.0)
+    broker.take(connection)
+    second = broker.requests[-1]
+    for request in (first, second):
+        connection.on_bytes(framed(request, InitProducerIdResponse(producer_id=7)))
+    assert [type(outcome) for outcome in connection.take_outcomes()] == [Answered, Answered]
+
+    assert connection.next_deadline == 93.25  # a quarter of the nine seconds that are left
+    connection.on_time(93.25)
+    connection.call(a_call("third", 2 * FAR))
+    broker.take(connection)
+    assert connection.seeks_login
+    connection.begin_login(93.25)
+    connection.refuse_login(no_token, 99.5)
+    (outcome,) = connection.take_outcomes()
+    assert isinstance(outcome, Failed)
+    assert (outcome.was_sent, outcome.error.code) == (False, ErrorCode.SASL_AUTHENTICATION_FAILED)
+
+
+@pytest.mark.story("sent-call-without-a-login")
+def test_calls_that_were_sent_are_interrupted_and_not_rejected_when_there_are_no_credentials() -> None:
+    connection, broker, _ = logged_in(plain(), lasting(10_000))
+    connection.on_time(9.0)
+    connection.call(a_call("second"))
+    broker.take(connection)
+    connection.begin_login(9.0)
+    connection.refuse_login(OttlaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "there is no token"), 9.5)
+    first, second = connection.take_outcomes()
+    assert isinstance(first, Failed)
+    assert isinstance(second, Failed)
+    assert (first.was_sent, first.error.code) == (True, ErrorCode.NETWORK_EXCEPTION)
+    assert (second.was_sent, second.error.code) == (False, ErrorCode.SASL_AUTHENTICATION_FAILED)
 
 
 def test_the_time_for_a_login_begins_behind_the_calls_in_flight() -> None:

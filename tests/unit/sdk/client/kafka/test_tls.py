@@ -20,6 +20,7 @@ import ottla
 from ottla.client.kafka import connection as connection_module
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets import line as lines
+from ottla.client.kafka.sockets.tls_wire import TlsWire
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.security.security import Security
 from ottla.errors import ConfigError, ErrorCode, OttlaError
@@ -424,12 +425,40 @@ def test_damaged_bytes_end_the_connection(authority: Authority) -> None:
     assert caught.value.code == ErrorCode.NETWORK_EXCEPTION
 
 
+@pytest.mark.story("late-alert-is-fatal")
+def test_an_alert_after_the_broker_has_answered_interrupts_the_connection(authority: Authority) -> None:
+    of_broker = authority.issue("broker", f"IP:{HOST}")
+    context = TlsBroker(of_broker.certificate, of_broker.key).context
+    mine, _ = socket.socketpair()
+    wire = TlsWire(mine, ssl.create_default_context(cafile=str(authority.certificate)), HOST)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_side=True)
+    while not wire.is_open or tls.version() is None or not outgoing.pending:
+        incoming.write(wire._out.read())
+        with suppress(ssl.SSLWantReadError):
+            tls.do_handshake()
+            tls.write(b"a response")
+            break
+        assert list(wire.opened(outgoing.read())) == []
+    assert list(wire.opened(outgoing.read())) == [b"a response"]
+    incoming.write(wire._out.read() + b"\x17\x03\x03\x00\x20" + bytes(32))
+    with pytest.raises(ssl.SSLError):
+        tls.read()
+    with pytest.raises(OttlaError, match=r"TLS was interrupted .*alert") as caught:
+        list(wire.opened(outgoing.read()))
+    assert caught.value.code == ErrorCode.NETWORK_EXCEPTION
+    mine.close()
+
+
 def test_a_token_that_can_not_be_had_is_an_error_of_the_call(authority: Authority) -> None:
     of_broker = authority.issue("broker", f"IP:{HOST}")
     broker = TlsBroker(of_broker.certificate, of_broker.key)
 
     def fails() -> str:
         raise KeyError("no such token")
+
+    def is_away() -> str:
+        raise TimeoutError("no answer")
 
     threads: list[str] = []
 
@@ -443,6 +472,10 @@ def test_a_token_that_can_not_be_had_is_an_error_of_the_call(authority: Authorit
             with pytest.raises(OttlaError, match="the function that returns the token has raised KeyError") as caught:
                 metadata(peer)
             assert caught.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        with connected(port, tls, login=ottla.OAuthBearer(is_away)) as peer:
+            with pytest.raises(OttlaError, match="has raised TimeoutError") as caught:
+                metadata(peer)
+            assert caught.value.code == ErrorCode.NETWORK_EXCEPTION, "it may be called again"
         without = ottla.OAuthBearer(lambda: "not a token")
         with connected(port, tls, login=without) as peer, pytest.raises(OttlaError, match="not a token"):
             metadata(peer)
