@@ -146,6 +146,7 @@ STORIES = (
             f"{_SPARK}.idle_clients:IdleClients.lent",
             lambda original, self, key, make, prepare: original(self, key[:-1], make, prepare),
         ),
+        constant(f"{_SPARK}.reading:UNKNOWN_TOPIC_GRACE_S", 0.0),
     ),
     Story(
         "spark-task-in-another-topic",
