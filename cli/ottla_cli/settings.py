@@ -110,8 +110,10 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     for name, equals, _ in split:
         if not name or not equals:
             # Only the beginning is shown, because the rest may be a password.
-            shown = re.split(r"[:=\s]", name)[0]
-            raise config_error(f"{option} {shown!r}… is not of the form name=value", hint=f"write {option} name=value")
+            shown = re.split(r"[:\s]", name)[0]
+            rest = "" if shown == name and not equals else "…"
+            hint = f"write {option} name=value"
+            raise config_error(f"{option} {shown!r}{rest} is not of the form name=value", hint=hint)
     return {name: value for name, _, value in split}
 
 
