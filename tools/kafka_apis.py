@@ -70,9 +70,10 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
   feature `transaction.version` is at level 2, at no other.
 - **Produce** that is refused for single records of a batch names each of them (KIP-467), up to 1,000: clients blame
   those, and may send the others again. Of a batch that is compressed, or above 64 KiB, no timestamps are named.
-- **FindCoordinator** names a broker for a group or a transactional id: it passes on what it is asked to the
+- **FindCoordinator** names a broker for a group or a transactional id: that broker forwards requests to the
   coordinator.
-- **AddPartitionsToTxn** is served to 3, as clients have it: brokers verify partitions by a contract of their own.
+- **AddPartitionsToTxn** is served up to version 3, the highest that clients use: brokers verify
+  partitions by a contract of their own.
 - **WriteTxnMarkers** is for operators (`kafka-transactions abort`): txn-coordinators write by a contract of their own.
   Internal topics are INVALID_TOPIC_EXCEPTION. Above 10,000 elements a request ends its connection.
 - **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
@@ -91,8 +92,8 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
 - **DescribeConfigs** and the two above know topics, brokers, groups, subscriptions to clients' metrics (nothing acts on
   the last two yet), and the loggers of the broker that is asked: Python's, with Kafka's levels, as long as the process
   lives. Of the cluster-wide default, Kafka describes only what is set, and so does ottla, except to its own clients.
-- **AlterReplicaLogDirs** answers LOG_DIR_NOT_FOUND: a broker has one directory. To move a replica into the one where it
-  is changes nothing.
+- **AlterReplicaLogDirs** answers LOG_DIR_NOT_FOUND: a broker has one directory. A request that names
+  the replica's own directory succeeds and changes nothing.
 - **DescribeQuorum** is answered by the elected controller, through the broker. There is no Raft here: the one voter is
   that controller, standbys are not listed, offsets are revisions of etcd, and brokers are observers, of which only
   the one that is asked knows how far it has followed. The endpoint named GRPC is not reached by Kafka's protocol.
