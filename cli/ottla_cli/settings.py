@@ -106,15 +106,17 @@ def chosen_profile(named: str | None, bootstrap: str | None) -> str | None:
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     """Return `name=value` texts as a mapping. Raises ConfigError, which names the option."""
-    split = [text.partition("=") for text in texts]
-    for name, equals, _ in split:
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
         if not name or not equals:
             # Only the beginning is shown, because the rest may be a password.
-            shown = re.split(r"[:\s]", name)[0]
-            rest = "" if shown == name and not equals else "…"
+            shown = re.split(r"[:=\s]", text)[0]
+            rest = "" if shown == text else "…"
             hint = f"write {option} name=value"
             raise config_error(f"{option} {shown!r}{rest} is not of the form name=value", hint=hint)
-    return {name: value for name, _, value in split}
+        values[name] = value
+    return values
 
 
 def headers(texts: Sequence[str]) -> list[tuple[str, bytes]]:

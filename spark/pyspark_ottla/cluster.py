@@ -9,6 +9,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -165,11 +167,9 @@ class SourcePartitions:
         # Tiered records count neither in a log's size nor here.
         first, last = self._at(dict.fromkeys(partitions, EARLIEST_LOCAL_TIMESTAMP)), self.latest(partitions)
         sizes: dict[TopicPartition, int] = {}
-        numbers: dict[str, list[int]] = {}
-        for partition in sorted(last):
-            numbers.setdefault(partition.topic, []).append(partition.partition)
-        topics = [pb.ReplicasOfTopic(topic=topic, partitions=those) for topic, those in numbers.items()]
-        request = pb.DescribeLogDirsRequest(topics=topics)
+        request = pb.DescribeLogDirsRequest()
+        for topic, those in groupby(sorted(last), attrgetter("topic")):
+            request.topics.add(topic=topic, partitions=[partition.partition for partition in those])
         for broker in self._cluster.view.brokers.values():
             response = self._tried(partial(self._log_dirs, broker.address, request))
             for replica in (replica for directory in response.log_dirs for replica in directory.partitions):

@@ -60,7 +60,7 @@ _ELSEWHERE: Final = (
 _START: Final = (
     f"start a cluster (`ottla up`), or {_ELSEWHERE}; if the cluster is still starting, set a longer connect_timeout="
 )
-_SILENT: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+_SUSPICIOUS: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TLS_HANDSHAKE_FAILED)
 _SUSPECT_S: Final = 10.0
 """How long a broker that did not answer is tried after the others: it may be hanging."""
 
@@ -165,7 +165,6 @@ class ClusterClient:
     ) -> Found | OttlaError:
         """Return the first response, or the last error if no broker gives one."""
         last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the timeout expired before the client could call {name}")
-        untrusted: OttlaError | None = None
         for address in self._addresses():
             left = deadline_at - self.clock.monotonic()
             if left <= 0:
@@ -173,16 +172,16 @@ class ClusterClient:
             try:
                 return self._ask(address, ask, min(left, try_s))
             except OttlaError as error:
-                if error.code == ErrorCode.TLS_HANDSHAKE_FAILED:
-                    untrusted = error  # another broker may have a valid certificate
-                elif not error.retriable:
+                # Another broker may have a valid certificate.
+                if not error.retriable and error.code != ErrorCode.TLS_HANDSHAKE_FAILED:
                     raise
                 logger.debug("%s did not respond: %s", address, error)
-                if error.code in _SILENT or error is untrusted:
+                if error.code in _SUSPICIOUS:
                     self.suspect(address)
-                last = error
-        if untrusted is not None:
-            raise untrusted
+                if last.retriable:
+                    last = error
+        if not last.retriable:
+            raise last
         return last
 
     def suspect(self, address: str) -> None:

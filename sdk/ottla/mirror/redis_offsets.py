@@ -74,7 +74,7 @@ def open_redis(url: str, timeout_s: float) -> Redis:
         # The reason is not shown, because it may have the URL's password.
         raise config_error(
             "redis= is not a valid URL",
-            hint='pass one such as redis="redis://localhost:6379/0"; a password has its special characters as %XX',
+            hint='pass one such as redis="redis://localhost:6379/0"; write special characters of a password as %XX',
         ) from None
 
 

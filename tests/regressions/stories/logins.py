@@ -63,7 +63,7 @@ STORIES = (
     ),
     Story(
         "rejected-login-again-and-again",
-        "A client whose login was rejected logged in about once a second until it was closed, though nobody used it",
+        "After a rejected login, a client tried again about once a second until it was closed, even if nobody used it",
         skipped("ottla.client.metadata_updater:MetadataUpdater._is_rejected", False),
     ),
     Story(

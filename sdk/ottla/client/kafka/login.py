@@ -31,8 +31,8 @@ _MOST_CHARS: Final = 300
 class Login:
     """It goes on from `request` to `on_response` until `is_over`.
 
-    After that `lifetime_s` has the seconds until the next login, and `session_s` those until the broker accepts nothing
-    without it. Both are infinity if the broker sets no limit.
+    After that `lifetime_s` has the seconds until the next login, and `session_s` those until the broker accepts no
+    requests without another login. Both are infinity if the broker sets no limit.
     """
 
     def __init__(self, conversation: Conversation, used: float = USED) -> None:

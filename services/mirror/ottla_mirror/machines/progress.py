@@ -196,7 +196,7 @@ class CopiedPartition:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a batch that was sent is neither acknowledged nor rejected yet."""
+        """Whether the target has yet to acknowledge or reject a batch that was sent."""
         return any(outcome is not None and not outcome.done() for outcome, _, _ in self.sent)
 
     @property

@@ -79,7 +79,7 @@ def test_a_wait_that_is_over_gets_the_reason_that_the_fetch_under_way_finds() ->
 
 @pytest.mark.story("rejected-login-again-and-again")
 def test_a_rejected_login_is_rarely_repeated_while_no_thread_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pauses are long here, so that a second try without a reason would come before the third one."""
+    """With pauses of ten minutes, only a waiting thread causes another try."""
     monkeypatch.setattr(metadata_updater, "_LEAST_REJECTED_PAUSE_S", 600.0)
     monkeypatch.setattr(metadata_updater, "_MOST_REJECTED_PAUSE_S", 600.0)
     tries: list[float] = []

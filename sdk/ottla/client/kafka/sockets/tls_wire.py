@@ -39,7 +39,7 @@ class TlsWire:
     def __init__(self, connection: socket.socket, context: ssl.SSLContext, host: str) -> None:
         self.is_open = False
         self._has_opened = False
-        """Whether the broker has sent data, so that it has accepted the client's certificate."""
+        """Whether the broker has sent data. By then it has accepted the client's certificate."""
         self._socket: Final = connection
         self._host: Final = host
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
