@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import ottla
@@ -34,6 +35,16 @@ def mirrored(
     flow = FlowSettings("east", "west", topics=(topic,), **kind)
     with running(MirrorSettings(clusters, (flow,), redis), mirrors, balance_s) as flows:
         yield flows
+
+
+@contextmanager
+def brokers_that_know(*mirrors: str) -> Iterator[Cluster]:
+    """Run a cluster of one broker, which forwards calls to the mirrors at these addresses."""
+    cluster = Cluster(brokers=1, group_coordinators=0)
+    for broker in cluster.brokers:
+        broker._config = replace(broker._config, mirrors=mirrors)
+    with cluster:
+        yield cluster
 
 
 @contextmanager

@@ -100,8 +100,8 @@ def test_a_commit_into_a_full_disk_says_why_it_failed() -> None:
             filler = fill(cluster.brokers[0].data_dir)
             with pytest.raises(OttlaError):
                 cluster.produce("t", [bytes(MEGABYTE // 2)], value="bytes", delivery_timeout=1.5, request_timeout=1)
-            with pytest.raises(ottla.TimeoutError, match=r"not committed within 12 s; .*; free space on the disk"):
-                consumer.commit({("t", 0): 0}, timeout=12)
+            with pytest.raises(ottla.TimeoutError, match=r"not committed within 30 s; .*; free space on the disk"):
+                consumer.commit({("t", 0): 0}, timeout=30)
             filler.unlink()
             consumer.commit({("t", 0): 1})
             committed = consumer.committed()["t", 0]

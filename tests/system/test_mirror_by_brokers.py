@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mirror_process import MirrorProcess
+from mirrors import brokers_that_know
 from waiting import wait_until
 
 import ottla
@@ -28,10 +28,10 @@ def cluster() -> Iterator[Cluster]:
 @contextmanager
 def client_of(*mirrors: str) -> Iterator[ottla.MirrorClient]:
     """A client of brokers that know these mirrors."""
-    front = Cluster(brokers=1, group_coordinators=0)
-    for broker in front.brokers:
-        broker._config = replace(broker._config, mirrors=mirrors)
-    with front, ottla.MirrorClient(bootstrap=front.bootstrap, request_timeout=10) as client:
+    with (
+        brokers_that_know(*mirrors) as front,
+        ottla.MirrorClient(bootstrap=front.bootstrap, request_timeout=10) as client,
+    ):
         yield client
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from mirror_process import MirrorProcess
-from mirrors import copied, mirrored
+from mirrors import brokers_that_know, copied, mirrored
 from redis_server import RedisServer
 from tests.walk.pages import programs, text
 from waiting import wait_until
@@ -88,12 +88,13 @@ def test_the_programs_of_the_page(cluster: Cluster, topic: str, redis: RedisServ
     with (
         Cluster(brokers=1, txn_coordinators=1) as west,
         MirrorProcess(tmp_path, cluster.bootstrap, west.bootstrap, topic, redis=redis.url) as mirror,
+        brokers_that_know(mirror.address) as brokers,
     ):
         wait_until(lambda: redis.client.hgetall(KEYS.group(group)) == {f"{copy.topic}:0": "30"})
-        by_the_mirror, with_redis = programs(text("docs/operate/mirror.md"))
-        for program in (with_redis, by_the_mirror):
+        by_brokers, with_redis = programs(text("docs/operate/mirror.md"))
+        for program in (with_redis, by_brokers):
             for name, here in (
-                ("mirror-0:9680", mirror.address),
+                ("broker-0:9092", brokers.bootstrap),
                 ("redis://cache:6379/0", redis.url),
                 ('"orders", 3', f'"{topic}", 0'),
                 ("41200", "20"),

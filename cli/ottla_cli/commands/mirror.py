@@ -33,7 +33,6 @@ Address = Annotated[
     typer.Option(
         "--mirror",
         metavar="HOST:PORT",
-        envvar="OTTLA_MIRROR",
         help="The gRPC address of one mirror. By default the brokers at -b forward to the mirrors that they know.",
     ),
 ]

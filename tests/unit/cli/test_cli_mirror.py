@@ -112,6 +112,15 @@ def test_groups_that_all_go_on_are_a_success_and_a_source_that_is_away_is_named(
     assert "billing is not moved: it has committed no offsets in the copied partitions" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("options", "called"), [([], "mirror"), (["-b", "127.0.0.1:2"], "broker")])
+def test_the_mirror_of_the_environment_is_called_only_if_no_brokers_are_given(
+    options: list[str], called: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTTLA_MIRROR", "127.0.0.1:1")
+    assert run(["mirror", "status", "--timeout", "1s", *options]) != 0
+    assert f"no {called} answer" in capsys.readouterr().err
+
+
 def test_where_no_mirror_runs_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mirror", "status", "--mirror", "127.0.0.1:1", "--timeout", "1s"]) != 0
     assert "no mirror answers at 127.0.0.1:1" in capsys.readouterr().err

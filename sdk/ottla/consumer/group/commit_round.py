@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.client.offsets import Offsets
-from ottla.errors import OttlaError
+from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.membership import MemberIdentity
 from ottla_core.model import TopicId, TopicPartition
 
@@ -41,7 +41,7 @@ class Commit:
         self.done = False
         self.error: OttlaError | None = None
         self.last_failure: OttlaError | None = None
-        """The error of the last attempt, after which the commit is tried again."""
+        """The error of the last attempt that the coordinator answered, or of the last attempt if it answered none."""
 
     def absorb(self, later: Commit) -> bool:
         """Take over the offsets of a later commit, if no caller waits for either. That bounds the waiting commits."""
@@ -73,7 +73,9 @@ class CommitRound:
             if error is None or give_up(commit, error):
                 yield commit, error
             else:
-                commit.last_failure = error
+                # An answer explains more than a connection that ends while the next attempt waits.
+                if error.code != ErrorCode.NETWORK_EXCEPTION or commit.last_failure is None:
+                    commit.last_failure = error
                 self.pending.append(commit)
         # If a later commit has moved a partition on, its older offset is never sent again.
         pending_partitions = {partition for commit in self.pending for partition in commit.in_topics}

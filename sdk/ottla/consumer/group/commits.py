@@ -292,5 +292,5 @@ class Commits:
 
 
 def _timed_out(commit: Commit, timeout: float) -> OttlaError:
-    last = f"; the last attempt failed with: {commit.last_failure}" if commit.last_failure else ""
+    last = f"; an attempt failed with: {commit.last_failure}" if commit.last_failure else ""
     return error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"the offsets were not committed within {timeout:g} s{last}")

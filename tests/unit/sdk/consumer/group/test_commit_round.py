@@ -56,3 +56,12 @@ def test_a_commit_that_nobody_asks_about_takes_over_a_later_one_of_the_same_memb
     assert not first.absorb(commit({A: 4}, retries=True))
     other = Commit(MemberIdentity("member", 2), {A: OffsetAndMetadata(4)}, {}, False, None)
     assert not first.absorb(other)
+
+
+def test_the_answer_of_an_earlier_attempt_explains_more_than_a_connection_that_ends() -> None:
+    lost = OttlaError(ErrorCode.NETWORK_EXCEPTION, "the connection ended")
+    waiting = commit({A: 1}, retries=True)
+    sent = CommitRound([waiting])
+    for error, kept in ((lost, lost), (LOADING, LOADING), (lost, LOADING)):
+        assert list(sent.settle({A: error}, is_final)) == []
+        assert waiting.last_failure is kept
