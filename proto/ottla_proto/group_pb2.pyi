@@ -306,14 +306,13 @@ class FetchOffsetsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ...) -> None: ...
 
 class CommittedOffset(_message.Message):
-    __slots__ = ("topic", "partition", "error", "offset", "leader_epoch", "metadata", "committed_at_ms", "topic_id")
+    __slots__ = ("topic", "partition", "error", "offset", "leader_epoch", "metadata", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
-    COMMITTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
@@ -321,9 +320,8 @@ class CommittedOffset(_message.Message):
     offset: int
     leader_epoch: int
     metadata: str
-    committed_at_ms: int
     topic_id: bytes
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., committed_at_ms: _Optional[int] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
 
 class DeleteOffsetsRequest(_message.Message):
     __slots__ = ("group", "partitions")

@@ -14,14 +14,12 @@ class MirrorStatusRequest(_message.Message):
     def __init__(self, flow: _Optional[str] = ...) -> None: ...
 
 class MirrorStatusResponse(_message.Message):
-    __slots__ = ("error", "flows", "mirror")
+    __slots__ = ("error", "flows")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
-    MIRROR_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     flows: _containers.RepeatedCompositeFieldContainer[FlowStatus]
-    mirror: int
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., flows: _Optional[_Iterable[_Union[FlowStatus, _Mapping]]] = ..., mirror: _Optional[int] = ...) -> None: ...
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., flows: _Optional[_Iterable[_Union[FlowStatus, _Mapping]]] = ...) -> None: ...
 
 class FlowStatus(_message.Message):
     __slots__ = ("name", "source", "target", "group", "policy", "delivery", "leads", "trouble", "partitions", "topics", "paused", "groups", "source_bootstrap", "target_bootstrap")

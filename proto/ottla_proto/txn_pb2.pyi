@@ -56,18 +56,22 @@ class TxnResponse(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducerResponse, _Mapping]] = ..., add_partitions: _Optional[_Union[AddPartitionsResponse, _Mapping]] = ..., add_offsets: _Optional[_Union[AddOffsetsResponse, _Mapping]] = ..., end_txn: _Optional[_Union[EndTxnResponse, _Mapping]] = ...) -> None: ...
 
 class InitProducerRequest(_message.Message):
-    __slots__ = ("transactional_id", "timeout_ms", "producer", "two_phase_commit", "keep_prepared")
+    __slots__ = ("transactional_id", "timeout_ms", "producer", "two_phase_commit", "keep_prepared", "client_id", "client_host")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     TWO_PHASE_COMMIT_FIELD_NUMBER: _ClassVar[int]
     KEEP_PREPARED_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     timeout_ms: int
     producer: _common_pb2.TxnProducer
     two_phase_commit: bool
     keep_prepared: bool
-    def __init__(self, transactional_id: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., two_phase_commit: _Optional[bool] = ..., keep_prepared: _Optional[bool] = ...) -> None: ...
+    client_id: str
+    client_host: str
+    def __init__(self, transactional_id: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., two_phase_commit: _Optional[bool] = ..., keep_prepared: _Optional[bool] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ...) -> None: ...
 
 class InitProducerResponse(_message.Message):
     __slots__ = ("error", "producer", "kept", "transaction_version")
@@ -150,16 +154,20 @@ class AddOffsetsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class EndTxnRequest(_message.Message):
-    __slots__ = ("transactional_id", "producer", "committed", "transaction_version")
+    __slots__ = ("transactional_id", "producer", "committed", "transaction_version", "client_id", "client_host")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer: _common_pb2.TxnProducer
     committed: bool
     transaction_version: int
-    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., committed: _Optional[bool] = ..., transaction_version: _Optional[int] = ...) -> None: ...
+    client_id: str
+    client_host: str
+    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., committed: _Optional[bool] = ..., transaction_version: _Optional[int] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ...) -> None: ...
 
 class EndTxnResponse(_message.Message):
     __slots__ = ("error", "producer")
@@ -170,12 +178,16 @@ class EndTxnResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ...) -> None: ...
 
 class PrepareRequest(_message.Message):
-    __slots__ = ("transactional_id", "producer")
+    __slots__ = ("transactional_id", "producer", "client_id", "client_host")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer: _common_pb2.TxnProducer
-    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ...) -> None: ...
+    client_id: str
+    client_host: str
+    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ...) -> None: ...
 
 class PrepareResponse(_message.Message):
     __slots__ = ("error",)

@@ -285,6 +285,34 @@ def test_a_prepared_transaction_is_aborted_by_its_id(cluster: Cluster, admin: ot
     assert cluster.read(topic) == []
 
 
+@pytest.mark.story("events-of-a-broker")
+def test_the_client_whose_requests_a_broker_forwards_is_named_in_events_and_by_the_fenced_producer(
+    cluster: Cluster, admin: ottla.Admin, topic: str
+) -> None:
+    def producer(client_id: str) -> ottla.Producer:
+        return ottla.Producer(cluster.bootstrap, topic=topic, transactional_id=topic, client_id=client_id)
+
+    with producer("first") as first, producer("second") as second:
+        first.init_transactions()
+        first.begin_transaction()
+        second.init_transactions()
+        with pytest.raises(ottla.FatalError, match=r"second at 127\.0\.0\.1"):
+            first.send("x").result(LIMIT_S)
+        second.begin_transaction()
+        second.send("x")
+        prepared = second.prepare_transaction()
+        assert prepared is not None
+        admin.transactions.end(prepared, committed=True)
+    events = [(event.kind, event.client_id, event.host) for event in admin.transactions.describe(topic).events]
+    here = "127.0.0.1"
+    assert events == [
+        ("initialized", "first", here),
+        ("initialized", "second", here),
+        ("prepared", "second", here),
+        ("committed", admin.client_id, here),
+    ]
+
+
 def test_an_open_transaction_is_seen_from_both_sides_and_aborted(
     admin: ottla.Admin, begun: ottla.Producer, topic: str
 ) -> None:

@@ -11,8 +11,6 @@ from typing import Final, Protocol
 from ottla_proto.contracts import Operation
 
 CLIENT_ID: Final = "x-ottla-client-id"
-REQUEST_ID: Final = "x-ottla-request-id"
-TRACEPARENT: Final = "traceparent"
 
 _request_ids = itertools.count(1)
 _process: Final = f"{os.getpid():x}"
@@ -46,7 +44,6 @@ class RequestContext:
     client_host: str = ""
     listener: str = "grpc"
     request_id: str = ""
-    traceparent: str = ""
     stream: StreamScope = field(default_factory=StreamScope, compare=False)
 
 
@@ -65,8 +62,7 @@ def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> Reques
     return RequestContext(
         client_id=headers.get(CLIENT_ID, ""),
         client_host=peer.partition(":")[2].rpartition(":")[0],
-        request_id=headers.get(REQUEST_ID) or new_request_id(),
-        traceparent=headers.get(TRACEPARENT, ""),
+        request_id=new_request_id(),
     )
 
 

@@ -420,7 +420,6 @@ def _committed(partition: TopicPartition, found: CommittedOffset | None) -> pb.C
         offset=found.offset,
         leader_epoch=None if found.leader_epoch < 0 else found.leader_epoch,
         metadata=found.metadata,
-        committed_at_ms=found.committed_at_ms,
         topic_id=found.topic_id,
     )
 

@@ -29,7 +29,7 @@ def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = 
         return None
 
     server = RpcServer(config.host, config.port, metrics, ready=ready, around=around)
-    server.add(Mirror, MirrorService(flows, clock, config.node_id))
+    server.add(Mirror, MirrorService(flows, clock))
     observe(flows, clock, metrics)
     admin = AdminHttp(config.host, config.admin_port, metrics, ready)
 

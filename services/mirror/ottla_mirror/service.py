@@ -24,14 +24,13 @@ class MirrorService:
     """Serves one method per call of the contract. Status is from memory. A translation is, too, once everything is
     known that was written when it began. A change waits for the clusters. All waiting is done on a thread."""
 
-    def __init__(self, flows: Sequence[Flow], clock: Clock, node_id: int) -> None:
+    def __init__(self, flows: Sequence[Flow], clock: Clock) -> None:
         self._flows: Final = {flow.settings.name: flow for flow in flows}
         self._clock: Final = clock
-        self._node_id: Final = node_id
 
     async def mirror_status(self, request: pb.MirrorStatusRequest, context: RequestContext) -> pb.MirrorStatusResponse:
         flows = [self._flow(request.flow)] if request.flow else self._flows.values()
-        return pb.MirrorStatusResponse(flows=map(self._status, flows), mirror=self._node_id)
+        return pb.MirrorStatusResponse(flows=map(self._status, flows))
 
     async def translate_offsets(
         self, request: pb.TranslateOffsetsRequest, context: RequestContext

@@ -24,7 +24,7 @@ from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse, TxnProducer
 from ottla_txn_coordinator.additions import Additions
 from ottla_txn_coordinator.machines.errors import shown
-from ottla_txn_coordinator.machines.history import caller_of
+from ottla_txn_coordinator.machines.history import Caller, caller_of
 from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES, TransactionRecord
 from ottla_txn_coordinator.machines.shard import TransactionShard
 from ottla_txn_coordinator.machines.states import ENDING
@@ -119,7 +119,8 @@ class TxnService:
             return decide_init(caught, init, settings, now, fresh_id)
 
         await self._until_complete(request.transactional_id)
-        begun: Initialized = await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        caller = _caller(request, context)
+        begun: Initialized = await self._decide(request.transactional_id, decide, caller, request.ByteSize())
         kept = None if begun.kept is None else producer_message(begun.kept)
         return pb.InitProducerResponse(producer=producer_message(begun.producer), kept=kept)
 
@@ -211,7 +212,7 @@ class TxnService:
         if has_marker and epoch < request.coordinator_epoch:
             raise OttlaError(ErrorCode.NOT_COORDINATOR, "another owner of the shard has ended a later transaction")
         outcomes: list[OttlaError | None] | None = await self._decide(
-            request.transactional_id, decide, context, size_bytes
+            request.transactional_id, decide, _service(context), size_bytes
         )
         return outcomes
 
@@ -221,7 +222,8 @@ class TxnService:
         def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
             return decide_end(caught, end, now, fresh_id)
 
-        producer = await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        caller = _caller(request, context)
+        producer = await self._decide(request.transactional_id, decide, caller, request.ByteSize())
         return pb.EndTxnResponse(producer=producer_message(producer))
 
     async def prepare(self, request: pb.PrepareRequest, context: RequestContext) -> pb.PrepareResponse:
@@ -230,7 +232,7 @@ class TxnService:
         def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
             return decide_prepare(caught, producer, settings, now)
 
-        await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        await self._decide(request.transactional_id, decide, _caller(request, context), request.ByteSize())
         return pb.PrepareResponse()
 
     async def forget(self, request: pb.ForgetRequest, context: RequestContext) -> pb.ForgetResponse:
@@ -240,7 +242,7 @@ class TxnService:
             return decide_forget(caught, producer, settings)
 
         await self._until_complete(request.transactional_id)
-        await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        await self._decide(request.transactional_id, decide, _service(context), request.ByteSize())
         return pb.ForgetResponse()
 
     async def _until_complete(self, transactional_id: str) -> None:
@@ -249,10 +251,9 @@ class TxnService:
         check_id(transactional_id)
         await self._markers.completing(self._shards.shard_of(transactional_id), transactional_id, _HELD_S)
 
-    async def _decide(self, transactional_id: str, decide: Decide, context: RequestContext, size_bytes: int) -> Any:
+    async def _decide(self, transactional_id: str, decide: Decide, caller: Caller, size_bytes: int) -> Any:
         """Return the response, once it is durable. A decision that needs a producer id is made again with one."""
         check_id(transactional_id)
-        caller = caller_of(context.client_id, context.client_host)
         fresh_id: int | None = None
         while True:
             response = await self._shards.ask(
@@ -386,6 +387,17 @@ def check_id(transactional_id: str) -> None:
 
 def _producer(message: TxnProducer) -> TransactionProducer:
     return TransactionProducer(message.id, message.epoch)
+
+
+def _caller(request: pb.InitProducerRequest | pb.EndTxnRequest | pb.PrepareRequest, context: RequestContext) -> Caller:
+    """Return the client whose request a broker forwards, or else the service that calls."""
+    if request.client_id or request.client_host:
+        return caller_of(request.client_id, request.client_host)
+    return _service(context)
+
+
+def _service(context: RequestContext) -> Caller:
+    return caller_of(context.client_id, context.client_host)
 
 
 def _version(transaction_version: int) -> int:

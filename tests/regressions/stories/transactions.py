@@ -57,6 +57,12 @@ def _as_much_as_fits(original, self, now, unfinished):
     return original(self, now, unfinished)
 
 
+def _as_the_service(original: Any, request: Any, context: Any) -> Any:
+    from ottla_txn_coordinator.service import _service
+
+    return _service(context)
+
+
 STORIES = (
     Story(
         "attempts-forgotten-with-another-partitions-round",
@@ -123,5 +129,10 @@ STORIES = (
         "last-stable-offset-before-the-log",
         "Records were deleted beyond the start of an open transaction: readers of committed records skipped records",
         instead_of("ottla_broker.machines.producers:Producers.last_stable_offset", _from_the_first_offset),
+    ),
+    Story(
+        "events-of-a-broker",
+        "A fenced producer, and the events of its transaction, named a broker as the client that had fenced it",
+        instead_of("ottla_txn_coordinator.service:_caller", _as_the_service),
     ),
 )

@@ -28,6 +28,8 @@ async def handle(backend: Backend, request: EndTxnRequest, context: KafkaContext
         producer=producer_of(request),
         committed=request.committed,
         transaction_version=TRANSACTIONS_V2 if version >= _RAISES_FROM else TRANSACTIONS_V1,
+        client_id=context.client_id,
+        client_host=context.caller.client_host,
     )
     try:
         producer = (await call(backend, request.transactional_id, Txn.END_TXN, forwarded)).producer

@@ -29,14 +29,15 @@ async def handle(backend: Backend, request: InitProducerIdRequest, context: Kafk
     try:
         if request.transactional_id is None:
             return _response(producer=TxnProducer(id=await backend.producer_ids.next()))
-        response = await call(backend, request.transactional_id, Txn.INIT_PRODUCER, _forwarded(request, version))
+        response = await call(backend, request.transactional_id, Txn.INIT_PRODUCER, _forwarded(request, context))
     except OttlaError as error:
         return InitProducerIdResponse(**error_fields(error), producer_epoch=_NONE.epoch)
     has_kept = version >= _TWO_PHASES_FROM and response.HasField("kept")
     return _response(producer=response.producer, kept=response.kept if has_kept else _NONE)
 
 
-def _forwarded(request: InitProducerIdRequest, version: int) -> pb.InitProducerRequest:
+def _forwarded(request: InitProducerIdRequest, context: KafkaContext) -> pb.InitProducerRequest:
+    version = context.version
     has_producer = version >= _PRODUCER_FROM and request.producer_id >= 0
     return pb.InitProducerRequest(
         transactional_id=request.transactional_id,
@@ -44,6 +45,8 @@ def _forwarded(request: InitProducerIdRequest, version: int) -> pb.InitProducerR
         producer=producer_of(request) if has_producer else None,
         two_phase_commit=version >= _TWO_PHASES_FROM and request.enable2_pc,
         keep_prepared=version >= _TWO_PHASES_FROM and request.keep_prepared_txn,
+        client_id=context.client_id,
+        client_host=context.caller.client_host,
     )
 
 

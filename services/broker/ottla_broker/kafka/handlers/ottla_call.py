@@ -33,6 +33,8 @@ async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaCont
     except DecodeError:
         text = f"the body is not a {called.method.name} request"
         return OttlaCallResponse(**error_fields(OttlaError(ErrorCode.INVALID_REQUEST, text)))
+    if "client_id" in called.method.request.DESCRIPTOR.fields_by_name:
+        message.client_id, message.client_host = context.client_id, context.caller.client_host
     limit_s = min(max(request.timeout_ms / 1000, _LEAST_S), _MOST_S)
     del request  # a body may be large, and the method may wait for long
     try:
