@@ -201,7 +201,6 @@ async def test_any_other_method_is_unknown(path: str) -> None:
         (Group.LAG, group_pb2.LagRequest(group="g"), "group of g"),
         (Group.COMMIT_OFFSETS, group_pb2.CommitOffsetsRequest(group="g", only_first=True), "group of g"),
         (Group.EXPLAIN_GROUP, group_pb2.ExplainGroupRequest(group="g"), "group of g"),
-        (Txn.PREPARE, txn_pb2.PrepareRequest(transactional_id="t"), "txn of t"),
         (Txn.FORGET, txn_pb2.ForgetRequest(transactional_id="t"), "txn of t"),
         (Controller.DECLARE_RESTORED, controller_pb2.DeclareRestoredRequest(), "controller"),
     ],
@@ -213,6 +212,14 @@ async def test_a_method_goes_to_the_service_that_has_it(method: Method[Any, Any]
     assert (asked, path, forwarded) == (where, method.path, request_)
     assert 2.4 < timeout <= 2.5
     assert (response.error_code, response.error_message) == (0, None)
+
+
+async def test_the_caller_of_a_request_is_who_sent_it_whatever_it_says() -> None:
+    backend = Services()
+    request = txn_pb2.PrepareRequest(transactional_id="t", client_id="another", client_host="10.9.9.9")
+    await called(backend, Txn.PREPARE.path, request.SerializeToString())
+    ((_, _, forwarded, _),) = backend.asked
+    assert forwarded == txn_pb2.PrepareRequest(transactional_id="t", client_id="me", client_host="10.0.0.2")
 
 
 @pytest.mark.parametrize(("timeout_ms", "expected"), [(-1, 0.001), (0, 0.001), (2**31 - 1, 600.0)])
