@@ -52,7 +52,7 @@ def status(
     flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this flow, such as 'east->west'.")] = "",
     mirror: Address = None,
 ) -> None:
-    """Show how far this mirror has copied each partition, and how much is left.
+    """Show how far each partition has been copied, and how much is left.
 
     Exits with code 3 if a flow has a problem.
     """
@@ -195,7 +195,7 @@ def verify(
     ] = None,
     mirror: Address = None,
 ) -> None:
-    """Compare the source and the copy of each partition that this mirror copies, record by record.
+    """Compare the source and the copy of each partition of a flow, record by record.
 
     It reads both clusters itself, at the addresses in the mirror's file unless a profile has others.
 

@@ -274,7 +274,7 @@ def closed_error() -> OttlaError:
 
 def view_of(response: pb.MetadataResponse) -> ClusterView:
     """Convert the response to a ClusterView."""
-    brokers = [BrokerView(b.id, b.address, b.rack, b.kafka_address, b.fenced) for b in response.brokers]
+    brokers = [BrokerView(b.id, b.address, b.rack, b.fenced) for b in response.brokers]
     controller = (response.controller.id, response.controller.address) if response.HasField("controller") else (-1, "")
     return build_view(response.cluster_id, controller, brokers, map(_topic_of, response.topics))
 

@@ -71,7 +71,6 @@ class BrokerView:
     id: int
     address: str
     rack: str = ""
-    kafka_address: str = ""
     fenced: bool = False
 
 

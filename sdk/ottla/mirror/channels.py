@@ -61,7 +61,7 @@ class ToMirror:
             raise error_from_code(
                 error.code,
                 f"no mirror answers at {self._address}",
-                hint="start one with `ottla up --mirror FILE`, or pass its address with --mirror HOST:PORT",
+                hint="start one with `ottla up --mirror FILE`, or correct the address",
             ) from error
 
     def close(self) -> None:

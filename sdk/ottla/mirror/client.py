@@ -86,11 +86,11 @@ class MirrorClient:
         self._channel: Final = channel_to(address, bootstrap, self.client_id, security_of(login, tls))
 
     def flows(self) -> list[FlowInfo]:
-        """Return all flows of this mirror."""
+        """Return all flows of the mirrors that are called."""
         return self._flows("")
 
     def flow(self, name: str) -> FlowInfo:
-        """Return one flow of this mirror."""
+        """Return one flow of the mirrors that are called."""
         (found,) = self._flows(name)
         return found
 
@@ -154,7 +154,7 @@ class MirrorClient:
         source: Mapping[str, Any] = MappingProxyType({}),
         target: Mapping[str, Any] = MappingProxyType({}),
     ) -> list[CopyCheck]:
-        """Compare source and copy of each partition that this mirror copies, record by record, without a time limit.
+        """Compare source and copy of each partition of a flow, record by record, without a time limit.
 
         `topics` are names of topics in the source. `state` is a file that stores the progress, so that the next call
         continues from there. This client reads both clusters itself: `source` and `target` are settings for that under

@@ -48,12 +48,13 @@ class MirroredPartition:
 
 @dataclass(frozen=True, slots=True)
 class FlowInfo:
-    """A flow, such as `east->west`, and those of its partitions that the queried mirror copies.
+    """A flow, such as `east->west`.
 
-    `delivery` is at_least_once or exactly_once, `policy` is prefix or identity, and `leads` says whether this mirror
-    creates topics and moves groups' offsets. `trouble` says why the flow makes no progress; `topics` and `groups` map
-    each copied topic and each group that has a problem to its cause. `source_bootstrap` and `target_bootstrap` are the
-    addresses that the mirror uses.
+    It has the partitions that all mirrors copy, or, from a client that calls one mirror, those that this one copies.
+    `leads` says whether one of these mirrors creates topics and moves groups' offsets. `delivery` is at_least_once,
+    exactly_once or same_offsets, and `policy` is prefix, identity or marked. `trouble` says why the flow makes no
+    progress; `topics` and `groups` map each copied topic and each group that has a problem to its cause.
+    `source_bootstrap` and `target_bootstrap` are the addresses that the mirror uses.
     """
 
     name: str

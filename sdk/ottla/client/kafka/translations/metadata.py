@@ -32,8 +32,7 @@ class MetadataTranslation:
         brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
         found = pb.MetadataResponse(cluster_id=response.cluster_id or "", error=Error(code=response.error_code))
         for broker in response.brokers:
-            address = brokers[broker.node_id]
-            found.brokers.add(id=broker.node_id, address=address, kafka_address=address, rack=broker.rack or "")
+            found.brokers.add(id=broker.node_id, address=brokers[broker.node_id], rack=broker.rack or "")
         if response.controller_id in brokers:
             found.controller.id, found.controller.address = response.controller_id, brokers[response.controller_id]
         if self._all_topics and not response.error_code:

@@ -172,9 +172,9 @@ def test_metadata_has_brokers_topics_and_leaders_and_teaches_names(version: int)
     known = terms(version, known=False)
     found = MetadataTranslation().response(over_the_wire(METADATA, response, version), known)
     assert (found.cluster_id, found.controller.id, found.controller.address) == ("c", 2, "i:9093")
-    assert [(b.id, b.address, b.kafka_address, b.rack) for b in found.brokers] == [
-        (1, "h:9092", "h:9092", "r"),
-        (2, "i:9093", "i:9093", ""),
+    assert [(b.id, b.address, b.rack) for b in found.brokers] == [
+        (1, "h:9092", "r"),
+        (2, "i:9093", ""),
     ]
     good, missing = found.topics
     assert (good.name, good.topic_id, good.is_internal, good.error.code) == ("x", ID_A, True, 0)
