@@ -26,6 +26,7 @@ from tests.faults.power.cluster import SHARDS, PowerCluster
 from tests.faults.power.nemesis import PowerNemesis
 from tests.faults.power.replicas import StoredReplica, ended_in, read_replica
 from tests.faults.power.rows import LEAST_HITS, LEAST_HITS_OF_A_MUTANT, PowerRow
+from tests.faults.power.standstill import standstill
 
 import ottla
 from ottla_core.errors import ErrorCode
@@ -231,7 +232,10 @@ class PowerRun(FaultRun[PowerResult]):
                     error = raised
                     time.sleep(0.2)
             if not consumer.finished:
-                what = f"{topic} can't be read to its end ({level}, {rack}): {len(found)} records; {error or ''}"
+                where = standstill(consumer, topic, self.cluster.bootstrap)
+                what = (
+                    f"{topic} can't be read to its end ({level}, {rack}): {len(found)} records; {where}; {error or ''}"
+                )
                 is_damaged = error is not None and error.code == ErrorCode.CORRUPT_MESSAGE
                 self._checker.findings.add("damaged" if is_damaged else "unsendable", what)
         if topic in TOPICS:
