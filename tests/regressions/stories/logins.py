@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from threading import Semaphore
 
 from tests.regressions.injection import constant, instead_of, skipped
 from tests.regressions.story import Story
@@ -73,5 +74,10 @@ STORIES = (
             "ottla.mirror.client:channel_to",
             lambda original, address, *rest: original(address or os.environ.get("OTTLA_MIRROR"), *rest),
         ),
+    ),
+    Story(
+        "hanging-token-functions-pile-up",
+        "While a token function did not return, each attempt to connect called it again on another thread",
+        constant("ottla.client.kafka.sockets.network:Semaphore", lambda most: Semaphore(most + 100)),
     ),
 )

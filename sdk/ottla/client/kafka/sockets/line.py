@@ -19,7 +19,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from threading import Event, Lock, Thread, current_thread, main_thread
+from threading import Event, Lock, Semaphore, Thread, current_thread, main_thread
 from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.client.condition import sleep_s
@@ -65,6 +65,11 @@ class Keeper(Protocol):
     def protection(self) -> Protection: ...
     @property
     def clock(self) -> Clock: ...
+    @property
+    def logins(self) -> Semaphore:
+        """It limits the threads that get credentials for a login."""
+        ...
+
     @property
     def is_current(self) -> bool:
         """Whether the current thread is the network's own."""
@@ -265,7 +270,7 @@ class Line:
             self.ended = self._connection.ended
             outcomes = self._connection.take_outcomes()
         if seeks_login:
-            Thread(target=self._log_in, name=f"ottla-login-{self.address}", daemon=True).start()
+            self._begin_login()
         if self.ended is not None:
             self._on_ending(self, self.ended)
         for outcome in outcomes:
@@ -312,12 +317,22 @@ class Line:
             arrived.close()
         self._network.wake(self)
 
+    def _begin_login(self) -> None:
+        """Get the credentials for a login on a separate thread, since that may take any time."""
+        if self._network.logins.acquire(blocking=False):
+            Thread(target=self._log_in, name=f"ottla-login-{self.address}", daemon=True).start()
+        else:
+            reason = "too many earlier calls of the function that returns the token have not returned yet"
+            self._refuse_login(OttlaError(ErrorCode.NETWORK_EXCEPTION, reason, hint="limit the time that it takes"))
+
     def _log_in(self) -> None:
-        """Get the credentials for a login. This may take any time, so it has a thread of its own."""
         login = self._network.protection.login
         assert login is not None, "only a connection with a login seeks one"
         try:
-            conversation = login.conversation()
+            try:
+                conversation = login.conversation()
+            finally:
+                self._network.logins.release()
         except OttlaError as error:
             refusal = error
         except BaseException as error:  # the user's function may raise anything
@@ -330,6 +345,9 @@ class Line:
         else:
             self._request(lambda connection: connection.log_in(conversation))
             return
+        self._refuse_login(refusal)
+
+    def _refuse_login(self, refusal: OttlaError) -> None:
         now = self._network.clock.monotonic()
         self._request(lambda connection: connection.refuse_login(refusal, now))
 

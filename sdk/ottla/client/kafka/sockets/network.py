@@ -11,7 +11,7 @@ import logging
 import selectors
 import socket
 from collections import deque
-from threading import RLock, Thread, current_thread
+from threading import RLock, Semaphore, Thread, current_thread
 from typing import Final
 from weakref import WeakSet
 
@@ -24,6 +24,8 @@ from ottla_core.rpc.deadlines import NEVER
 _log = logging.getLogger("ottla.network")
 
 _WAKE_BYTES: Final = 4096
+_MOST_LOGINS: Final = 64
+"""The most threads at once that get credentials for a login. The user's function may never return."""
 _networks: Final[WeakSet[Network]] = WeakSet()
 
 
@@ -35,6 +37,7 @@ class Network:
         self.protection: Final = protection
         self.software_version: Final = software_version
         self.clock: Final = clock
+        self.logins: Final = Semaphore(_MOST_LOGINS)
         self._lock: Final = RLock()  # a signal handler may make a call, too
         self._lines: Final[set[Line]] = set()
         self._thread: Thread | None = None

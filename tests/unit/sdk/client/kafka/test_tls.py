@@ -20,6 +20,7 @@ import ottla
 from ottla.client.kafka import connection as connection_module
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets import line as lines
+from ottla.client.kafka.sockets import network as network_module
 from ottla.client.kafka.sockets.tls_wire import TlsWire
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.security.security import Security
@@ -504,3 +505,35 @@ def test_a_token_that_does_not_come_has_a_deadline(authority: Authority, monkeyp
         with pytest.raises(OttlaError, match="the login was not finished within"):
             metadata(peer)
         released.set()
+
+
+@pytest.mark.story("hanging-token-functions-pile-up")
+def test_token_functions_that_do_not_return_are_not_called_again_and_again(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "LOGIN_S", 0.1)
+    monkeypatch.setattr(network_module, "_MOST_LOGINS", 2)
+    of_broker = authority.issue("broker", f"IP:{HOST}")
+    broker = TlsBroker(of_broker.certificate, of_broker.key)
+    calls: list[str] = []
+    released = threading.Event()
+
+    def waits() -> str:
+        calls.append(threading.current_thread().name)
+        released.wait(LIMIT_S)
+        return "good"
+
+    transport = KafkaTransport("me", Security(ottla.OAuthBearer(waits), ottla.Tls(ca=authority.certificate)))
+    with listening(broker) as port:
+        for expected in [*["the login was not finished within"] * 2, *["too many earlier calls of the function"] * 2]:
+            peer = transport(f"{HOST}:{port}")
+            with pytest.raises(OttlaError, match=expected) as caught:
+                metadata(peer)
+            peer.close()
+            assert caught.value.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+        assert len(calls) == 2
+        released.set()
+        wait_until(lambda: not any(thread.name in calls for thread in threading.enumerate()))
+        peer = transport(f"{HOST}:{port}")
+        assert metadata(peer) == "c"
+        peer.close()
