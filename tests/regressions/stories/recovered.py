@@ -45,6 +45,10 @@ def _where_there_are_entries(original, self, disk):
     return original(self, disk) if any(self._loaded()) else None
 
 
+def _with_all_indexes_or_none(original, self, *, sealed):
+    original(self, sealed=True) if sealed else self._disk.sync(self.file())
+
+
 def _at_the_last_sealed(original, self, until):
     """Write down on the event loop what only the segments that go tell otherwise."""
     self.secure_emptied()
@@ -119,6 +123,12 @@ STORIES = (
         "The index of a truncated segment that had nothing left was not synced: a power cut brought back what was "
         "aborted before, and readers left out the records that had come instead",
         instead_of(f"{_STORAGE}.transactions.aborted_index:AbortedIndex.sync", _where_there_are_entries),
+    ),
+    Story(
+        "index-of-a-flushed-segment-was-not-synced",
+        "A segment that rolled right after a flush was trusted by a start, but no flush had synced its index of aborted "
+        "transactions: after a power cut, aborted records could be read",
+        instead_of(f"{_STORAGE}.segment:Segment.sync", _with_all_indexes_or_none),
     ),
     Story(
         "deletion-waits-for-the-disk",

@@ -88,6 +88,39 @@ def test_an_index_that_a_truncation_has_emptied_is_synced_with_its_segment(
     assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 0
 
 
+@pytest.mark.rule(38, 58)
+@pytest.mark.story("index-of-a-flushed-segment-was-not-synced")
+@pytest.mark.parametrize("earlier", [0, 1], ids=["its first flush", "a later flush"])
+def test_all_that_a_flush_covers_is_in_the_index_if_the_segment_rolls_right_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: int
+) -> None:
+    """The recovery point is the end of the segment then, so a start trusts the segment, although no flush sees it
+    sealed."""
+    log = open_log(tmp_path / "log")
+    synced: list[Path] = []
+    syncing, syncing_directory = Disk.sync, Disk.sync_directory
+    monkeypatch.setattr(Disk, "sync", lambda disk, file: (synced.append(file.path), syncing(disk, file)))
+    monkeypatch.setattr(Disk, "sync_directory", lambda disk, path: (synced.append(path), syncing_directory(disk, path)))
+    for _ in range(earlier):
+        fill(log, 1)
+        log.flush(NOON)
+    log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+    end_transaction(log, end_of(7, 1, committed=False))
+    synced.clear()
+    log.flush(NOON)
+    index = log.segments[0].path.with_suffix(".txnindex")
+    assert index in synced
+    assert log.directory in synced[synced.index(index) :], "its name lasts, too"
+    expected, recovery_point = log.aborted.between(0, 9), log.recovery_point
+    assert expected
+    again = open_log(log.directory, recovery_point=recovery_point)
+    assert again.aborted.between(0, 9) == expected
+    synced.clear()
+    fill(log, 1)
+    log.flush(NOON)
+    assert index not in synced, "a flush costs nothing where nothing was aborted"
+
+
 def index_of(directory: Path, count: int, *, unordered_at: int = -1) -> AbortedIndex:
     """An index file of `count` aborted transactions, two offsets each."""
     entries = [AbortedTransaction(7, 2 * n, 2 * n + 1, 2 * n + 2) for n in range(count)]

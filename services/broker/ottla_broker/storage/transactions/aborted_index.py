@@ -48,7 +48,7 @@ _NONE: Final = _Entries(0, b"")
 
 
 class AbortedIndex:
-    __slots__ = ("_changing", "_ending", "_entries", "_is_cut", "_log_path")
+    __slots__ = ("_changing", "_ending", "_entries", "_is_unnamed", "_is_unsynced", "_log_path")
 
     def __init__(self, log_path: Path, ending: str = "") -> None:
         """Create the index. `ending` ends the file's name while a swap is not done (module swap), which may rename the
@@ -56,8 +56,10 @@ class AbortedIndex:
         self._log_path: Final = log_path
         self._ending: Final = ending
         self._entries: _Entries | None = None
-        self._is_cut = False
-        """Entries were cut from the file, which was not synced since, so they could come back."""
+        self._is_unsynced = False
+        """The file was changed and not synced since. After a power cut, entries may be missing, and cut ones be back."""
+        self._is_unnamed = False
+        """The file may be new, and the directory was not synced since: after a power cut the file may be gone."""
         self._changing: Final = RLock()
 
     def _path(self, ending: str) -> Path:
@@ -140,7 +142,6 @@ class AbortedIndex:
             kept = (entry for entry in _unpacked(pending) if entry.last_offset < offset)
             self._entries = _Entries(stored, packed(kept) + packed(aborted))
             if self._open() is not None:
-                self._is_cut = True
                 self._write().truncate(self._loaded().stored * ENTRY.size)
             else:
                 self.write()
@@ -151,15 +152,24 @@ class AbortedIndex:
             self._write()
 
     def sync(self, disk: Disk) -> None:
-        """Write what is in memory and fsync the file. Raises OSError, or KAFKA_STORAGE_ERROR."""
-        if self._is_cut or any(self._loaded()):
-            disk.sync(self._write())
-            self._is_cut = False
+        """Write what is in memory, and fsync the file if it has changed. Raises OSError, or KAFKA_STORAGE_ERROR."""
+        with self._changing:
+            if not self._is_unsynced and not (self._entries and self._entries.pending):
+                return
+            file = self._write()
+            # Entries that are written from now on, beside the fsync, need another one.
+            self._is_unsynced = False
+            is_unnamed, self._is_unnamed = self._is_unnamed, False
+        disk.sync(file)
+        if is_unnamed:
+            disk.sync_directory(self._log_path.parent)
 
     def _write(self) -> DataFile:
         with self._changing:
             stored, pending = self._loaded()
             file = DataFile(self._path(self._ending), write=True)
+            self._is_unsynced = True
+            self._is_unnamed |= not stored
             if file.write([pending], stored * ENTRY.size) != len(pending):
                 raise OSError(ENOSPC, f"only part of the data was written to {file.path.name}")
             self._entries = _Entries(stored + len(pending) // ENTRY.size, b"")
