@@ -283,7 +283,7 @@ class Fetcher:
 
     def _after(self, outcome: FetchOutcome) -> None:
         assert self._updater is not None
-        for message in outcome.reset:
+        for message in outcome.warnings:
             logger.warning("%s", message)
         if outcome.refresh:
             self._updater.refresh()

@@ -71,7 +71,7 @@ class Validator:
                     return
                 address, checks = self._questions.popleft()
             outcomes = self._validate(address, checks)
-            self._after(FetchOutcome(any(o.refresh for o in outcomes), [line for o in outcomes for line in o.reset]))
+            self._after(FetchOutcome(any(o.refresh for o in outcomes), [line for o in outcomes for line in o.warnings]))
 
     def _validate(self, address: str, checks: Sequence[EpochCheck]) -> list[FetchOutcome]:
         request = pb.OffsetsForLeaderEpochRequest(partitions=map(_question, checks))

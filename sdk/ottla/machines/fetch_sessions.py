@@ -13,8 +13,9 @@ Each fetch sends only what is new (broker.proto, FetchSession).
 
 A session takes one fetch at a time (KIP-227), and a broker may hold that fetch for
 `fetch_max_wait` while nothing arrives. A partition that is wanted meanwhile does not wait. It is requested beside the
-session, by an *express* fetch, which belongs to no session. A broker holds such a fetch only briefly. While it is open,
-nothing else begins at its target, so the session takes these partitions over when its own fetch has returned.
+session, by an *express* fetch, which belongs to no session. A broker holds such a fetch only briefly. While it is open
+and not overdue, nothing else begins at its target, so the session takes these partitions over when its own fetch has
+returned.
 """
 
 from __future__ import annotations
@@ -95,8 +96,13 @@ class FetchSessions:
     @property
     def parts(self) -> list[FetchPart]:
         """Return all parts in flight, at all targets."""
-        sessions = [*self._by_target.values(), *(fetch.session for fetch in self._express.values())]
+        sessions = dict.fromkeys([*self._by_target.values(), *(fetch.session for fetch in self.open)])
         return [part for session in sessions for part in session.parts.values()]
+
+    def on_overdue(self, fetch: Fetch) -> None:
+        """Let the session of an overdue express fetch go on beside it."""
+        if self._express.get(fetch.target) is fetch:
+            del self._express[fetch.target]
 
     def withdraw(self, part: FetchPart) -> None:
         """Stop requesting a partition, and ignore any later response for it."""

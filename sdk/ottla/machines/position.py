@@ -272,7 +272,7 @@ class FetchedData:
 
 @dataclass(slots=True)
 class FetchOutcome:
-    """The result of a response: `refresh` the metadata, warn about positions that were `reset`."""
+    """The result of a response: whether to `refresh` the metadata, and `warnings` for the log."""
 
     refresh: bool = False
-    reset: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)

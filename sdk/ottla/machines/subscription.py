@@ -52,6 +52,10 @@ from ottla_core.records.batch import is_old_format
 Reset = Literal["earliest", "latest", "none"]
 
 _LEAST_SHARE_BYTES: Final = 16 * 1024
+_REPORTED_FAILURES: Final = 5
+"""An election causes fewer failures in a row: the last of so many comes at least 1.5 s after the first."""
+_REPORT_PACE_S: Final = 10.0
+"""Failures are reported at most once in this time, since all partitions of a broker fail together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class SubscriptionState:
         self.unlocated: dict[Position, None] = {}  # without an offset
         self._pace = LookupPace()
         self._look_again_at = float("inf")
+        self._reports_at = 0.0
         self.resets = 0
         self.recreated: list[str] = []  # warnings about topics that were recreated
         self._reported_recreated: dict[str, TopicId] = {}
@@ -247,7 +252,7 @@ class SubscriptionState:
         self._reset(position, error.message, outcome)
         if self._reported_recreated.get(topic) != current:  # not for each partition
             self._reported_recreated[topic] = current
-            self.recreated += outcome.reset
+            self.recreated += outcome.warnings
         return True
 
     def _look_after(self, now: float, routes: Mapping[TopicPartition, Route]) -> bool:
@@ -258,6 +263,7 @@ class SubscriptionState:
             if overdue_at > now:
                 self._look_again_at = min(self._look_again_at, overdue_at)
                 continue
+            self._sessions.on_overdue(fetch)
             for part in [*fetch.session.parts.values()]:
                 route = routes.get(part.position.partition, part.route)
                 if fetch.target.from_follower or route.leader_epoch > part.route.leader_epoch:
@@ -362,6 +368,10 @@ class SubscriptionState:
             pause = min(self.limits.backoff_most_s, self.limits.backoff_s * 2.0 ** min(position.failures, 30))
             position.retry_at = now + pause
             position.failures += 1
+            if position.failures >= _REPORTED_FAILURES and now >= self._reports_at:
+                self._reports_at = now + _REPORT_PACE_S
+                error = error_from_code(code, message, of=position.partition)
+                outcome.warnings.append(f"{position.failures} fetches in a row have failed, retrying: {error}")
         else:
             self.error = error_from_code(code, message, of=position.partition)
             position.retry_at = now + self.limits.backoff_most_s
@@ -369,7 +379,7 @@ class SubscriptionState:
     def _reset(self, position: Position, message: str, outcome: FetchOutcome) -> None:
         self.resets += 1
         self.seek_to_time(position, EARLIEST_TIMESTAMP if self.reset == "earliest" else LATEST_TIMESTAMP)
-        outcome.reset.append(message)
+        outcome.warnings.append(message)
 
     # ---- new leaders -----------------------------------------------------------------------------------------------
 
@@ -436,7 +446,7 @@ class SubscriptionState:
         else:
             self.seek(position, end, epoch)
             position.leader_epoch, position.high_watermark = check.route.leader_epoch, -1
-            outcome.reset.append(f"{error.message}; continuing there")
+            outcome.warnings.append(f"{error.message}; continuing there")
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

@@ -422,4 +422,10 @@ STORIES = (
             "ottla.client.kafka.peer:KafkaStream._say_goodbye", lambda original, self, session: self._on_left(None)
         ),
     ),
+    Story(
+        "a-hanging-express-fetch-held-the-session-up",
+        "If a broker left one fetch of a consumer unanswered, the consumer read none of the other partitions from it "
+        "for request_timeout",
+        skipped("ottla.machines.fetch_sessions:FetchSessions.on_overdue"),
+    ),
 )

@@ -126,8 +126,8 @@ STORIES = (
     ),
     Story(
         "index-of-a-flushed-segment-was-not-synced",
-        "A segment that rolled right after a flush was trusted by a start, but no flush had synced its index of aborted "
-        "transactions: after a power cut, aborted records could be read",
+        "A segment that rolled right after a flush was trusted by a start, but no flush had synced its index of "
+        "aborted transactions: after a power cut, aborted records could be read",
         instead_of(f"{_STORAGE}.segment:Segment.sync", _with_all_indexes_or_none),
     ),
     Story(

@@ -122,6 +122,36 @@ def test_an_express_fetch_that_fails_costs_the_session_nothing() -> None:
     assert (again.session.id, asked([again])) == (1, {"b0:1": [(1, 0)]})
 
 
+@pytest.mark.story("a-hanging-express-fetch-held-the-session-up")
+def test_an_express_fetch_that_hangs_holds_the_session_up_only_until_it_is_overdue() -> None:
+    sub, (first, second), waiting = parked(2)
+    ((express,), _) = sub.plan(0.0, ONE_BROKER)
+    sub.on_response(waiting, {}, 0.5, in_session=True)
+    assert sub.plan(0.6, ONE_BROKER)[0] == []
+    ((again,), _) = sub.plan(sub.wake_at(0.6), ONE_BROKER)
+    assert (again.session.id, again.session.parts[IDS[0]].position) == (1, first)
+    assert second.in_flight is express.parts[0]
+    routes = {**ONE_BROKER, PARTITIONS[1]: Route(IDS[1], "b1:1", 6)}
+    sub.on_view(2.0, routes, {})
+    assert asked(sub.plan(2.0, routes)[0]) == {"b1:1": [(1, 0)]}, "it follows its leader, as before"
+    sub.on_failed(express, ErrorCode.NETWORK_EXCEPTION, "broken", 30.5)
+    assert first.in_flight is not None
+
+
+def test_a_leader_that_fails_again_and_again_is_reported_and_not_for_each_partition() -> None:
+    sub, _ = subscription(4)
+    route = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(4)}
+    now, reported = 0.0, []
+    failed = PartitionData(code=ErrorCode.KAFKA_STORAGE_ERROR, message="the disk is broken")
+    while now < 25:
+        for fetch in sub.plan(now, route)[0]:
+            outcome = sub.on_response(fetch, {p.route.partition_id: failed for p in fetch.parts}, now, in_session=True)
+            reported += [(round(now), message) for message in outcome.warnings]
+        now = sub.wake_at(now)
+    assert [at for at, _ in reported] == [2, 12, 22]
+    assert reported[0][1].startswith("5 fetches in a row have failed, retrying: t-0: the disk is broken")
+
+
 def test_starting_over_does_not_wait_for_an_express_fetch() -> None:
     sub, _, _ = parked(2)
     sub.plan(0.0, ONE_BROKER)
@@ -210,7 +240,7 @@ def test_an_offset_out_of_range_resets_with_a_word(reset: Reset, start: int) -> 
     ((fetch,), _) = sub.plan(0.0, ROUTES)
     news = sub.on_failed(fetch, ErrorCode.OFFSET_OUT_OF_RANGE, "10 to 20 are there", 0.0)
     assert (position.offset, position.start) == (None, start)
-    assert f"the {reset} offset" in news.reset[0]
+    assert f"the {reset} offset" in news.warnings[0]
     assert sub.unresolved(0) == [position]
     assert sub.plan(0.0, ROUTES) == ([], False)
 
@@ -244,7 +274,7 @@ def test_every_other_error_keeps_the_position_and_asks_again_later(code: ErrorCo
     sub.seek(position, 7)
     ((fetch,), _) = sub.plan(0.0, ROUTES)
     news = sub.on_failed(fetch, code, "", 10.0)
-    assert (position.offset, news.reset, sub.error) == (7, [], None)
+    assert (position.offset, news.warnings, sub.error) == (7, [], None)
     assert sub.plan(10.05, ROUTES)[0] == []
     assert sub.wake_at(10.05) == 10.1
     assert asked(sub.plan(10.1, ROUTES)[0]) == {"b0:1": [(0, 7)]}
@@ -505,7 +535,7 @@ def test_after_a_leader_change_a_position_is_checked_before_it_is_fetched_on() -
     assert sub.checks(0.0, led_by(1, 6)) == []
     assert sub.plan(0.0, led_by(1, 6))[0] == []
     news = sub.on_checked(check, 5, 10, 0.0)
-    assert news.reset == []
+    assert news.warnings == []
     assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 10)]}
 
 
@@ -517,7 +547,8 @@ def test_a_truncated_log_is_told_of_and_read_on_from_where_it_parts() -> None:
     news = sub.on_checked(check, 4, 7, 0.0)
     assert (position.offset, position.fetch_offset, position.epoch) == (7, 7, 4)
     assert (
-        "read up to offset 10 in leader epoch 5, and the new leader's log lacks the records from 7 on" in news.reset[0]
+        "read up to offset 10 in leader epoch 5, and the new leader's log lacks the records from 7 on"
+        in news.warnings[0]
     )
     assert (sub.truncations, sub.resets) == (1, 0)
     assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 7)]}
@@ -528,7 +559,7 @@ def test_what_was_only_fetched_ahead_is_fetched_again_without_a_word() -> None:
     sub, position = read_to(10, handed_out=4)
     (check,) = sub.checks(0.0, led_by(1, 6))
     news = sub.on_checked(check, 5, 7, 0.0)
-    assert (position.offset, position.fetch_offset, news.reset, sub.truncations) == (4, 4, [], 0)
+    assert (position.offset, position.fetch_offset, news.warnings, sub.truncations) == (4, 4, [], 0)
     assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 4)]}
 
 
@@ -553,7 +584,7 @@ def test_a_leader_that_does_not_know_the_epoch_resets_with_a_word() -> None:
     (check,) = sub.checks(0.0, led_by(1, 6))
     news = sub.on_checked(check, -1, -1, 0.0)
     assert (position.offset, position.start) == (None, EARLIEST_TIMESTAMP)
-    assert "the earliest one" in news.reset[0]
+    assert "the earliest one" in news.warnings[0]
 
 
 def test_a_check_that_fails_is_tried_again_and_one_that_is_stale_is_forgotten() -> None:
@@ -563,7 +594,7 @@ def test_a_check_that_fails_is_tried_again_and_one_that_is_stale_is_forgotten() 
     assert sub.checks(0.05, led_by(1, 6)) == []
     (check,) = sub.checks(0.1, led_by(1, 6))
     sub.seek(position, 3)
-    assert sub.on_checked(check, 5, 1, 0.2).reset == []
+    assert sub.on_checked(check, 5, 1, 0.2).warnings == []
     assert position.offset == 3
     assert asked(sub.plan(0.2, led_by(1, 6))[0]) == {"b1:1": [(0, 3)]}
 
@@ -631,7 +662,7 @@ def test_a_replica_that_fails_is_left_for_its_leader_and_for_a_while_for_good(co
     sub, position = named()
     ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
     news = sub.on_failed(fetch, code, "", 1.0)
-    assert (news.reset, sub.error, position.offset) == ([], None, 0)
+    assert (news.warnings, sub.error, position.offset) == ([], None, 0)
     ((fetch,), _) = sub.plan(1.0, ROUTES, BROKERS)
     assert (fetch.target.address, fetch.target.from_follower, fetch.target.may_name) == ("b0:1", False, False)
     sub.on_response(fetch, {}, 1.0)

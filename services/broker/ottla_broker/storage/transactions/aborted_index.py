@@ -57,7 +57,7 @@ class AbortedIndex:
         self._ending: Final = ending
         self._entries: _Entries | None = None
         self._is_unsynced = False
-        """The file was changed and not synced since. After a power cut, entries may be missing, and cut ones be back."""
+        """The file was changed and not synced since. After a power cut, entries may be missing or cut ones be back."""
         self._is_unnamed = False
         """The file may be new, and the directory was not synced since: after a power cut the file may be gone."""
         self._changing: Final = RLock()
