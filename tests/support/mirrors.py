@@ -39,7 +39,7 @@ def mirrored(
 
 @contextmanager
 def brokers_that_know(*mirrors: str) -> Iterator[Cluster]:
-    """Run a cluster of one broker, which forwards calls to the mirrors at these addresses."""
+    """Run a cluster of one broker that forwards calls to the mirrors at these addresses."""
     cluster = Cluster(brokers=1, group_coordinators=0)
     for broker in cluster.brokers:
         broker._config = replace(broker._config, mirrors=mirrors)

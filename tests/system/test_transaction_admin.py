@@ -286,7 +286,7 @@ def test_a_prepared_transaction_is_aborted_by_its_id(cluster: Cluster, admin: ot
 
 
 @pytest.mark.story("events-of-a-broker")
-def test_the_client_whose_requests_a_broker_forwards_is_named_in_events_and_by_the_fenced_producer(
+def test_events_and_the_error_of_a_fenced_producer_name_the_client_behind_the_broker(
     cluster: Cluster, admin: ottla.Admin, topic: str
 ) -> None:
     def producer(client_id: str) -> ottla.Producer:

@@ -33,7 +33,8 @@ Address = Annotated[
     typer.Option(
         "--mirror",
         metavar="HOST:PORT",
-        help="The gRPC address of one mirror. By default the brokers at -b forward to the mirrors that they know.",
+        help="The gRPC address of one mirror; default: OTTLA_MIRROR, unless -b or --profile is given. Otherwise the "
+        "brokers forward to the mirrors that they know.",
     ),
 ]
 Flow = Annotated[str, typer.Argument(metavar="FLOW", help="The quoted name of a flow, such as 'east->west'.")]

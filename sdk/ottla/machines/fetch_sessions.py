@@ -41,6 +41,8 @@ class FetchSessions:
         self.open: Final[dict[Fetch, None]] = {}
         self._by_target: Final[dict[Target, FetchSession]] = {}
         self._express: Final[dict[Target, Fetch]] = {}
+        self._overdue: Final[set[Fetch]] = set()
+        """Those of the express fetches that are overdue."""
         self._express_since: Final[dict[Target, float]] = {}
         """Since when express fetches to a target have brought nothing."""
         self._open_at: Final[dict[str, int]] = {}
@@ -51,8 +53,16 @@ class FetchSessions:
         return self._open_at.get(address, 0)
 
     def may_begin(self, target: Target) -> bool:
-        """Return whether another fetch to `target` may begin now."""
-        return target not in self._express
+        """Return whether another fetch to `target` may begin now.
+
+        Beside an overdue express fetch, only the session's own fetch may. Another express fetch would go over the same
+        connection, and wait behind the overdue one.
+        """
+        express = self._express.get(target)
+        if express is None:
+            return True
+        session = self._by_target.get(target)
+        return express in self._overdue and (session is None or not session.open)
 
     def begin(self, target: Target, partition_bytes: int, now: float) -> Fetch:
         """Begin the next fetch to `target`, which is empty; `add` adds partitions to it."""
@@ -100,9 +110,9 @@ class FetchSessions:
         return [part for session in sessions for part in session.parts.values()]
 
     def on_overdue(self, fetch: Fetch) -> None:
-        """Let the session of an overdue express fetch go on beside it."""
+        """Stop waiting for an overdue express fetch, so that the session can continue."""
         if self._express.get(fetch.target) is fetch:
-            del self._express[fetch.target]
+            self._overdue.add(fetch)
 
     def withdraw(self, part: FetchPart) -> None:
         """Stop requesting a partition, and ignore any later response for it."""
@@ -142,6 +152,7 @@ class FetchSessions:
         self.open.clear()
         self._by_target.clear()
         self._express.clear()
+        self._overdue.clear()
         self._express_since.clear()
         self._open_at.clear()
 
@@ -169,3 +180,4 @@ class FetchSessions:
             self._open_at[fetch.target.address] -= 1
         if self._express.get(fetch.target) is fetch:
             del self._express[fetch.target]
+            self._overdue.discard(fetch)

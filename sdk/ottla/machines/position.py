@@ -28,6 +28,7 @@ class Position:
 
     __slots__ = (
         "epoch",
+        "failing_since",
         "failures",
         "fetch_offset",
         "high_watermark",
@@ -70,6 +71,7 @@ class Position:
         self.paused = False
         self.retry_at = 0.0
         self.failures = 0
+        self.failing_since = 0.0
         self.high_watermark = -1
         self.route: Route | None = None  # of the leader that was asked last
         self.replica: int | None = None  # the broker that the leader named to read from, until `replica_until`;

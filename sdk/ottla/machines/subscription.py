@@ -52,10 +52,10 @@ from ottla_core.records.batch import is_old_format
 Reset = Literal["earliest", "latest", "none"]
 
 _LEAST_SHARE_BYTES: Final = 16 * 1024
-_REPORTED_FAILURES: Final = 5
-"""An election causes fewer failures in a row: the last of so many comes at least 1.5 s after the first."""
+_REPORTED_AFTER_S: Final = 5.0
+"""A partition that can't be read for this long is reported. Elections take less."""
 _REPORT_PACE_S: Final = 10.0
-"""Failures are reported at most once in this time, since all partitions of a broker fail together."""
+"""Failures of one broker are reported at most once in this time, since all its partitions fail together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class SubscriptionState:
         self.unlocated: dict[Position, None] = {}  # without an offset
         self._pace = LookupPace()
         self._look_again_at = float("inf")
-        self._reports_at = 0.0
+        self._reports_at: dict[str, float] = {}  # by address, when the next failure may be reported
         self.resets = 0
         self.recreated: list[str] = []  # warnings about topics that were recreated
         self._reported_recreated: dict[str, TopicId] = {}
@@ -367,14 +367,20 @@ class SubscriptionState:
         if is_retriable(code):
             pause = min(self.limits.backoff_most_s, self.limits.backoff_s * 2.0 ** min(position.failures, 30))
             position.retry_at = now + pause
+            position.failing_since = now if position.failures == 0 else position.failing_since
             position.failures += 1
-            if position.failures >= _REPORTED_FAILURES and now >= self._reports_at:
-                self._reports_at = now + _REPORT_PACE_S
-                error = error_from_code(code, message, of=position.partition)
-                outcome.warnings.append(f"{position.failures} fetches in a row have failed, retrying: {error}")
+            self._report(position, code, message, now, outcome)
         else:
             self.error = error_from_code(code, message, of=position.partition)
             position.retry_at = now + self.limits.backoff_most_s
+
+    def _report(self, position: Position, code: int, message: str, now: float, outcome: FetchOutcome) -> None:
+        """Warn that a partition can't be read, and has not been for some time."""
+        address = position.route.address if position.route is not None else ""
+        if now >= max(position.failing_since + _REPORTED_AFTER_S, self._reports_at.get(address, now)):
+            self._reports_at[address] = now + _REPORT_PACE_S
+            error = error_from_code(code, message, of=position.partition)
+            outcome.warnings.append(f"{position.failures} attempts in a row have failed, and another follows: {error}")
 
     def _reset(self, position: Position, message: str, outcome: FetchOutcome) -> None:
         self.resets += 1

@@ -61,7 +61,7 @@ class ToMirror:
             raise error_from_code(
                 error.code,
                 f"no mirror answers at {self._address}",
-                hint="start one with `ottla up --mirror FILE`, or correct the address",
+                hint="start one with `ottla up --mirror FILE`, or check the address (--mirror or OTTLA_MIRROR)",
             ) from error
 
     def close(self) -> None:

@@ -86,11 +86,11 @@ class MirrorClient:
         self._channel: Final = channel_to(address, bootstrap, self.client_id, security_of(login, tls))
 
     def flows(self) -> list[FlowInfo]:
-        """Return all flows of the mirrors that are called."""
+        """Return all flows of the mirrors that this client reaches."""
         return self._flows("")
 
     def flow(self, name: str) -> FlowInfo:
-        """Return one flow of the mirrors that are called."""
+        """Return one flow of the mirrors that this client reaches."""
         (found,) = self._flows(name)
         return found
 

@@ -50,10 +50,10 @@ class MirroredPartition:
 class FlowInfo:
     """A flow, such as `east->west`.
 
-    It has the partitions that all mirrors copy, or, from a client that calls one mirror, those that this one copies.
-    `leads` says whether one of these mirrors creates topics and moves groups' offsets. `delivery` is at_least_once,
-    exactly_once or same_offsets, and `policy` is prefix, identity or marked. `trouble` says why the flow makes no
-    progress; `topics` and `groups` map each copied topic and each group that has a problem to its cause.
+    `partitions` has every partition that any mirror copies. If the client calls one mirror, it has only the partitions
+    of that mirror. `leads` says whether one of these mirrors creates topics and moves groups' offsets. `delivery` is
+    at_least_once, exactly_once or same_offsets, and `policy` is prefix, identity or marked. `trouble` says why the flow
+    makes no progress. `topics` and `groups` map each copied topic and each group that has a problem to its cause.
     `source_bootstrap` and `target_bootstrap` are the addresses that the mirror uses.
     """
 

@@ -212,7 +212,7 @@ class TxnService:
         if has_marker and epoch < request.coordinator_epoch:
             raise OttlaError(ErrorCode.NOT_COORDINATOR, "another owner of the shard has ended a later transaction")
         outcomes: list[OttlaError | None] | None = await self._decide(
-            request.transactional_id, decide, _service(context), size_bytes
+            request.transactional_id, decide, _calling_service(context), size_bytes
         )
         return outcomes
 
@@ -242,7 +242,7 @@ class TxnService:
             return decide_forget(caught, producer, settings)
 
         await self._until_complete(request.transactional_id)
-        await self._decide(request.transactional_id, decide, _service(context), request.ByteSize())
+        await self._decide(request.transactional_id, decide, _calling_service(context), request.ByteSize())
         return pb.ForgetResponse()
 
     async def _until_complete(self, transactional_id: str) -> None:
@@ -390,13 +390,13 @@ def _producer(message: TxnProducer) -> TransactionProducer:
 
 
 def _caller(request: pb.InitProducerRequest | pb.EndTxnRequest | pb.PrepareRequest, context: RequestContext) -> Caller:
-    """Return the client whose request a broker forwards, or else the service that calls."""
+    """Return the client whose request a broker forwards. Without one, return the service that calls."""
     if request.client_id or request.client_host:
         return caller_of(request.client_id, request.client_host)
-    return _service(context)
+    return _calling_service(context)
 
 
-def _service(context: RequestContext) -> Caller:
+def _calling_service(context: RequestContext) -> Caller:
     return caller_of(context.client_id, context.client_host)
 
 

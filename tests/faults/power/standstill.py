@@ -1,4 +1,4 @@
-"""Where a reading stands still, and how far each broker says that the partition may be read."""
+"""Where a consumer is stuck, and how far each broker lets it read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from tests.fuzz.kafka_wire import KafkaWire
 import ottla
 
 _VERSION: Final = 11
-"""The last one that names topics."""
+"""A version that names topics, as all up to 12 do."""
 
 
 def standstill(consumer: ottla.Consumer[Any, Any], topic: str, bootstrap: str) -> str:
     """Return, in words, each partition's position, and what each broker has for readers of committed records there."""
+    try:
+        return _described(consumer, topic, bootstrap)
+    except Exception as error:  # whatever it is, it must not hide the finding
+        return f"where it is stuck is not known: {error!r}"
+
+
+def _described(consumer: ottla.Consumer[Any, Any], topic: str, bootstrap: str) -> str:
     found = []
     for partition in sorted(consumer.assignment()):
         at = consumer.position(partition)
         told = [f"{address}: {_fetched(address, topic, partition.partition, at)}" for address in bootstrap.split(",")]
-        found.append(f"{partition} stands at {at} ({', '.join(told)})")
+        found.append(f"{partition} is stuck at {at} ({', '.join(told)})")
     return "; ".join(found)
 
 
@@ -53,6 +60,6 @@ def _fetched(address: str, topic: str, partition: int, offset: int) -> str:
         return str(error)
     [got] = of_topic.partitions
     return (
-        f"code {got.error_code}, {len(got.records or b'')} bytes, stable up to {got.last_stable_offset} of "
-        f"{got.high_watermark}"
+        f"code {got.error_code}, {len(got.records or b'')} bytes, last stable offset {got.last_stable_offset}, high "
+        f"watermark {got.high_watermark}"
     )

@@ -423,7 +423,7 @@ STORIES = (
         ),
     ),
     Story(
-        "a-hanging-express-fetch-held-the-session-up",
+        "hanging-express-fetch-blocked-its-session",
         "If a broker left one fetch of a consumer unanswered, the consumer read none of the other partitions from it "
         "for request_timeout",
         skipped("ottla.machines.fetch_sessions:FetchSessions.on_overdue"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from threading import Semaphore
+from threading import Thread
 
 from tests.regressions.injection import constant, instead_of, skipped
 from tests.regressions.story import Story
@@ -19,6 +19,10 @@ def _with_none_as_text(original, given, config, names):
 
 def _with_the_code_of_the_end(original, self, call, code, reason, **how):
     return original(self, call, code if self.ended is None else self.ended.code, reason, **how)
+
+
+def _on_another_thread(self, line):
+    Thread(target=line.get_credentials, daemon=True).start()
 
 
 def _as_in_a_handshake(original, self, error):
@@ -78,6 +82,6 @@ STORIES = (
     Story(
         "hanging-token-functions-pile-up",
         "While a token function did not return, each attempt to connect called it again on another thread",
-        constant("ottla.client.kafka.sockets.network:Semaphore", lambda most: Semaphore(most + 100)),
+        constant("ottla.client.kafka.sockets.logins:LoginThreads.begin", _on_another_thread),
     ),
 )

@@ -131,6 +131,12 @@ STORIES = (
         instead_of(f"{_STORAGE}.segment:Segment.sync", _with_all_indexes_or_none),
     ),
     Story(
+        "flush-passed-a-marker-that-was-not-noted",
+        "A flush between the write of an abort marker and its note moved the recovery point past the marker, and the "
+        "index of aborted transactions might never be synced",
+        instead_of(f"{_STORAGE}.log:Log._noted_ranges", lambda original, self: self._segments.ranges()),
+    ),
+    Story(
         "deletion-waits-for-the-disk",
         "Where all segments of a log went, retention and DeleteRecords fsynced on the event loop, and on a full disk "
         "they could free nothing",

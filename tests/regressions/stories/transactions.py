@@ -58,9 +58,9 @@ def _as_much_as_fits(original, self, now, unfinished):
 
 
 def _as_the_service(original: Any, request: Any, context: Any) -> Any:
-    from ottla_txn_coordinator.service import _service
+    from ottla_txn_coordinator.service import _calling_service
 
-    return _service(context)
+    return _calling_service(context)
 
 
 STORIES = (
@@ -132,7 +132,7 @@ STORIES = (
     ),
     Story(
         "events-of-a-broker",
-        "A fenced producer, and the events of its transaction, named a broker as the client that had fenced it",
+        "The error of a fenced producer, and the events of its transaction, named the broker instead of the client",
         instead_of("ottla_txn_coordinator.service:_caller", _as_the_service),
     ),
 )

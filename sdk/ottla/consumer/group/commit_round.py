@@ -14,6 +14,8 @@ from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.membership import MemberIdentity
 from ottla_core.model import TopicId, TopicPartition
 
+_UNANSWERED: Final = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
+
 OnCommitted = Callable[[Offsets, OttlaError | None], object]
 """A callback, which gets the offsets, and the error that prevented the commit, or None."""
 
@@ -41,7 +43,9 @@ class Commit:
         self.done = False
         self.error: OttlaError | None = None
         self.last_failure: OttlaError | None = None
-        """The error of the last attempt that the coordinator answered, or of the last attempt if it answered none."""
+        """The error of the last attempt, after which the commit is tried again."""
+        self.last_answer: OttlaError | None = None
+        """The coordinator's last answer, which may say more than a later attempt that got none."""
 
     def absorb(self, later: Commit) -> bool:
         """Take over the offsets of a later commit, if no caller waits for either. That bounds the waiting commits."""
@@ -73,9 +77,9 @@ class CommitRound:
             if error is None or give_up(commit, error):
                 yield commit, error
             else:
-                # An answer explains more than a connection that ends while the next attempt waits.
-                if error.code != ErrorCode.NETWORK_EXCEPTION or commit.last_failure is None:
-                    commit.last_failure = error
+                commit.last_failure = error
+                if error.code not in _UNANSWERED:
+                    commit.last_answer = error
                 self.pending.append(commit)
         # If a later commit has moved a partition on, its older offset is never sent again.
         pending_partitions = {partition for commit in self.pending for partition in commit.in_topics}

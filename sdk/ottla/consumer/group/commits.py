@@ -292,5 +292,8 @@ class Commits:
 
 
 def _timed_out(commit: Commit, timeout: float) -> OttlaError:
-    last = f"; an attempt failed with: {commit.last_failure}" if commit.last_failure else ""
-    return error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"the offsets were not committed within {timeout:g} s{last}")
+    last, answer = commit.last_failure, commit.last_answer
+    told = f"; the last attempt failed with: {last}" if last else ""
+    if answer is not None and answer is not last:
+        told += f"; before, the coordinator answered: {answer}"
+    return error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"the offsets were not committed within {timeout:g} s{told}")

@@ -18,8 +18,6 @@ a flush looks at: truncations and the epochs file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,7 +36,7 @@ from ottla_broker.storage.positioned import kept, positioned, stamped
 from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.recovery import Recovered, open_segments
-from ottla_broker.storage.segment import Segment, ranges_of
+from ottla_broker.storage.segment import Ranges, Segment, ranges_of
 from ottla_broker.storage.transactions.aborted import AbortedTransactions
 from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_broker.storage.written_offsets import NotWritten, WrittenOffsets
@@ -87,6 +85,9 @@ class Log:
         self._segments: Final = LogSegments(directory, disk, state, history.on_roll)
         self._flusher: Final = Flusher(directory, disk, RecoveryPoint(min(flushed, state.log_end_offset)))
         self._history: Final = history
+        self._noted_end = state.log_end_offset
+        """All that the batches before this offset change in memory was noted: epochs, producers, transactions and the
+        fence. The recovery point never passes it, because a start does not read these batches again (I15)."""
         self.aborted: Final = AbortedTransactions(self._segments, history)
         self.compaction: Final = Compaction(
             self._segments, disk, self._flusher.lock, state.cleaned_before, history.on_replaced
@@ -224,6 +225,7 @@ class Log:
             self._history.on_stored(at_offsets(headers, base_offset), records, now_ms, self.segments[-1])
         else:
             self._history.producers.apply(checked)
+        self._noted_end = self.log_end_offset
         last_offset, size_bytes = batches[-1].last_offset, len(records)
         return AppendResult(base_offset, last_offset, -1, last_offset - base_offset + 1, size_bytes, rolled)
 
@@ -241,13 +243,21 @@ class Log:
         headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
         buffer, batches = kept(records, headers)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
-        # The epochs are known before the batches are written. A flush in another thread may begin right after the
-        # write, and would move the recovery point past batches whose epochs are not on disk (I15).
-        with _noting_epochs(headers, self):
-            rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
+        rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
         self._flusher.on_append(len(buffer))
+        self._note_epochs(headers)
         self._history.on_stored(headers, buffer, now_ms, self.segments[-1])
+        self._noted_end = self.log_end_offset
         return AppendResult(base_offset, last_offset, -1, sum(h.record_count for h in headers), len(buffer), rolled)
+
+    def _note_epochs(self, headers: list[BatchHeader]) -> None:
+        # Epochs never go back within a log, so if the last batch brings no new epoch, none of them does.
+        if headers[-1].leader_epoch > self.epochs.latest:
+            # The object is replaced and not changed: a flush may be writing the old one in its thread.
+            epochs = self.epochs.copy()
+            for header in headers:
+                epochs.assign(header.leader_epoch, header.base_offset)
+            self.epochs = epochs
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """Note that this epoch's batches begin at the log's end, before the first of them is written (rule 4).
@@ -312,6 +322,7 @@ class Log:
         self._flusher.on_truncated(recovery_point)
         self._history.on_truncated(self._segments.ranges(), self.log_start_offset, self.compaction.cleaned_before)
         self.compaction.on_truncated(epochs_end)
+        self._noted_end = self.log_end_offset
         self._unfinished_from = epochs_end
 
     def _settle(self) -> None:
@@ -391,7 +402,14 @@ class Log:
             # The snapshot of the last roll is written before the recovery point passes that roll: a start reads no
             # batches below the point, and needs the producers as they were there (rule 29).
             self._history.write_pending()
-            return self._flusher.flush(self._segments.ranges, now_ms, self._store_epochs)
+            return self._flusher.flush(self._noted_ranges, now_ms, self._store_epochs)
+
+    def _noted_ranges(self) -> Ranges:
+        """Return the segments and their ends, without batches that were written and are not noted yet. For a thread
+        beside the loop's."""
+        noted_end = self._noted_end
+        *sealed, (active, end_offset) = self._segments.ranges()
+        return (*sealed, (active, min(end_offset, noted_end)))
 
     def secure_sealed(self) -> RecoveryPoint:
         """Make everything before the active segment durable, and return the recovery point that is then on disk.
@@ -549,27 +567,6 @@ class Log:
         if self._unfinished_from is not None:
             with self._flusher.lock:
                 self._settle()
-
-
-@contextmanager
-def _noting_epochs(headers: list[BatchHeader], log: Log) -> Iterator[None]:
-    """Have the log know the epochs of these batches before they are written.
-
-    A flush that begins right after the write has to store them. If the write fails, the epochs are as they were.
-    """
-    before = log.epochs
-    # Epochs never go back within a log, so if the last batch brings no new epoch, none of them does.
-    if headers[-1].leader_epoch > before.latest:
-        # The object is replaced and not changed: a flush may be writing the old one in its thread.
-        epochs = before.copy()
-        for header in headers:
-            epochs.assign(header.leader_epoch, header.base_offset)
-        log.epochs = epochs
-    try:
-        yield
-    except BaseException:
-        log.epochs = before
-        raise
 
 
 def _repeated(original: Original, *, is_stamped: bool) -> AppendResult:

@@ -244,11 +244,10 @@ class Segment:
         self._is_active = False
 
     def sync(self, *, sealed: bool) -> None:
-        """fsync the batches and the index of aborted transactions, and for a sealed segment the other indexes, too. For
-        a thread. Raises OSError or OttlaError.
+        """fsync the batches and the index of aborted transactions. For a sealed segment, fsync the other indexes, too.
 
-        The other indexes are hints. The one of aborted transactions is trusted below the recovery point, which may
-        become the segment's end before the segment is sealed.
+        For a thread. Raises OSError or OttlaError. The other indexes are only hints. But a start trusts the index of
+        aborted transactions below the recovery point, which may reach the segment's end before the segment is sealed.
         """
         self._disk.sync(self.file())
         self.aborted.sync(self._disk)

@@ -214,7 +214,7 @@ async def test_a_method_goes_to_the_service_that_has_it(method: Method[Any, Any]
     assert (response.error_code, response.error_message) == (0, None)
 
 
-async def test_the_caller_of_a_request_is_who_sent_it_whatever_it_says() -> None:
+async def test_a_forwarded_request_names_its_sender_even_if_it_claims_another() -> None:
     backend = Services()
     request = txn_pb2.PrepareRequest(transactional_id="t", client_id="another", client_host="10.9.9.9")
     await called(backend, Txn.PREPARE.path, request.SerializeToString())

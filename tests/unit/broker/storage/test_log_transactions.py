@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from errno import EBADMSG
 from pathlib import Path
 from threading import Thread
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from batches import NOON
@@ -15,6 +18,8 @@ from transactional_logs import end_of, end_transaction, transactions_told_by
 
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex, packed
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import TRANSACTIONAL
@@ -88,37 +93,140 @@ def test_an_index_that_a_truncation_has_emptied_is_synced_with_its_segment(
     assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 0
 
 
-@pytest.mark.rule(38, 58)
-@pytest.mark.story("index-of-a-flushed-segment-was-not-synced")
-@pytest.mark.parametrize("earlier", [0, 1], ids=["its first flush", "a later flush"])
-def test_all_that_a_flush_covers_is_in_the_index_if_the_segment_rolls_right_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: int
-) -> None:
-    """The recovery point is the end of the segment then, so a start trusts the segment, although no flush sees it
-    sealed."""
-    log = open_log(tmp_path / "log")
-    synced: list[Path] = []
-    syncing, syncing_directory = Disk.sync, Disk.sync_directory
-    monkeypatch.setattr(Disk, "sync", lambda disk, file: (synced.append(file.path), syncing(disk, file)))
-    monkeypatch.setattr(Disk, "sync_directory", lambda disk, path: (synced.append(path), syncing_directory(disk, path)))
-    for _ in range(earlier):
-        fill(log, 1)
-        log.flush(NOON)
+class Synced:
+    """The files of a log as of their last fsync, which is what a power cut leaves at the least."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.files: dict[Path, bytes] = {}
+        self.directories: list[Path] = []
+        syncing, syncing_directory = Disk.sync, Disk.sync_directory
+
+        def sync(disk: Disk, file: DataFile) -> None:
+            syncing(disk, file)
+            self.files[file.path] = file.path.read_bytes()
+
+        def sync_directory(disk: Disk, directory: Path) -> None:
+            syncing_directory(disk, directory)
+            self.directories.append(directory)
+
+        monkeypatch.setattr(Disk, "sync", sync)
+        monkeypatch.setattr(Disk, "sync_directory", sync_directory)
+
+    def cut_power(self, index: Path) -> None:
+        """Leave of an index what was synced."""
+        index.write_bytes(self.files.get(index, b""))
+
+
+def abort_one(log: Log) -> Path:
+    """Abort a transaction, and return the path of the index that has it."""
+    segment = log.segments[-1]
     log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
     end_transaction(log, end_of(7, 1, committed=False))
-    synced.clear()
+    assert log.segments[-1] is segment
+    return segment.path.with_suffix(".txnindex")
+
+
+def roll_at_the_recovery_point(log: Log) -> None:
+    end_offset = log.log_end_offset
+    assert int(log.recovery_point) == end_offset
+    log.config = replace(log.config, segment_bytes=log.segments[-1].size_bytes)
+    fill(log, 1)
+    assert log.segments[-1].base_offset == end_offset
+
+
+@pytest.mark.rule(38, 58)
+@pytest.mark.story("index-of-a-flushed-segment-was-not-synced")
+@pytest.mark.parametrize("flushed_before", [False, True])
+def test_a_flush_syncs_the_index_of_the_active_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushed_before: bool
+) -> None:
+    """The segment may roll right there. Then a start trusts it, although no flush has seen it sealed."""
+    log, synced = open_log(tmp_path / "log"), Synced(monkeypatch)
+    if flushed_before:
+        fill(log, 1)
+        log.flush(NOON)
+    index = abort_one(log)
+    synced.directories.clear()
     log.flush(NOON)
-    index = log.segments[0].path.with_suffix(".txnindex")
-    assert index in synced
-    assert log.directory in synced[synced.index(index) :], "its name lasts, too"
-    expected, recovery_point = log.aborted.between(0, 9), log.recovery_point
+    assert log.directory in synced.directories, "its name lasts, too"
+    expected = log.aborted.between(0, 9)
     assert expected
-    again = open_log(log.directory, recovery_point=recovery_point)
-    assert again.aborted.between(0, 9) == expected
-    synced.clear()
+    del synced.files[index]
+    log.flush(NOON)
     fill(log, 1)
     log.flush(NOON)
-    assert index not in synced, "a flush costs nothing where nothing was aborted"
+    assert index not in synced.files, "a flush without new entries does not sync it"
+    synced.files[index] = index.read_bytes()
+
+
+@pytest.mark.rule(38, 58)
+@pytest.mark.story("index-of-a-flushed-segment-was-not-synced")
+def test_what_a_flush_covers_is_in_the_index_after_a_power_cut_even_if_the_log_rolls_right_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, synced = open_log(tmp_path / "log"), Synced(monkeypatch)
+    index = abort_one(log)
+    log.flush(NOON)
+    roll_at_the_recovery_point(log)
+    expected = log.aborted.between(0, 9)
+    synced.cut_power(index)
+    again = open_log(log.directory, recovery_point=log.recovery_point)
+    assert again.aborted.between(0, 9) == expected != []
+
+
+@pytest.mark.rule(38, 58)
+@pytest.mark.story("flush-passed-a-marker-that-was-not-noted")
+def test_a_flush_between_the_write_of_a_marker_and_its_note_does_not_pass_the_marker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, synced = open_log(tmp_path / "log"), Synced(monkeypatch)
+    noting = ProducerHistory.on_stored
+
+    def flush_first(history: ProducerHistory, *arguments: Any) -> None:
+        log.flush(NOON)
+        noting(history, *arguments)
+
+    with monkeypatch.context() as beside:
+        beside.setattr(ProducerHistory, "on_stored", flush_first)
+        index = abort_one(log)
+    assert log.recovery_point < log.log_end_offset
+    log.flush(NOON)
+    roll_at_the_recovery_point(log)
+    expected = log.aborted.between(0, 9)
+    synced.cut_power(index)
+    again = open_log(log.directory, recovery_point=log.recovery_point)
+    assert again.aborted.between(0, 9) == expected != []
+
+
+def test_an_index_whose_sync_failed_is_synced_by_the_next_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk stays online where no file descriptor is free."""
+    log, synced = open_log(tmp_path / "log"), Synced(monkeypatch)
+    fill(log, 1)
+    log.flush(NOON)
+    index = abort_one(log)
+    failure = OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "too many files")
+    with monkeypatch.context() as scarce:
+        scarce.setattr(Disk, "sync_directory", Mock(side_effect=failure))
+        with pytest.raises(OttlaError, match="too many files"):
+            log.flush(NOON)
+    synced.files.clear()
+    synced.directories.clear()
+    log.flush(NOON)
+    assert index in synced.files
+    assert log.directory in synced.directories
+
+
+def test_a_flush_creates_no_index_for_a_segment_that_retention_has_just_taken(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    index = abort_one(log)
+    segment = log.segments[0]
+    segment.aborted.write()
+    index.unlink()
+    with pytest.raises(FileNotFoundError):
+        segment.aborted.sync(Disk(tmp_path))
+    assert not index.exists()
 
 
 def index_of(directory: Path, count: int, *, unordered_at: int = -1) -> AbortedIndex:

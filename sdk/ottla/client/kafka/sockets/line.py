@@ -19,13 +19,14 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from threading import Event, Lock, Semaphore, Thread, current_thread, main_thread
+from threading import Event, Lock, Thread, current_thread, main_thread
 from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.client.condition import sleep_s
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
 from ottla.client.kafka.connection import CONNECT_S, KafkaConnection, Phase
 from ottla.client.kafka.login import SPREAD, USED
+from ottla.client.kafka.sockets.logins import LoginThreads
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.client.kafka.sockets.protection import Protection
 from ottla.client.kafka.sockets.wire import Wire
@@ -66,9 +67,7 @@ class Keeper(Protocol):
     @property
     def clock(self) -> Clock: ...
     @property
-    def logins(self) -> Semaphore:
-        """It limits the threads that get credentials for a login."""
-        ...
+    def logins(self) -> LoginThreads: ...
 
     @property
     def is_current(self) -> bool:
@@ -270,7 +269,7 @@ class Line:
             self.ended = self._connection.ended
             outcomes = self._connection.take_outcomes()
         if seeks_login:
-            self._begin_login()
+            self._network.logins.begin(self)
         if self.ended is not None:
             self._on_ending(self, self.ended)
         for outcome in outcomes:
@@ -317,22 +316,12 @@ class Line:
             arrived.close()
         self._network.wake(self)
 
-    def _begin_login(self) -> None:
-        """Get the credentials for a login on a separate thread, since that may take any time."""
-        if self._network.logins.acquire(blocking=False):
-            Thread(target=self._log_in, name=f"ottla-login-{self.address}", daemon=True).start()
-        else:
-            reason = "too many earlier calls of the function that returns the token have not returned yet"
-            self._refuse_login(OttlaError(ErrorCode.NETWORK_EXCEPTION, reason, hint="limit the time that it takes"))
-
-    def _log_in(self) -> None:
+    def get_credentials(self) -> None:
+        """Get the credentials for a login, and log in. This may take any time."""
         login = self._network.protection.login
         assert login is not None, "only a connection with a login seeks one"
         try:
-            try:
-                conversation = login.conversation()
-            finally:
-                self._network.logins.release()
+            conversation = login.conversation()
         except OttlaError as error:
             refusal = error
         except BaseException as error:  # the user's function may raise anything
@@ -345,9 +334,6 @@ class Line:
         else:
             self._request(lambda connection: connection.log_in(conversation))
             return
-        self._refuse_login(refusal)
-
-    def _refuse_login(self, refusal: OttlaError) -> None:
         now = self._network.clock.monotonic()
         self._request(lambda connection: connection.refuse_login(refusal, now))
 

@@ -11,11 +11,12 @@ import logging
 import selectors
 import socket
 from collections import deque
-from threading import RLock, Semaphore, Thread, current_thread
+from threading import RLock, Thread, current_thread
 from typing import Final
 from weakref import WeakSet
 
 from ottla.client.kafka.sockets.line import Line
+from ottla.client.kafka.sockets.logins import LoginThreads
 from ottla.client.kafka.sockets.protection import OPEN, Protection
 from ottla_core.clock import Clock
 from ottla_core.forks import in_children
@@ -24,8 +25,6 @@ from ottla_core.rpc.deadlines import NEVER
 _log = logging.getLogger("ottla.network")
 
 _WAKE_BYTES: Final = 4096
-_MOST_LOGINS: Final = 64
-"""The most threads at once that get credentials for a login. The user's function may never return."""
 _networks: Final[WeakSet[Network]] = WeakSet()
 
 
@@ -37,7 +36,7 @@ class Network:
         self.protection: Final = protection
         self.software_version: Final = software_version
         self.clock: Final = clock
-        self.logins: Final = Semaphore(_MOST_LOGINS)
+        self.logins: Final = LoginThreads()
         self._lock: Final = RLock()  # a signal handler may make a call, too
         self._lines: Final[set[Line]] = set()
         self._thread: Thread | None = None

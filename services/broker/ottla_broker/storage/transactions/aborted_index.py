@@ -5,11 +5,11 @@
     version int16 = 0 | producer id int64 | first offset int64 | last offset int64 | last stable offset int64
 
 The index is no hint: a missing entry shows readers records that were aborted. New entries gather in memory, as those of
-the other indexes do, and are written when the segment is synced. A start that does not trust a segment rebuilds its
-index from the producers before it (module producer_history). A start that trusts it reads nothing of it, because
-entries are checked when they are read. Any thread may read beside those that write: everything lies in one tuple, and
-the file only changes behind the entries that the tuple counts. A thread that replaces the tuple holds a lock, even a
-reader that loads it, which might otherwise overwrite an entry that was added in the meantime.
+the other indexes do, and each flush of the segment writes and fsyncs them. A start that does not trust a segment
+rebuilds its index from the producers before it (module producer_history). A start that trusts it reads nothing of it,
+because entries are checked when they are read. Any thread may read beside those that write: everything lies in one
+tuple, and the file only changes behind the entries that the tuple counts. A thread that replaces the tuple holds a
+lock, even a reader that loads it, which might otherwise overwrite an entry that was added in the meantime.
 
 Source: org.apache.kafka.storage.internals.log.{TransactionIndex,AbortedTxn}.
 """
@@ -57,9 +57,10 @@ class AbortedIndex:
         self._ending: Final = ending
         self._entries: _Entries | None = None
         self._is_unsynced = False
-        """The file was changed and not synced since. After a power cut, entries may be missing or cut ones be back."""
+        """The file was changed and has not been synced since. A power cut may lose entries, or bring back entries that
+        were cut off."""
         self._is_unnamed = False
-        """The file may be new, and the directory was not synced since: after a power cut the file may be gone."""
+        """The file may be new, and its directory has not been synced since. A power cut may then remove the file."""
         self._changing: Final = RLock()
 
     def _path(self, ending: str) -> Path:
@@ -157,17 +158,23 @@ class AbortedIndex:
             if not self._is_unsynced and not (self._entries and self._entries.pending):
                 return
             file = self._write()
-            # Entries that are written from now on, beside the fsync, need another one.
-            self._is_unsynced = False
-            is_unnamed, self._is_unnamed = self._is_unnamed, False
-        disk.sync(file)
-        if is_unnamed:
-            disk.sync_directory(self._log_path.parent)
+            # Entries that are written while the fsync runs need another one.
+            is_unnamed = self._is_unnamed
+            self._is_unsynced = self._is_unnamed = False
+        try:
+            disk.sync(file)
+            if is_unnamed:
+                disk.sync_directory(self._log_path.parent)
+        except BaseException:
+            # The disk may stay online, as it does without a free file descriptor. Then the next flush syncs again.
+            with self._changing:
+                self._is_unsynced, self._is_unnamed = True, self._is_unnamed or is_unnamed
+            raise
 
     def _write(self) -> DataFile:
         with self._changing:
             stored, pending = self._loaded()
-            file = DataFile(self._path(self._ending), write=True)
+            file = DataFile(self._path(self._ending), write=True, create=bool(pending))
             self._is_unsynced = True
             self._is_unnamed |= not stored
             if file.write([pending], stored * ENTRY.size) != len(pending):

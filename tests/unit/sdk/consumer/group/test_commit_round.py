@@ -58,10 +58,10 @@ def test_a_commit_that_nobody_asks_about_takes_over_a_later_one_of_the_same_memb
     assert not first.absorb(other)
 
 
-def test_the_answer_of_an_earlier_attempt_explains_more_than_a_connection_that_ends() -> None:
+def test_an_attempt_without_an_answer_does_not_replace_the_coordinators_last_answer() -> None:
     lost = OttlaError(ErrorCode.NETWORK_EXCEPTION, "the connection ended")
     waiting = commit({A: 1}, retries=True)
     sent = CommitRound([waiting])
-    for error, kept in ((lost, lost), (LOADING, LOADING), (lost, LOADING)):
+    for error, answer in ((lost, None), (LOADING, LOADING), (lost, LOADING)):
         assert list(sent.settle({A: error}, is_final)) == []
-        assert waiting.last_failure is kept
+        assert (waiting.last_failure, waiting.last_answer) == (error, answer)
