@@ -132,6 +132,9 @@ COORDINATOR_MOVES: Final = frozenset(
 """These mean that the shard is moving from one coordinator to another: a repeated request to its owner soon gets a
 response."""
 
+UNANSWERED: Final = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
+"""With these a call has failed without a response, so it may or may not have been carried out."""
+
 _RETRIABLE: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

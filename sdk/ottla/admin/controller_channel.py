@@ -11,6 +11,7 @@ from ottla.client.cluster import ClusterClient
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
+from ottla_core.errors import UNANSWERED
 from ottla_core.rpc.retry import Backoff
 from ottla_proto.contracts import Method
 
@@ -20,8 +21,6 @@ T = TypeVar("T")
 
 _TRY_S: Final = 10.0
 """How long one call to a controller may take before the controller is looked up again."""
-
-_LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
 class ControllerResponse(NamedTuple, Generic[Response]):
@@ -91,7 +90,7 @@ class ControllerChannel:
                     return ControllerResponse(response, repeated)
                 except OttlaError as failure:
                     error = failure
-                    repeated = repeated or failure.code in _LOST
+                    repeated = repeated or failure.code in UNANSWERED
             else:
                 error = error_from_code(ErrorCode.NOT_CONTROLLER, "the cluster has no active controller")
             pause = backoff.next()

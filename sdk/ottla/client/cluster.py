@@ -35,6 +35,7 @@ from ottla.errors import (
 )
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
 from ottla_core.clock import Clock, SystemClock
+from ottla_core.errors import UNANSWERED
 from ottla_core.model import TopicId
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import client_pb2 as pb
@@ -60,7 +61,7 @@ _ELSEWHERE: Final = (
 _START: Final = (
     f"start a cluster (`ottla up`), or {_ELSEWHERE}; if the cluster is still starting, set a longer connect_timeout="
 )
-_SUSPICIOUS: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TLS_HANDSHAKE_FAILED)
+_SUSPICIOUS: Final = frozenset({*UNANSWERED, ErrorCode.TLS_HANDSHAKE_FAILED})
 _SUSPECT_S: Final = 10.0
 """How long a broker that did not answer is tried after the others: it may be hanging."""
 

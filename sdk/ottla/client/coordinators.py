@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from ottla.client.cluster import ClusterClient
 from ottla.client.named_coordinators import NamedCoordinators, no_coordinator
 from ottla.errors import ErrorCode, OttlaError
+from ottla_core.errors import UNANSWERED
 from ottla_core.routing import GROUP
 from ottla_core.rpc.retry import Backoff
 from ottla_proto.contracts import Method
@@ -24,7 +25,7 @@ Found = TypeVar("Found")
 TRY_S: Final = 10.0
 """How long one coordinator may take before it is looked up again."""
 
-_LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+_LOST: Final = frozenset({*UNANSWERED, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class Coordinators:

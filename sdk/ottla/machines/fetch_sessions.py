@@ -41,8 +41,6 @@ class FetchSessions:
         self.open: Final[dict[Fetch, None]] = {}
         self._by_target: Final[dict[Target, FetchSession]] = {}
         self._express: Final[dict[Target, Fetch]] = {}
-        self._overdue: Final[set[Fetch]] = set()
-        """Those of the express fetches that are overdue."""
         self._express_since: Final[dict[Target, float]] = {}
         """Since when express fetches to a target have brought nothing."""
         self._open_at: Final[dict[str, int]] = {}
@@ -62,7 +60,7 @@ class FetchSessions:
         if express is None:
             return True
         session = self._by_target.get(target)
-        return express in self._overdue and (session is None or not session.open)
+        return express.is_overdue and (session is None or not session.open)
 
     def begin(self, target: Target, partition_bytes: int, now: float) -> Fetch:
         """Begin the next fetch to `target`, which is empty; `add` adds partitions to it."""
@@ -106,13 +104,8 @@ class FetchSessions:
     @property
     def parts(self) -> list[FetchPart]:
         """Return all parts in flight, at all targets."""
-        sessions = dict.fromkeys([*self._by_target.values(), *(fetch.session for fetch in self.open)])
+        sessions = [*self._by_target.values(), *(fetch.session for fetch in self._express.values())]
         return [part for session in sessions for part in session.parts.values()]
-
-    def on_overdue(self, fetch: Fetch) -> None:
-        """Stop waiting for an overdue express fetch, so that the session can continue."""
-        if self._express.get(fetch.target) is fetch:
-            self._overdue.add(fetch)
 
     def withdraw(self, part: FetchPart) -> None:
         """Stop requesting a partition, and ignore any later response for it."""
@@ -152,7 +145,6 @@ class FetchSessions:
         self.open.clear()
         self._by_target.clear()
         self._express.clear()
-        self._overdue.clear()
         self._express_since.clear()
         self._open_at.clear()
 
@@ -180,4 +172,3 @@ class FetchSessions:
             self._open_at[fetch.target.address] -= 1
         if self._express.get(fetch.target) is fetch:
             del self._express[fetch.target]
-            self._overdue.discard(fetch)

@@ -224,7 +224,8 @@ class Fetch:
     """One fetch of a session, of up to `partition_bytes` per partition; sent at `sent_at`, in monotonic seconds.
 
     `parts` are the partitions that it adds to the session, and `forgotten` those that it removes first. A broker holds
-    it for up to `max_wait_s` seconds, and no longer than the consumer's own setting says.
+    it for up to `max_wait_s` seconds, and no longer than the consumer's own setting says. One that `is_overdue` should
+    have been answered by now.
     """
 
     session: FetchSession
@@ -234,6 +235,7 @@ class Fetch:
     max_wait_s: float = float("inf")
     parts: list[FetchPart] = field(default_factory=list)
     forgotten: list[PartitionId] = field(default_factory=list)
+    is_overdue: bool = False
 
     @property
     def target(self) -> Target:

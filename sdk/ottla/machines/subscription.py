@@ -263,7 +263,7 @@ class SubscriptionState:
             if overdue_at > now:
                 self._look_again_at = min(self._look_again_at, overdue_at)
                 continue
-            self._sessions.on_overdue(fetch)
+            fetch.is_overdue = True
             for part in [*fetch.session.parts.values()]:
                 route = routes.get(part.position.partition, part.route)
                 if fetch.target.from_follower or route.leader_epoch > part.route.leader_epoch:
@@ -367,7 +367,8 @@ class SubscriptionState:
         if is_retriable(code):
             pause = min(self.limits.backoff_most_s, self.limits.backoff_s * 2.0 ** min(position.failures, 30))
             position.retry_at = now + pause
-            position.failing_since = now if position.failures == 0 else position.failing_since
+            if not position.failures:
+                position.failing_since = now
             position.failures += 1
             self._report(position, code, message, now, outcome)
         else:
@@ -378,6 +379,8 @@ class SubscriptionState:
         """Warn that a partition can't be read, and has not been for some time."""
         address = position.route.address if position.route is not None else ""
         if now >= max(position.failing_since + _REPORTED_AFTER_S, self._reports_at.get(address, now)):
+            # Brokers may come and go for months, so the others that have not failed lately are forgotten.
+            self._reports_at = {other: at for other, at in self._reports_at.items() if at > now}
             self._reports_at[address] = now + _REPORT_PACE_S
             error = error_from_code(code, message, of=position.partition)
             outcome.warnings.append(f"{position.failures} attempts in a row have failed, and another follows: {error}")

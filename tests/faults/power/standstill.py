@@ -1,4 +1,4 @@
-"""Where a consumer is stuck, and how far each broker lets it read."""
+"""This module says where a consumer is stuck, and how far each broker lets it read."""
 
 from __future__ import annotations
 

@@ -156,6 +156,10 @@ def _without_a_deadline(original, self):
     original(self)
 
 
+def _beside_no_express_fetch(original, self, target):
+    return target not in self._express
+
+
 STORIES = (
     Story(
         "interrupted-seek-ends-reading",
@@ -426,6 +430,6 @@ STORIES = (
         "hanging-express-fetch-blocked-its-session",
         "If a broker left one fetch of a consumer unanswered, the consumer read none of the other partitions from it "
         "for request_timeout",
-        skipped("ottla.machines.fetch_sessions:FetchSessions.on_overdue"),
+        instead_of("ottla.machines.fetch_sessions:FetchSessions.may_begin", _beside_no_express_fetch),
     ),
 )

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.client.offsets import Offsets
-from ottla.errors import ErrorCode, OttlaError
+from ottla.errors import OttlaError
 from ottla.machines.membership import MemberIdentity
+from ottla_core.errors import UNANSWERED
 from ottla_core.model import TopicId, TopicPartition
-
-_UNANSWERED: Final = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
 
 OnCommitted = Callable[[Offsets, OttlaError | None], object]
 """A callback, which gets the offsets, and the error that prevented the commit, or None."""
@@ -78,7 +77,7 @@ class CommitRound:
                 yield commit, error
             else:
                 commit.last_failure = error
-                if error.code not in _UNANSWERED:
+                if error.code not in UNANSWERED:
                     commit.last_answer = error
                 self.pending.append(commit)
         # If a later commit has moved a partition on, its older offset is never sent again.

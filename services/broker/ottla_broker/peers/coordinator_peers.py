@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import UNANSWERED, ErrorCode, OttlaError
 from ottla_core.routing import GROUP, TXN
 from ottla_core.rpc.peers import Peers
 from ottla_proto.contracts import Group, Method, Txn
@@ -77,7 +77,7 @@ def _as_not_available(kind: str) -> Iterator[None]:
     try:
         yield
     except OttlaError as error:
-        if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
+        if error.code in UNANSWERED:
             raise not_available(kind) from error
         raise
 

@@ -140,9 +140,9 @@ class ProducerHistory:
         else:
             self._remove(offset for offset in self._offsets() if offset > end_offset)
             ranges[-1][0].aborted.replace_from(end_offset, ())
-            ranges[-1][0].aborted.sync(self._disk)
             if self.fence.offset >= end_offset or self.producers.reaches(end_offset):
                 self.restore(ranges, self._offsets(), end_offset, cleaned_before)
+            ranges[-1][0].aborted.sync(self._disk)
 
     def on_dropped(self, first_offset: int) -> None:
         """Discard the snapshots of the segments before that offset, which are gone. The newest snapshot of all

@@ -149,14 +149,12 @@ def test_a_flush_syncs_the_index_of_the_active_segment(
     synced.directories.clear()
     log.flush(NOON)
     assert log.directory in synced.directories, "its name lasts, too"
-    expected = log.aborted.between(0, 9)
-    assert expected
+    assert log.aborted.between(0, 9)
     del synced.files[index]
     log.flush(NOON)
     fill(log, 1)
     log.flush(NOON)
     assert index not in synced.files, "a flush without new entries does not sync it"
-    synced.files[index] = index.read_bytes()
 
 
 @pytest.mark.rule(38, 58)

@@ -6,9 +6,12 @@ has a thread while there are few. Beyond that a login waits for one of these thr
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from threading import Lock, Thread
 from typing import Final, Protocol
+
+_log = logging.getLogger("ottla.network")
 
 _MOST_THREADS: Final = 64
 
@@ -53,12 +56,18 @@ class LoginThreads:
 
     def _run(self, line: Seeker) -> None:
         following: Seeker | None = line
-        try:
-            while following is not None:
+        while following is not None:
+            try:
                 if following.ended is None:
                     following.get_credentials()
-                with self._lock:
-                    following = self._waiting.popleft() if self._waiting else None
-        finally:
-            with self._lock:
-                self._running -= 1
+            except Exception:
+                _log.exception("%s: a login failed", following.address)
+            following = self._next()
+
+    def _next(self) -> Seeker | None:
+        """Return the next line that waits. Without one, count a thread less: a line that comes then has a new one."""
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._running -= 1
+            return None

@@ -33,6 +33,7 @@ async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaCont
     except DecodeError:
         text = f"the body is not a {called.method.name} request"
         return OttlaCallResponse(**error_fields(OttlaError(ErrorCode.INVALID_REQUEST, text)))
+    # Whatever the client claims, the request names the client that has sent it.
     if "client_id" in called.method.request.DESCRIPTOR.fields_by_name:
         message.client_id, message.client_host = context.client_id, context.caller.client_host
     limit_s = min(max(request.timeout_ms / 1000, _LEAST_S), _MOST_S)
