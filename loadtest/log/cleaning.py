@@ -73,7 +73,7 @@ def clean(job: CleaningJob) -> dict[str, Any]:
     worker.returncode = os.waitstatus_to_exitcode(status)
     worker.stdin.close()
     worker.stdout.close()
-    for path in job.directory.glob("*.cleaned"):
+    for path in Path(job.directory).glob("*.cleaned"):
         path.unlink()
     return {
         "seconds": os.times().elapsed - began,
@@ -99,7 +99,7 @@ class KafkaCleaner:
             folder = directory / "node-0" / f"table-{number}-0"
             for path in [*folder.glob("*.log"), *folder.glob("*.index"), *folder.glob("*.timeindex")]:
                 path.unlink()
-            for path in job.directory.glob("*.log"):
+            for path in Path(job.directory).glob("*.log"):
                 shutil.copy(path, folder / path.name)
         for name in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
             (directory / "node-0" / name).unlink(missing_ok=True)

@@ -39,17 +39,18 @@ def room(directory: Path, size_bytes: int) -> dict[str, int]:
 
 async def _clean(log: Log) -> dict[str, int]:
     candidate = Candidate.of(log, LastStableOffset(log.log_end_offset), now_ms())
-    before, peak, groups = _bytes_in(log.directory), 0, [0]
+    directory = Path(log.directory)
+    before, peak, groups = _bytes_in(directory), 0, [0]
     is_over = Event()
 
     def watch() -> None:
         nonlocal peak
         while not is_over.wait(_EVERY_S):
-            peak = max(peak, _bytes_in(log.directory) - before)
+            peak = max(peak, _bytes_in(directory) - before)
 
     async def take(group: CleanedGroup) -> None:
         nonlocal peak
-        peak = max(peak, _bytes_in(log.directory) - before)
+        peak = max(peak, _bytes_in(directory) - before)
         groups.append(sum(segment.size_bytes for segment, end in candidate.sources if end <= group.next_offset))
         await asyncio.get_running_loop().run_in_executor(None, partial(candidate.swap, group))
         candidate.on_passed(group)

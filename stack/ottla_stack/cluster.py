@@ -306,7 +306,7 @@ class RunningBroker(InProcessService):
 
     @property
     def data_dir(self) -> Path:
-        return self._config.data_dir
+        return Path(self._config.data_dir)
 
     def _build(self) -> ServiceApp:
         return self._cluster.build_broker(self._config)

@@ -40,7 +40,7 @@ def test_every_codec_and_several_segments(tmp_path: Path) -> None:
     for codec in codecs:
         log.append(sealed(RECORDS, codec), 3, NOON)
     log.flush(NOON)
-    paths = sorted(log.directory.glob("*.log"))
+    paths = sorted(Path(log.directory).glob("*.log"))
     assert len(paths) > 1
     expected = [(start + offset, *rest) for start in range(0, 3 * len(codecs), 3) for offset, *rest in RECORDS]
     assert [record for path in paths for record in decoded(path)] == expected
@@ -50,7 +50,7 @@ def test_every_codec_and_several_segments(tmp_path: Path) -> None:
 def test_the_brokers_time_is_every_records(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LogConfig(timestamp_type=TimestampType.LOG_APPEND_TIME))
     log.append(sealed(RECORDS), 3, NOON + 1000)
-    (path,) = log.directory.glob("*.log")
+    (path,) = Path(log.directory).glob("*.log")
     assert [(offset, timestamp) for offset, timestamp, *_ in decoded(path)] == [(n, NOON + 1000) for n in range(3)]
 
 
@@ -59,7 +59,7 @@ def test_the_leader_epoch_is_where_kafka_looks_for_it(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LogConfig())
     for epoch in (3, 3, 8):
         log.append(sealed(RECORDS), epoch, NOON)
-    records = MemoryRecords((log.directory / f"{0:020d}.log").read_bytes())
+    records = MemoryRecords((Path(log.directory / f"{0:020d}.log")).read_bytes())
     seen = []
     while records.has_next():
         batch = records.next_batch()

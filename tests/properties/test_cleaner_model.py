@@ -20,7 +20,7 @@ from logs import open_log
 
 from ottla_broker.compaction.job import SourceSegment
 from ottla_broker.compaction.offset_map import SLOT_BYTES
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.scan import sound_batches
 from ottla_core.records.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, NO_PRODUCER_ID, TRANSACTIONAL, BatchHeader

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from logs import headers_of, open_log, records_of
 
 from ottla_broker.machines.offsets import HighWatermark
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.errors import OttlaError
 from ottla_core.model import MAX_TIMESTAMP
@@ -193,7 +193,7 @@ class LogMachine(RuleBasedStateMachine):
             assert (self.log.log_start_offset, self.log.log_end_offset) == (self.start, self.end)
             assert self.log.recovery_point <= self.end
             active = self.log.segments[-1]
-            assert active.path.stat().st_size == active.size_bytes, "nothing lies behind the log's end"
+            assert Path(active.path).stat().st_size == active.size_bytes, "nothing lies behind the log's end"
 
 
 LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)

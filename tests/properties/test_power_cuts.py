@@ -30,7 +30,7 @@ from produced import stored_headers
 from swapped import write_cleaned
 
 from ottla_broker.machines.epochs import EpochStart
-from ottla_broker.storage import soundness
+from ottla_broker.storage import files
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir, NewLog
@@ -69,12 +69,12 @@ class PowerCuts(RuleBasedStateMachine):
         self.logs: dict[PartitionId, Expected] = {}
         self.perhaps: set[PartitionId] = set()
         """Logs that are being made or deleted."""
-        self.boot_id, soundness.boot_id = soundness.boot_id, lambda: f"boot {self.boots}"
+        self.boot_id, files.boot_id = files.boot_id, lambda: f"boot {self.boots}"
 
     def teardown(self) -> None:
         self.stack.close()
         shutil.rmtree(self.path)
-        soundness.boot_id = self.boot_id
+        files.boot_id = self.boot_id
         logging.disable(logging.NOTSET)
 
     @initialize(seed=st.integers(0, 1 << 32), count=st.sampled_from([2, 9]))

@@ -178,14 +178,14 @@ class ReplicatedLogs(RuleBasedStateMachine):
         log = self.logs[leader]
         log.abandon()
         path = log.segments[-1].path
-        path.write_bytes(path.read_bytes()[:-lost] + garbage)
+        Path(path).write_bytes(Path(path).read_bytes()[:-lost] + garbage)
         self._reopen(leader)
 
     @rule(leader=EITHER, which=st.integers(0, 5), damage=st.sampled_from(["gone", "cut", "flip"]))
     def crash_and_damage_a_snapshot(self, leader: bool, which: int, damage: str) -> None:
         log = self.logs[leader]
         log.abandon()
-        paths = sorted(log.directory.glob("*.snapshot"), reverse=True)
+        paths = sorted(Path(log.directory).glob("*.snapshot"), reverse=True)
         for path in paths[which : which + 1]:
             data = path.read_bytes()
             if damage == "gone":

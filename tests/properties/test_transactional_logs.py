@@ -96,7 +96,7 @@ class _Story:
         """Half an entry at the end of an index, found by the next start."""
         n = self.random.randrange(2)
         self.logs[n].close(NOW)
-        indexes = sorted(self.logs[n].directory.glob("*.txnindex"))
+        indexes = sorted(Path(self.logs[n].directory).glob("*.txnindex"))
         if indexes:
             index = self.random.choice(indexes)
             data = index.read_bytes()

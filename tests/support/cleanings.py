@@ -82,10 +82,10 @@ def swap(job: CleaningJob, result: CleaningResult) -> list[SourceSegment]:
         for base_offset in cleaned.replaced:
             del left[base_offset]
             for suffix in (".log", ".index", ".timeindex"):
-                (job.directory / f"{base_offset:020d}{suffix}").unlink(missing_ok=True)
+                (Path(job.directory / f"{base_offset:020d}{suffix}")).unlink(missing_ok=True)
         for suffix in (".log", ".index", ".timeindex"):
             path = job.directory / f"{cleaned.base_offset:020d}{suffix}"
-            path.with_name(path.name + ".cleaned").rename(path)
+            Path(path.with_name(path.name + ".cleaned")).rename(path)
         left[cleaned.base_offset] = SourceSegment(cleaned.base_offset, cleaned.next_offset, cleaned.size_bytes)
     return [left[base_offset] for base_offset in sorted(left)]
 

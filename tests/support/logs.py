@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from batches import NOON, sealed
 
@@ -18,7 +18,7 @@ SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 
 
 def open_log(
-    directory: Path,
+    directory: PurePath,
     config: LogConfig = SMALL,
     *,
     disk: Disk | None = None,
@@ -27,7 +27,7 @@ def open_log(
     log_start_offset: int = 0,
 ) -> Log:
     """The log of `directory`, as after a crash unless `clean`."""
-    directory.mkdir(exist_ok=True)
+    Path(directory).mkdir(exist_ok=True)
     return Log.open(
         directory,
         disk or Disk(directory.parent),

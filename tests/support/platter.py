@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
-from ottla_broker.storage import syncfs
+from ottla_broker.storage import files
 
 STEPS: Final = ("rename", "replace", "unlink", "mkdir", "ftruncate", "pwritev")
 """Functions of `os` that change names or bytes, apart from writes to new files."""
@@ -48,7 +48,7 @@ class Platter:
     def watched(self) -> Iterator[Platter]:
         hooks: dict[str, Any] = {name: self._then_step(name, getattr(os, name)) for name in STEPS}
         hooks |= {"fsync": self._sync, "fdatasync": self._sync}
-        syncs_all = patch.object(syncfs, "sync_file_system", lambda _: self._step("syncfs", self.sync_all))
+        syncs_all = patch.object(files, "sync_file_system", lambda _: self._step("syncfs", self.sync_all))
         with patch.multiple(os, **hooks), syncs_all:
             yield self
         for node in self._nodes.values():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from batches import NOON
 
 from ottla_broker.machines.producers import Producers, ProducerState
@@ -49,7 +51,7 @@ def stored_headers(log: Log) -> list[BatchHeader]:
 
 def stored_bytes(log: Log) -> bytes:
     """All batches of a log, byte by byte, however its segments divide them."""
-    return b"".join(segment.path.read_bytes() for segment in log.segments)
+    return b"".join(Path(segment.path).read_bytes() for segment in log.segments)
 
 
 def known(producers: Producers) -> dict[int, ProducerState]:

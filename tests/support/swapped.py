@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.segment import Segment

@@ -38,6 +38,11 @@ class Component(Protocol):
     async def stop(self) -> None: ...
 
 
+AdminPort = Callable[[str, int, Metrics, Callable[[], str | None]], Component]
+"""Makes a service's admin port from its host, its port, its metrics, and what tells why it is not ready
+(`AdminHttp`)."""
+
+
 class ServiceApp:
     """A service's components in the order of their start.
 

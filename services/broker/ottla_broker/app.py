@@ -14,6 +14,7 @@ from __future__ import annotations
 import uuid
 
 from ottla_broker.compaction.cleaner import LogCleaner
+from ottla_broker.compaction.worker import Run, run_worker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
@@ -51,7 +52,7 @@ from ottla_core.cluster.proof import new_secret
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
 from ottla_core.process.admin_http import AdminHttp
-from ottla_core.process.lifecycle import Component, ServiceApp
+from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto import contracts
@@ -64,12 +65,23 @@ def build(
     clock: Clock | None = None,
     around: Around = as_it_is,
     around_kafka: AroundApi = unchanged,
+    admin: AdminPort = AdminHttp,
+    run_cleaning: Run | None = None,
 ) -> ServiceApp:
     """Make a broker. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
-    Tests pass a store, a clock, and functions that wrap each method and each served API of Kafka's.
+    Tests pass a store, a clock, functions that wrap each method and each served API of Kafka's, another admin port, and
+    what cleans logs instead of worker processes.
     """
-    parts = _Parts(config, store or EtcdStore(config.etcd), clock or SystemClock(), around, around_kafka)
+    parts = _Parts(
+        config,
+        store or EtcdStore(config.etcd),
+        clock or SystemClock(),
+        around,
+        around_kafka,
+        admin,
+        run_cleaning or run_worker,
+    )
     parts.app = ServiceApp(
         f"broker-{config.node_id}",
         parts.components(owned_store=parts.store if store is None else None),
@@ -87,9 +99,16 @@ class _Parts:
     app: ServiceApp
 
     def __init__(
-        self, config: BrokerConfig, store: MetaStore, clock: Clock, around: Around, around_kafka: AroundApi
+        self,
+        config: BrokerConfig,
+        store: MetaStore,
+        clock: Clock,
+        around: Around,
+        around_kafka: AroundApi,
+        admin: AdminPort,
+        run_cleaning: Run,
     ) -> None:
-        self.config, self.store, self.clock = config, store, clock
+        self.config, self.store, self.clock, self._admin = config, store, clock, admin
         self.metrics, self.threads = Metrics(), DiskThreads()
         self.metadata = metadata = MetadataFollower(store, config.cluster_id)
         self.server = RpcServer(
@@ -142,7 +161,7 @@ class _Parts:
         self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka, unstable=unstable)
         self._serve()
         self.registration = self._registration(incarnation)
-        self.cleaner = LogCleaner(metadata, self.replicas.table, self._node_id, clock, self.threads)
+        self.cleaner = LogCleaner(metadata, self.replicas.table, self._node_id, clock, self.threads, run_cleaning)
         add_metrics(self.metrics, metadata, self.replicas, self.replication)
         add_cleaner_metrics(self.metrics, self.cleaner)
 
@@ -183,7 +202,7 @@ class _Parts:
         config, replicas, threads = self.config, self.replicas, self.threads
         return [
             # The admin port comes first, so that a start that recovers logs for minutes can be inspected.
-            AdminHttp(config.host, config.admin_port, self.metrics, self.ready),
+            self._admin(config.host, config.admin_port, self.metrics, self.ready),
             Following(self.metadata, owned_store),
             self.controller,
             self.coordinators,

@@ -7,20 +7,21 @@ cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 
 from ottla_broker.listener_settings import KafkaListener, check_ports_differ, read_listeners
 from ottla_core.errors import ErrorCode, OttlaError
 
 _KAFKA_PORT: Final = 9092
+_DATA: Final = PurePath("data")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     node_id: int = -1  # -1: what the data directory says, or else the controller hands one out
     cluster_id: str = "ottla"
-    data_dir: Path = Path("data")  # directory for the logs and the broker's identity; each broker needs its own
+    data_dir: PurePath = _DATA  # directory for the logs and the broker's identity; each broker needs its own
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
     admin_port: int = 9750

@@ -26,18 +26,23 @@ from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import MetaStore
 from ottla_core.process.admin_http import AdminHttp
-from ottla_core.process.lifecycle import Component, ServiceApp
+from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto.contracts import Controller
 
 
 def build(
-    config: ControllerConfig, *, store: MetaStore | None = None, clock: Clock | None = None, around: Around = as_it_is
+    config: ControllerConfig,
+    *,
+    store: MetaStore | None = None,
+    clock: Clock | None = None,
+    around: Around = as_it_is,
+    admin: AdminPort = AdminHttp,
 ) -> ServiceApp:
     """Make a controller. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
-    Tests pass a store, a clock, and a function that wraps each method that is served.
+    Tests pass a store, a clock, a function that wraps each method that is served, and another admin port.
     """
     clock = clock or SystemClock()
     first_configs = config.cluster_configs()
@@ -92,7 +97,7 @@ def build(
         "ottla_metadata_staleness_seconds", "Seconds since etcd last responded.", lambda: follower.staleness_s
     )
     components: list[Component] = [
-        AdminHttp(config.host, config.admin_port, metrics, ready),
+        admin(config.host, config.admin_port, metrics, ready),
         Following(follower, store if own_store else None),
         server,
         leadership,

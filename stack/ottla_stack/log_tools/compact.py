@@ -23,7 +23,7 @@ from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import CleanedGroup
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.machines.offsets import HighWatermark, RecoveryPoint
-from ottla_broker.storage import checkpoint, swap
+from ottla_broker.storage import checkpoint, files, swap
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import META
 from ottla_broker.storage.log import Log
@@ -96,7 +96,7 @@ class _Compaction:
         self._directory, self._began_at = directory, time.monotonic()
         self._now_ms = time.time_ns() // 1_000_000
         self._disk = Disk(directory.resolve().parent)
-        self._id = partition_of(directory.resolve().name) if (self._disk.path / META).exists() else None
+        self._id = partition_of(directory.resolve().name) if files.exists(self._disk.path / META) else None
         start = self._checkpoint(checkpoint.LOG_START_OFFSETS, 0)
         self._log = Log.open(
             directory,
@@ -104,7 +104,7 @@ class _Compaction:
             config,
             now_ms=self._now_ms,
             # A copy was just verified, and a cleaner has left its gaps. Recovery would take them for losses.
-            clean=self._id is None or (self._disk.path / CLEAN_SHUTDOWN).exists(),
+            clean=self._id is None or files.exists(self._disk.path / CLEAN_SHUTDOWN),
             recovery_point=RecoveryPoint(self._checkpoint(checkpoint.RECOVERY_POINTS, 0)),
             log_start_offset=start,
             written=self,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log_config import MAX_INT32
 from ottla_broker.storage.scan import crc_in_pieces
 from ottla_core.plural import counted

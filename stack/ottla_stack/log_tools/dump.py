@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ottla_broker.machines.producers import Producers
 from ottla_broker.storage import checkpoint, producer_snapshot
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla_broker.storage.log_dir import PARTITION_METADATA
 from ottla_broker.storage.recovery import SEGMENT_NAME

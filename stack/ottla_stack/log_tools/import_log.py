@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from ottla.admin.admin import Admin
 from ottla.errors import ErrorCode, FatalError, config_error
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log_config import MAX_INT32
 from ottla_broker.storage.scan import headers
 from ottla_broker.storage.validator import MOST_IMPORTED_BATCHES

@@ -19,7 +19,8 @@ from typing import Final
 from ottla.errors import ErrorCode, FatalError
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
 from ottla_broker.storage import checkpoint, producer_snapshot
-from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, DataFile
+from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla_broker.storage.log_dir import PARTITION_METADATA
 from ottla_broker.storage.scan import sound_batches

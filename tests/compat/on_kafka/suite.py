@@ -87,6 +87,9 @@ ONLY_OTTLA: Final[Mapping[str, str]] = MappingProxyType(
         "test_transaction_admin.py::test_a_transaction_that_hangs_is_found_and_aborted": _NO_LOSS,
         "test_transaction_admin.py::test_an_open_transaction_is_seen_from_both_sides": _NO_HISTORY,
         "test_transaction_admin.py::test_an_open_transaction_is_seen_from_both_sides_and_aborted": _NO_HISTORY,
+        "test_transaction_admin.py::test_events_and_the_error_of_a_fenced_producer_name_the_client_behind_the_broker": (
+            _NO_HISTORY
+        ),
         "test_transaction_admin.py::test_offsets_of_a_transaction_that_hangs_are_aborted_by_the_groups_coordinator": (
             _NO_LOSS
         ),

@@ -20,7 +20,7 @@ from tests.faults.history import SUFFIX
 from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.__main__
-import ottla_broker.compaction.cleaner
+import ottla_broker.app
 import ottla_broker.compaction.worker
 import ottla_broker.storage.swap
 from ottla_broker.compaction.cleaner import LogCleaner
@@ -82,7 +82,7 @@ def _note_cleanings(file: Path) -> None:
             lines.write(json.dumps({"broker": file.stem, **fields}) + "\n")
         return result
 
-    put_in_place(ottla_broker.compaction.cleaner, "run_worker", noted)
+    put_in_place(ottla_broker.app, "run_worker", noted)
 
 
 def main(arguments: list[str]) -> int:

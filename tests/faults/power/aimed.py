@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -33,7 +34,7 @@ from ottla_broker.maintenance.data_directory import DataDirectory
 from ottla_broker.replication.produce import ProducedTransaction, append
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import Replication
-from ottla_broker.storage import soundness
+from ottla_broker.storage import files
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.records.batch import TRANSACTIONAL
@@ -153,7 +154,7 @@ class Aim:
         for broker in self.cluster.brokers:
             broker.stop()
         checker = SeamsChecker()
-        checker.check_replicas([read_replica(each) for each in directories], Policy(compact=True, delete=False))
+        checker.check_replicas([read_replica(Path(each)) for each in directories], Policy(compact=True, delete=False))
         for kind in ("diverged", "damaged"):
             self.found.counts[kind] += checker.findings.counts[kind]
         self.found.examples += checker.findings.examples
@@ -238,14 +239,14 @@ def emptied_log_joins(found: PowerFindings) -> None:
 def emptied_log_leads(found: PowerFindings) -> None:
     """The logs decide who leads: one has everything and was emptied, the other has lost its end in a power cut."""
     boot = ["before"]
-    put_in_place(soundness, "boot_id", lambda: boot[0])
+    put_in_place(files, "boot_id", lambda: boot[0])
     with Cluster(brokers=2) as cluster:
         aim = Aim(cluster, found, min_insync_replicas=2)
         aim.put({f"k{n}": "v" for n in range(50)})
         emptied, short = (lead := aim.at.leader), 1 - lead
         directory = aim.replica(short).log.directory
         cluster.brokers[short].kill()
-        [log] = directory.glob("*.log")
+        [log] = Path(directory).glob("*.log")
         os.truncate(log, log.stat().st_size // 2)
         aim.until(lambda: len(aim.at.isr) == 1, "the other one to leave the ISR")
         aim.let_days_pass(emptied)
@@ -340,7 +341,7 @@ def ended_transactions_kept(found: PowerFindings) -> None:
         for number in (1 - (leader := aim.at.leader), leader):  # the follower is never elected
             cluster.brokers[number].stop()
         for directory in directories:
-            if (ended := read_replica(directory).ended) > MOST_ENDED:
+            if (ended := read_replica(Path(directory)).ended) > MOST_ENDED:
                 found.add("grown", f"{directory.parent.name} keeps {ended} transactions that are over")
 
 

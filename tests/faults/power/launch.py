@@ -23,7 +23,7 @@ import ottla_broker.compaction.worker
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.compaction.job import CleaningResult
 from ottla_broker.replication.replica import Replica
-from ottla_broker.storage import soundness, syncfs
+from ottla_broker.storage import files
 
 _WORKER: Final = "ottla_broker.compaction"
 
@@ -32,9 +32,9 @@ def watch_disk(root: Path, beside: Path) -> Journal:
     """Note what this broker syncs, and give it the boot of its simulated machine."""
     journal = Journal(root, beside)
     journal.watch()
-    sync = syncfs.sync_file_system
-    put_in_place(syncfs, "sync_file_system", lambda path: journal.sync_all(lambda: sync(path)))
-    put_in_place(soundness, "boot_id", lambda: Journal.boot_id(beside))
+    sync = files.sync_file_system
+    put_in_place(files, "sync_file_system", lambda path: journal.sync_all(lambda: sync(path)))
+    put_in_place(files, "boot_id", lambda: Journal.boot_id(beside))
     return journal
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.compaction.survivors
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_core.records.batch import CODEC_MASK, BatchHeader, framed
 
 

@@ -133,7 +133,7 @@ STORIES = (
     Story(
         "copy-of-a-directory-in-use",
         "A copy of a directory in use passed for the original as long as the machine had not rebooted",
-        skipped("ottla_broker.storage.soundness:_location", "everywhere"),
+        skipped("ottla_broker.storage.files:DataFile.location", "everywhere"),
     ),
     Story(
         "life-between-look-and-registration",

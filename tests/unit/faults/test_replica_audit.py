@@ -29,7 +29,7 @@ def replicas(tmp_path: Path) -> list[Log]:
 
 
 def audit(logs: list[Log]) -> AuditResult:
-    data_dirs = [log.directory.parent for log in logs]
+    data_dirs = [Path(log.directory).parent for log in logs]
     for log in logs:
         log.close(0)
     return compare_replicas(data_dirs, factor=3)
@@ -65,7 +65,7 @@ def test_a_replica_that_is_missing_differs(replicas: list[Log]) -> None:
 
 @pytest.mark.parametrize("at", [9, 11, 16, 20, 70, -1], ids=["size", "size, too", "magic", "CRC", "record", "last"])
 def test_a_flipped_byte_differs(replicas: list[Log], at: int) -> None:
-    path = min(replicas[1].directory.glob("*.log"))
+    path = min(Path(replicas[1].directory).glob("*.log"))
     damaged = bytearray(path.read_bytes())
     damaged[at] ^= 1
     path.write_bytes(damaged)
@@ -76,6 +76,6 @@ def test_a_flipped_byte_differs(replicas: list[Log], at: int) -> None:
 
 @pytest.mark.parametrize("cut", [1, 60, 61])
 def test_a_file_that_ends_within_a_batch_differs(replicas: list[Log], cut: int) -> None:
-    path = max(replicas[1].directory.glob("*.log"))
+    path = max(Path(replicas[1].directory).glob("*.log"))
     path.write_bytes(path.read_bytes()[:-cut])
     assert "no sound batch at byte " in audit(replicas).differences[0]

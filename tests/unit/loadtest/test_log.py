@@ -23,7 +23,7 @@ def test_a_clean_keeps_the_newest_of_each_key_and_its_map_its_budget(tmp_path: P
     few = clean(replace(job, map_bytes=100 * SLOT_BYTES))
     assert few["end_offset"] < job.end_offset
     assert few["map_bytes"] <= 100 * SLOT_BYTES
-    assert not list(job.directory.glob("*.cleaned"))
+    assert not list(Path(job.directory).glob("*.cleaned"))
 
 
 def test_a_row_that_is_left_out_is_named_and_fails(

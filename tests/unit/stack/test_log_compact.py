@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from errno import ENOSPC
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from log_tools import KEYS, TOPIC_ID, ottla_log, segments, table_in, write_compa
 from ottla_broker.compaction.cleaned_file import CleanedFile
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.storage import checkpoint, swap
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity, new_directory_id
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -34,8 +34,8 @@ from ottla_stack.log_tools.verify import LogVerifier
 ID = PartitionId(TOPIC_ID, 0)
 
 
-def compacted(monkeypatch: pytest.MonkeyPatch, directory: Path, *arguments: str) -> int:
-    return ottla_log(monkeypatch, "compact", directory, "--yes", "-o", "json", *arguments)
+def compacted(monkeypatch: pytest.MonkeyPatch, directory: PurePath, *arguments: str) -> int:
+    return ottla_log(monkeypatch, "compact", Path(directory), "--yes", "-o", "json", *arguments)
 
 
 def files_of(directory: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from batches import raw_batch, raw_record, with_fresh_crc
 from log_tools import ottla_log, segments, write_data
 from logs import open_log
 
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.identity import DirectoryLock
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.records.batch import BatchHeader, iter_headers
@@ -205,7 +205,7 @@ def test_gaps_of_compaction_are_sound(tmp_path: Path) -> None:
     for base in (0, 10, 30):
         log.append_replicated(base.to_bytes(8) + survivor[8:12] + (1).to_bytes(4) + survivor[16:], 0)
     log.close(0)
-    (report,) = reports(log.directory)
+    (report,) = reports(Path(log.directory))
     assert (report.damages, report.gaps, report.next_offset) == ([], 2, 35)
 
 
@@ -352,10 +352,14 @@ def test_a_file_that_the_disk_does_not_give_is_named(
 ) -> None:
     directory = write_data(tmp_path / "data")
 
-    def broken(*_: object) -> bytes:
-        raise OSError(EIO, "Input/output error")
+    read = DataFile.read
 
-    monkeypatch.setattr(os, "pread", broken)
+    def broken(file: DataFile, position: int, size_bytes: int) -> bytes:
+        if file.path.suffix == ".log":
+            raise OSError(EIO, "Input/output error")
+        return read(file, position, size_bytes)
+
+    monkeypatch.setattr(DataFile, "read", broken)
     assert ottla_log(monkeypatch, command, directory) == 1
     assert f"ottla: {segments(directory)[0]}: Input/output error" in capsys.readouterr().err
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from errno import ENOSPC
-from pathlib import Path
 from typing import Final
 
 from ottla_broker.compaction.job import CleanedSegment, CleaningJob, SourceSegment
@@ -11,7 +9,7 @@ from ottla_broker.compaction.room import Room
 from ottla_broker.compaction.survivors import Survivors
 from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.machines.transactions import AbortedTransaction
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage import files
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log_config import MAX_INT32
 from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, path_of, segment_path
@@ -45,10 +43,10 @@ class CleanedFile:
         self._markers_gone: Final[set[int]] = set()
         self._paths: Final = [path_of(log_path.with_suffix(kind), CLEANED) for kind in (LOG_SUFFIX, *BESIDE_LOG)]
         for path in self._paths:
-            path.unlink(missing_ok=True)  # an earlier clean may have left something in it
+            files.remove_if_there(path)  # an earlier clean may have left something in it
         for path in self._paths[:-1]:
-            path.write_bytes(b"")
-        self._file: Final = DataFile(self._paths[0], write=True)
+            files.open_empty(path)
+        self._file: Final = files.open_file(self._paths[0], write=True)
 
     def takes(self, source: SourceSegment) -> bool:
         """Return whether `source` fits behind what is written so far, even if it loses nothing."""
@@ -64,8 +62,8 @@ class CleanedFile:
         """Note that the batches that are added from now on come from `source`."""
         self._sources.append(source)
         path = segment_path(self._job.directory, source.base_offset)
-        if path.with_suffix(aborted_index.SUFFIX).exists():
-            self._paths[-1].touch()  # it takes the place of the source's index even if it is empty
+        if files.exists(path.with_suffix(aborted_index.SUFFIX)):
+            files.open_file(self._paths[-1], write=True)  # it takes the place of the source's index even if it is empty
             self._aborted += AbortedIndex(path).entries()
 
     def add(self, header: BatchHeader, batch: bytes, left: Survivors, *, stays: bool) -> None:
@@ -103,15 +101,15 @@ class CleanedFile:
         self._indexes.seal()
         index = AbortedIndex(segment_path(self._job.directory, self.base_offset), CLEANED)
         index.replace_from(0, (each for each in self._aborted if each.last_offset not in self._markers_gone))
-        for path in filter(Path.exists, self._paths):
-            DataFile(path, write=True).sync()
+        for path in filter(files.exists, self._paths):
+            files.open_file(path, write=True).sync()
         replaced = tuple(source.base_offset for source in self._sources)
         return CleanedSegment(self.base_offset, self.next_offset, self.size_bytes, replaced)
 
     def remove(self) -> None:
         """Unlink the files."""
         for path in self._paths:
-            path.unlink(missing_ok=True)
+            files.remove_if_there(path)
 
     def _write(self, header: BatchHeader, batch: bytes) -> None:
         position, self.size_bytes = self.size_bytes, self.size_bytes + len(batch)
@@ -130,7 +128,6 @@ class CleanedFile:
     def _flush(self) -> None:
         chunk, self._chunk = b"".join(self._chunk), []
         self._room.check(len(chunk))
-        if self._file.write([chunk], self.size_bytes - len(chunk)) != len(chunk):
-            raise OSError(ENOSPC, f"only part of the data was written to {self._paths[0].name}")
+        self._file.write_all([chunk], self.size_bytes - len(chunk), len(chunk))
         self._throttle.take(len(chunk))
         self._chunk_bytes = 0

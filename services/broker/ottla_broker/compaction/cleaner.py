@@ -28,7 +28,7 @@ from typing import Final
 from ottla_broker.compaction.candidate import Candidate
 from ottla_broker.compaction.job import CleanedGroup, CleaningResult
 from ottla_broker.compaction.settings import CleanerSettings, cleaner_settings
-from ottla_broker.compaction.worker import run_worker
+from ottla_broker.compaction.worker import Run
 from ottla_broker.machines.offsets import RecoveryPoint
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
@@ -70,7 +70,7 @@ class _Failure:
 
 
 class LogCleaner:
-    """A component that compacts logs."""
+    """A component that compacts logs. `run` does one job, in a process of its own."""
 
     def __init__(
         self,
@@ -79,6 +79,7 @@ class LogCleaner:
         broker_id: Callable[[], int],
         clock: Clock,
         threads: DiskThreads,
+        run: Run,
     ) -> None:
         self.totals: Final = Totals()
         self.dirtiest_ratio = 0.0
@@ -88,6 +89,7 @@ class LogCleaner:
         self._broker_id: Final = broker_id
         self._clock: Final = clock
         self._threads: Final = threads
+        self._run_job: Final = run
         self._failures: Final[dict[PartitionId, _Failure]] = {}
         self._running: Final[dict[PartitionId, asyncio.Task[None]]] = {}
         self._look: Final = asyncio.Event()
@@ -232,7 +234,7 @@ class LogCleaner:
             candidate.hold()
             job = await self._threads.keep(candidate.job, settings, self._clock.wall_ms())
             saved_before = self.totals.bytes_saved
-            result = await run_worker(job, partial(self._take, candidate))
+            result = await self._run_job(job, partial(self._take, candidate))
             # A clean that came no further would be due again at once, for ever.
             candidate.check_progress(result, settings)
         except Exception as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class CleaningJob:
     `drops_keyless`; if not, a log that has one can't be cleaned.
     """
 
-    directory: Path
+    directory: PurePath
     segments: Sequence[SourceSegment]
     log_start_offset: int
     first_dirty_offset: int
@@ -53,7 +53,7 @@ class CleaningJob:
     def from_json(cls, text: str | bytes) -> CleaningJob:
         """Parse a job. Raises ValueError, KeyError or TypeError for a text that `to_json` did not write."""
         fields = json.loads(text)
-        fields["directory"] = Path(fields["directory"])
+        fields["directory"] = PurePath(fields["directory"])
         fields["segments"] = tuple(SourceSegment(**segment) for segment in fields["segments"])
         fields["newest_batches"] = frozenset(fields["newest_batches"])
         return cls(**fields)

@@ -6,10 +6,10 @@ log stays as it is, and is named.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 
+from ottla_broker.storage import files
 from ottla_broker.storage.reserve import reserve_bytes
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -20,14 +20,14 @@ _RESERVES: Final = 2
 class Room:
     """The room on the disk of `directory`. Measuring it is cheap enough for every megabyte that is written."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: PurePath) -> None:
         self._directory: Final = directory
 
     @property
     def usable_bytes(self) -> int:
         """This is how many bytes a clean may write now. Raises OSError."""
-        disk = os.statvfs(self._directory)
-        return max(0, disk.f_bavail * disk.f_frsize - _RESERVES * reserve_bytes(disk))
+        disk = files.room(self._directory)
+        return max(0, disk.usable_bytes - _RESERVES * reserve_bytes(disk))
 
     def check(self, size_bytes: int) -> None:
         """Raise KAFKA_STORAGE_ERROR unless `size_bytes` may be written. Raises OSError."""

@@ -8,7 +8,7 @@ from typing import Final
 from ottla_broker.compaction.job import CleaningJob, SourceSegment
 from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.machines.transactions import AbortedTransaction
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage import files
 from ottla_broker.storage.scan import sound_batches
 from ottla_broker.storage.swap import segment_path
 from ottla_broker.storage.transactions import aborted_index
@@ -34,7 +34,7 @@ class Sources:
     def batches(self, segment: SourceSegment) -> Iterator[tuple[BatchHeader, bytes]]:
         """Yield each batch of a segment. Raises CORRUPT_MESSAGE before the first that can't be read, and OSError."""
         path = segment_path(self._directory, segment.base_offset)
-        file = DataFile(path)
+        file = files.open_file(path)
         position, next_offset = 0, segment.base_offset
         self._position = (path.name, position, next_offset)
         for position, header in sound_batches(file, segment.size_bytes):
@@ -65,6 +65,7 @@ class Sources:
 def aborted_in(job: CleaningJob) -> Iterator[AbortedTransaction]:
     """Yield the aborted transactions of the part to be cleaned. Their markers may lie behind it."""
     first = job.segments[0].base_offset
-    for path in sorted(job.directory.glob(f"*{aborted_index.SUFFIX}")):
-        if int(path.stem) >= first:
+    for name in sorted(files.names_in(job.directory)):
+        path = job.directory / name
+        if path.suffix == aborted_index.SUFFIX and int(path.stem) >= first:
             yield from (each for each in AbortedIndex(path).entries() if each.first_offset < job.end_offset)

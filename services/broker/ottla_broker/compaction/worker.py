@@ -19,6 +19,8 @@ _LEAST_BYTES_PER_S: Final = 1_000_000
 _RESULT_LIMIT_BYTES: Final = 64 << 20
 
 Take = Callable[[CleanedGroup], Awaitable[None]]
+Run = Callable[[CleaningJob, Take], Awaitable[CleaningResult]]
+"""Cleans a log as `run_worker` does."""
 
 
 async def run_worker(job: CleaningJob, take: Take) -> CleaningResult:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
+from ottla_broker.storage import files
 from ottla_broker.storage.disk import Disk
 from ottla_core.model import PartitionId, TopicId
 
@@ -33,12 +34,12 @@ class Followed(NamedTuple):
     revision: int = 0
 
 
-def write_followed(disk: Disk, path: Path, followed: Followed) -> None:
+def write_followed(disk: Disk, path: PurePath, followed: Followed) -> None:
     """Write one line: the number of restorations, and the revision."""
     _write(disk, path, [f"{followed.restored} {followed.revision}"])
 
 
-def read_followed(path: Path) -> Followed:
+def read_followed(path: PurePath) -> Followed:
     """Return what `write_followed` wrote, or the defaults if the file is missing or torn."""
     try:
         [[restored, revision]] = read_fields(path) or [["0", "0"]]
@@ -48,7 +49,9 @@ def read_followed(path: Path) -> Followed:
         return Followed()
 
 
-def write_offsets(disk: Disk, path: Path, offsets: Mapping[PartitionId, int], names: Mapping[PartitionId, str]) -> None:
+def write_offsets(
+    disk: Disk, path: PurePath, offsets: Mapping[PartitionId, int], names: Mapping[PartitionId, str]
+) -> None:
     """Write one `topic-id partition offset` a line. `names` has the first two words (`name_of`)."""
     _write(disk, path, [f"{names[id_]} {offset}" for id_, offset in offsets.items()])
 
@@ -58,7 +61,7 @@ def name_of(partition: PartitionId) -> str:
     return f"{partition.topic_id.hex()} {partition.partition}"
 
 
-def read_offsets(path: Path) -> dict[PartitionId, int]:
+def read_offsets(path: PurePath) -> dict[PartitionId, int]:
     """Return what `write_offsets` wrote, or nothing if the file is missing or torn."""
     try:
         return {
@@ -70,12 +73,12 @@ def read_offsets(path: Path) -> dict[PartitionId, int]:
         return {}
 
 
-def write_epochs(disk: Disk, path: Path, entries: Iterable[EpochStart]) -> None:
+def write_epochs(disk: Disk, path: PurePath, entries: Iterable[EpochStart]) -> None:
     """Write one `epoch start-offset` a line."""
     _write(disk, path, (f"{entry.epoch} {entry.start_offset}" for entry in entries))
 
 
-def read_epochs(path: Path) -> list[EpochStart] | None:
+def read_epochs(path: PurePath) -> list[EpochStart] | None:
     """Return what `write_epochs` wrote, or None if the file is missing or torn: the batches have to be read then."""
     try:
         lines = read_fields(path)
@@ -91,7 +94,7 @@ class EpochsFile:
     Epochs in which nothing was written are left out: a start forgets them, and an election costs an idle log no write.
     """
 
-    def __init__(self, directory: Path, disk: Disk) -> None:
+    def __init__(self, directory: PurePath, disk: Disk) -> None:
         self._path: Final = directory / LEADER_EPOCHS
         self._disk: Final = disk
         self._written: tuple[EpochStart, ...] | None = None
@@ -116,19 +119,19 @@ class EpochsFile:
             self._written = entries
 
 
-def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:
+def _write(disk: Disk, path: PurePath, lines: Iterable[str]) -> None:
     body = list(lines)
     disk.replace_file(path, "\n".join([_VERSION, str(len(body)), *body, ""]))
 
 
-def read_fields(path: Path) -> list[list[str]] | None:
+def read_fields(path: PurePath) -> list[list[str]] | None:
     """Return the fields of each entry, or None if there is no file.
 
     Raises ValueError if its first two lines disagree.
     """
     try:
         # A line that was cut does not count, because it may hold only the first digits of a number.
-        version, count, *lines, _ = path.read_text(encoding="utf-8").split("\n")
+        version, count, *lines, _ = files.read_text(path).split("\n")
     except FileNotFoundError:
         return None
     if version != _VERSION or int(count) != len(lines):
@@ -138,5 +141,5 @@ def read_fields(path: Path) -> list[list[str]] | None:
     return [line.split() for line in lines]
 
 
-def _warn(path: Path, error: ValueError) -> None:
+def _warn(path: PurePath, error: ValueError) -> None:
     _logger.warning("%s is damaged (%s); continuing without it", path, error)

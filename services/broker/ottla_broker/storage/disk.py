@@ -13,22 +13,21 @@ Nothing here knows what a log is.
 from __future__ import annotations
 
 import logging
-import os
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import EACCES, EBADMSG, EDQUOT, EIO, EMFILE, ENFILE, ENOSPC, EOPNOTSUPP, EPERM, EROFS
-from pathlib import Path
+from errno import EACCES, EBADMSG, EDQUOT, EIO, EMFILE, ENFILE, ENOSPC, EPERM, EROFS
+from pathlib import PurePath
 from threading import Lock, local
 from typing import Final
 
-from ottla_broker.storage import soundness, syncfs
+from ottla_broker.storage import files, soundness
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.reserve import NO_ROOM, Reserve
 from ottla_core.errors import ErrorCode, OttlaError
 
 DELETED_SUFFIX: Final = ".deleted"
 TEMPORARY_SUFFIX: Final = ".tmp"
-_IOV_MAX: Final = 1024  # the most buffers that Linux takes in one pwritev
 
 _logger = logging.getLogger(__name__)
 
@@ -47,58 +46,6 @@ _HINTS: Final = {
 }
 
 
-class DataFile:
-    """An open file that closes itself with its last reader: a thread may still read a segment that is being deleted."""
-
-    __slots__ = ("_fd", "path", "takes_writes")
-
-    def __init__(self, path: Path, *, write: bool = False, create: bool = True) -> None:
-        self._fd = -1
-        self.path: Final = path
-        self.takes_writes: Final = write
-        flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if write and create else 0)
-        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
-
-    def __del__(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
-    def size_bytes(self) -> int:
-        return os.fstat(self._fd).st_size
-
-    def read(self, position: int, size_bytes: int) -> bytes:
-        """Return up to `size_bytes` bytes. They are fewer only at the end of the file."""
-        return os.pread(self._fd, size_bytes, position)
-
-    def read_into(self, view: memoryview, position: int, *, hot: bool = False) -> int | None:
-        """Fill `view`, and return how many bytes were read. They are fewer than requested only at the end of the file.
-
-        Return None if `hot` is requested and not all of the bytes lie in the page cache. Then nothing has waited for
-        the disk.
-        """
-        try:
-            count = os.preadv(self._fd, [view], position, os.RWF_NOWAIT if hot else 0)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            if not hot or error.errno != EOPNOTSUPP:
-                raise
-            count = os.preadv(self._fd, [view], position)  # a file system in memory: always hot
-        return None if hot and count < len(view) else count
-
-    def write(self, buffers: Sequence[bytes | memoryview], position: int) -> int:
-        """Return how many bytes were written."""
-        if len(buffers) > _IOV_MAX:
-            buffers = [b"".join(buffers)]
-        return os.pwritev(self._fd, buffers, position)
-
-    def truncate(self, size_bytes: int) -> None:
-        os.ftruncate(self._fd, size_bytes)
-
-    def sync(self) -> None:
-        os.fdatasync(self._fd)
-
-
 class OpenFiles:
     """The open files of segments. A file is opened when it is read or written, and the least recently used one is
     closed, so descriptors follow the logs in use.
@@ -108,11 +55,11 @@ class OpenFiles:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._files: OrderedDict[Path, DataFile] = OrderedDict()
+        self._files: OrderedDict[PurePath, DataFile] = OrderedDict()
         self._lock = Lock()
         self._renamed = 0
 
-    def get(self, path: Path, *, write: bool = False) -> DataFile:
+    def get(self, path: PurePath, *, write: bool = False) -> DataFile:
         """Return the open file, without creating one. Raises FileNotFoundError if the segment has just been deleted."""
         with self._lock:
             file = self._files.get(path)
@@ -120,15 +67,15 @@ class OpenFiles:
                 self._files.move_to_end(path)
                 return file
             renamed = self._renamed
-        file = DataFile(path, write=write, create=False)  # opened without the lock, because the disk may be slow
+        file = files.open_file(path, write=write, create=False)  # opened without the lock, because the disk may be slow
         with self._lock:
             if renamed == self._renamed:  # otherwise another file may have the name by now
                 self._keep(file)
         return file
 
-    def create(self, path: Path) -> DataFile:
+    def create(self, path: PurePath) -> DataFile:
         """Return the file, open for writes. It is created if it does not exist."""
-        file = DataFile(path, write=True)
+        file = files.open_file(path, write=True)
         with self._lock:
             self._renamed += 1
             self._keep(file)
@@ -140,7 +87,7 @@ class OpenFiles:
         if len(self._files) > self._limit:
             self._files.popitem(last=False)
 
-    def peek(self, path: Path) -> DataFile | None:
+    def peek(self, path: PurePath) -> DataFile | None:
         """Return the file if it is open."""
         with self._lock:
             file = self._files.get(path)
@@ -148,7 +95,7 @@ class OpenFiles:
                 self._files.move_to_end(path)
             return file
 
-    def forget(self, path: Path) -> None:
+    def forget(self, path: PurePath) -> None:
         """Close a file that was renamed away: the last reader frees its space."""
         with self._lock:
             self._renamed += 1
@@ -158,14 +105,14 @@ class OpenFiles:
 class Disk:
     """The device under one data directory: whether it can still be trusted, its open files, and what is to unlink."""
 
-    def __init__(self, path: Path, *, max_open_files: int = 256) -> None:
+    def __init__(self, path: PurePath, *, max_open_files: int = 256) -> None:
         self.path: Final = path
         self.failure = ""
         self.full = ""
         """It says why nothing is appended here. It is set once a reserve was kept and has been released."""
         self._reserve: Reserve | None = None
         self.files: Final = OpenFiles(max_open_files)
-        self._discarded: deque[Path] = deque()
+        self._discarded: deque[PurePath] = deque()
         self._put_off: Final = local()
         """`until_end` tells whether this thread's syncs wait for the end of its `syncing_once`. `replacements` are the
         small files that take their names then, each with its temporary file."""
@@ -225,7 +172,7 @@ class Disk:
         """Write `size_bytes` at `position`, the file's end. If it fails, leave the file as it was and raise
         KAFKA_STORAGE_ERROR."""
         try:
-            _write_all(file, buffers, position, size_bytes)
+            file.write_all(buffers, position, size_bytes)
         except BaseException as error:
             self.shorten(file, position)
             if isinstance(error, OSError):
@@ -247,7 +194,7 @@ class Disk:
         another takes its name after that sync, and a second sync makes the names last. So a crash leaves the former
         file or the new one, and never a torn one.
         """
-        self._put_off.until_end, self._put_off.replacements = syncfs.IS_KNOWN, {}
+        self._put_off.until_end, self._put_off.replacements = files.SYNCS_FILE_SYSTEMS, {}
         try:
             yield
         finally:
@@ -257,10 +204,10 @@ class Disk:
             self._replace_put_off()
 
     def _replace_put_off(self) -> None:
-        replacements: dict[Path, Path] = self._put_off.replacements
+        replacements: dict[PurePath, PurePath] = self._put_off.replacements
         for path, temporary in replacements.items():
             try:
-                temporary.replace(path)
+                files.rename(temporary, path)
             except OSError as error:
                 raise self.error(f"writing {path}", error) from error
         if replacements:
@@ -268,7 +215,7 @@ class Disk:
 
     def _sync_file_system(self) -> None:
         try:
-            syncfs.sync_file_system(self.path)
+            files.sync_file_system(self.path)
         except OSError as error:
             report = self.error if error.errno in (*NO_ROOM, EMFILE, ENFILE) else self.fail
             raise report(f"syncing the file system of {self.path}", error) from error
@@ -286,7 +233,7 @@ class Disk:
         except OSError as error:
             raise self.fail(f"fsync of {file.path.name}", error) from error
 
-    def sync_directory(self, path: Path) -> None:
+    def sync_directory(self, path: PurePath) -> None:
         """fsync the names in a directory. If that fails, the data directory is offline.
 
         After a lack of descriptors it stays online and the fsync may be tried again: nothing was synced, so no page was
@@ -295,13 +242,13 @@ class Disk:
         if self._syncs_later:
             return
         try:
-            sync_directory(path)
+            files.sync_names(path)
         except OSError as error:
             if error.errno in (EMFILE, ENFILE):
                 raise self.error(f"fsync of {path.name}", error) from error
             raise self.fail(f"fsync of {path.name}", error) from error
 
-    def replace_file(self, path: Path, content: str | bytes) -> None:
+    def replace_file(self, path: PurePath, content: str | bytes) -> None:
         """Write a small file whole or not at all. It is fsynced when this returns (rules 60 and 61).
 
         Where a file system allocates late, its fsync reports a lack of room. The new file is then removed, and may be
@@ -325,36 +272,36 @@ class Disk:
         self.full = self.full or error.strerror or str(error)
         return self._reserve.release()
 
-    def _write_anew(self, path: Path, content: str | bytes) -> None:
+    def _write_anew(self, path: PurePath, content: str | bytes) -> None:
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+        data = content.encode() if isinstance(content, str) else content
         try:
-            with temporary.open("wb") as out:
-                out.write(content.encode() if isinstance(content, str) else content)
-                out.flush()
-                self._sync_new(out.fileno(), path)
-            if self._syncs_later and path.exists():
+            file = files.open_empty(temporary)
+            file.write_all([data], 0, len(data))
+            self._sync_new(file, path)
+            if self._syncs_later and files.exists(path):
                 self._put_off.replacements[path] = temporary
             else:
-                temporary.replace(path)
+                files.rename(temporary, path)
         except OSError:
             with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+                files.remove_if_there(temporary)
             raise
 
-    def _sync_new(self, fd: int, path: Path) -> None:
+    def _sync_new(self, file: DataFile, path: PurePath) -> None:
         if self._syncs_later:
             return
         try:
-            os.fsync(fd)
+            file.sync()
         except OSError as error:
             if error.errno in (ENOSPC, EDQUOT):
                 raise
             raise self.fail(f"fsync of {path.name}", error) from error
 
-    def discard(self, path: Path) -> None:
+    def discard(self, path: PurePath) -> None:
         """Rename a file away now. `unlink_discarded` frees its space later."""
         doomed = path.with_name(path.name + DELETED_SUFFIX)
-        path.rename(doomed)
+        files.rename(path, doomed)
         self.files.forget(path)
         self._discarded.append(doomed)
 
@@ -364,30 +311,15 @@ class Disk:
 
         A file that can't be unlinked is tried again at the next call.
         """
-        count, kept = 0, list[Path]()
+        count, kept = 0, list[PurePath]()
         with suppress(IndexError):  # another thread may take the last file
             while True:
                 path = self._discarded.popleft()
                 try:
-                    path.unlink(missing_ok=True)
+                    files.remove_if_there(path)
                     count += 1
                 except OSError as error:
                     kept.append(path)
                     _logger.warning("%s can't be removed yet: %s", path, error.strerror)
         self._discarded.extend(kept)
         return count
-
-
-def _write_all(file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:
-    written = file.write(buffers, position)
-    if written != size_bytes:
-        raise OSError(ENOSPC, f"the disk accepted only {written} of {size_bytes} bytes")
-
-
-def sync_directory(path: Path) -> None:
-    """fsync a directory, so that the names that were created, renamed or removed in it are durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -7,7 +7,7 @@ because both take `lock`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import PurePath
 from threading import Lock
 from typing import Final
 
@@ -24,7 +24,7 @@ the kernel makes writers wait, 20 ms at a time, and a restart after a crash has 
 class Flusher:
     """Everything before `recovery_point` is fsynced."""
 
-    def __init__(self, directory: Path, disk: Disk, recovery_point: RecoveryPoint) -> None:
+    def __init__(self, directory: PurePath, disk: Disk, recovery_point: RecoveryPoint) -> None:
         self.lock: Final = Lock()
         self.recovery_point = recovery_point
         self._directory: Final = directory

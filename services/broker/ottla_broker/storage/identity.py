@@ -7,12 +7,12 @@ so it is rejected. A second process on the directory is rejected, too.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 
+from ottla_broker.storage import files
 from ottla_broker.storage.disk import Disk
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats import kafka_uuid
@@ -35,11 +35,11 @@ def new_directory_id() -> str:
     return kafka_uuid.spelled(kafka_uuid.random_uuid())
 
 
-def load_identity(path: Path) -> DirectoryIdentity | None:
+def load_identity(path: PurePath) -> DirectoryIdentity | None:
     """Return the identity of the data directory, None for a new one. Raises INVALID_CONFIG if it can't be read."""
     meta = path / META
     try:
-        lines = meta.read_text(encoding="utf-8").splitlines()
+        lines = files.read_text(meta).splitlines()
     except FileNotFoundError:
         return None
     fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
@@ -87,21 +87,18 @@ def claim(disk: Disk, identity: DirectoryIdentity) -> None:
 class DirectoryLock:
     """A lock that is held from construction to `release`, or to the end of the process, however it ends."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: PurePath) -> None:
         """Take the lock. Raises INVALID_CONFIG if another process holds it."""
-        self._fd = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(self._fd, 20).decode(errors="replace").strip() or "unknown"
-            os.close(self._fd)
+        self._file: Final = files.open_file(path / _LOCK, write=True)
+        if not self._file.lock():
+            holder = self._file.read(0, 20).decode(errors="replace").strip() or "unknown"
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 f"the data directory {path} is in use by another broker, process {holder}",
                 hint="stop that broker, or give this one another data directory",
-            ) from None
-        os.ftruncate(self._fd, 0)
-        os.write(self._fd, str(os.getpid()).encode())
+            )
+        self._file.truncate(0)
+        self._file.write([str(os.getpid()).encode()], 0)
 
     def release(self) -> None:
-        os.close(self._fd)
+        self._file.close()

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from errno import ENOSPC
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage import files
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.files import DataFile
 
 _CHUNK_BYTES: Final = 4096
 OFFSET_ENTRY: Final = struct.Struct(">ii")
@@ -42,7 +43,7 @@ class _Tail(NamedTuple):
 class _EntryFile:
     """Entries of one struct in a file, sorted by their first field. Only `finish` shrinks the file."""
 
-    def __init__(self, path: Path, entry: struct.Struct) -> None:
+    def __init__(self, path: PurePath, entry: struct.Struct) -> None:
         self.path: Final = path
         self.last: tuple[int, int] | None = None
         self._entry: Final = entry
@@ -52,7 +53,7 @@ class _EntryFile:
         """Take over the file as it is. Raises IndexDamagedError if its size is not a multiple of the entry's size."""
         size = self._entry.size
         try:
-            file = DataFile(self.path)
+            file = files.open_file(self.path)
         except FileNotFoundError:
             raise IndexDamagedError(f"{self.path.name} is missing") from None
         stored, rest = divmod(file.size_bytes(), size)
@@ -79,23 +80,22 @@ class _EntryFile:
 
     def write(self) -> DataFile:
         """Write the entries in memory to the file, and return the file."""
-        file = DataFile(self.path, write=True)
+        file = files.open_file(self.path, write=True)
         stored, pending = self._tail
         if pending:
-            if file.write([bytes(pending)], stored * self._entry.size) != len(pending):
-                raise OSError(ENOSPC, f"only part of the data was written to {self.path.name}")
+            file.write_all([bytes(pending)], stored * self._entry.size, len(pending))
             self._tail = _Tail(stored + len(pending) // self._entry.size, bytearray())
         return file
 
     def finish(self) -> None:
         """Write the entries, and cut off what an earlier index left behind in the file. No file is created for no
         entries."""
-        if self.count or self.path.exists():
+        if self.count or files.exists(self.path):
             self.write().truncate(self._tail.stored * self._entry.size)
 
     def drop_from(self, field: int, limit: int) -> None:
         """Forget the stored entries whose field number `field` is at or above `limit`; `finish` truncates the file."""
-        file = DataFile(self.path)
+        file = files.open_file(self.path)
         size = self._entry.size
         stored = bisect_left(
             range(self._tail.stored), limit, key=lambda n: self._unpack(file.read(n * size, size), 0)[field]
@@ -113,7 +113,7 @@ class _EntryFile:
         if not stored:
             return None
         try:
-            file = DataFile(self.path)
+            file = files.open_file(self.path)
             number = bisect_right(range(stored), key, key=lambda n: self._unpack(file.read(n * size, size), 0)[0])
             return self._unpack(file.read((number - 1) * size, size), 0) if number else None
         except (FileNotFoundError, struct.error):
@@ -144,7 +144,7 @@ NO_TIMESTAMP: Final = TimestampOffset(-1, -1)
 class SegmentIndexes:
     """Both indexes of one segment. Appends and rebuilds alike feed them batch by batch."""
 
-    def __init__(self, log_path: Path, base_offset: int, interval_bytes: int, *, ending: str = "") -> None:
+    def __init__(self, log_path: PurePath, base_offset: int, interval_bytes: int, *, ending: str = "") -> None:
         """Create the indexes beside `log_path`. The names of their two files end with `ending` (module swap)."""
         self.largest = NO_TIMESTAMP
         self._base_offset: Final = base_offset
@@ -159,7 +159,7 @@ class SegmentIndexes:
 
         Raises IndexDamagedError if they are wrong.
         """
-        if not (self._offsets.path.exists() or self._times.path.exists()):
+        if not (files.exists(self._offsets.path) or files.exists(self._times.path)):
             return
         self._offsets.load()
         self._times.load()

@@ -18,7 +18,7 @@ a flush looks at: truncations and the epochs file.
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ottla_broker.machines import retention
@@ -66,7 +66,7 @@ class Log:
 
     def __init__(
         self,
-        directory: Path,
+        directory: PurePath,
         disk: Disk,
         config: LogConfig,
         epochs_file: checkpoint.EpochsFile,
@@ -105,7 +105,7 @@ class Log:
     @classmethod
     def open(
         cls,
-        directory: Path,
+        directory: PurePath,
         disk: Disk,
         config: LogConfig,
         *,

@@ -14,21 +14,19 @@ Directories are named by topic id: a topic that was deleted and created again ne
 from __future__ import annotations
 
 import logging
-import os
 import re
-import shutil
 import time
 import uuid
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from pathlib import Path
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.offsets import HighWatermark, RecoveryPoint
-from ottla_broker.storage import checkpoint, soundness
+from ottla_broker.storage import checkpoint, files, soundness
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, claim
 from ottla_broker.storage.log import Log
@@ -102,12 +100,12 @@ class LogDir:
         """It says how far this broker has followed the metadata. A start finds what the last checkpoint noted."""
         self.strays = Strays(0, 0)
         """They are as of the last `measure_strays`."""
-        self._doomed: Final = deque(disk.path.glob(f"*{DELETE_SUFFIX}"))
-        self._set_aside: Final = {_log_of(stray) for stray in disk.path.glob(f"*{STRAY_SUFFIX}")}
+        self._doomed: Final = deque(self._ending_in(DELETE_SUFFIX))
+        self._set_aside: Final = {_log_of(stray) for stray in self._ending_in(STRAY_SUFFIX)}
 
     @classmethod
     def open(
-        cls, path: Path, identity: DirectoryIdentity, config: LogConfig, *, now_ms: int, threads: int = 1
+        cls, path: PurePath, identity: DirectoryIdentity, config: LogConfig, *, now_ms: int, threads: int = 1
     ) -> LogDir:
         """Lock the directory, check whose it is, and open every log in it, in `threads` threads. A new directory is
         created. It may take long: for a thread.
@@ -118,7 +116,7 @@ class LogDir:
         """
         disk = Disk(path, max_open_files=descriptors.for_logs())
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            files.make_directory(path)
             lock = DirectoryLock(path)
         except OSError as error:
             raise disk.error(f"opening the data directory {path}", error) from error
@@ -141,7 +139,7 @@ class LogDir:
         with ThreadPoolExecutor(threads, "recovery") as recovery:
             opening = recovery.map(
                 lambda directory: self._open_log(directory, config, now_ms, clean=marker is not None),
-                sorted(self.disk.path.iterdir()),
+                [self.disk.path / name for name in sorted(files.names_in(self.disk.path))],
             )
             list(opening)  # it raises the error of the thread that failed
         if self._reaches_checkpoints() and incarnation is not None:
@@ -158,17 +156,17 @@ class LogDir:
         from now on is recognized (rule 58)."""
         marker = self.disk.path / CLEAN_SHUTDOWN
         try:
-            text = marker.read_text(encoding="utf-8", errors="replace")
+            text = files.read_bytes(marker).decode(errors="replace")
         except FileNotFoundError:
             return None
-        marker.unlink()
+        files.remove(marker)
         self.disk.sync_directory(self.disk.path)
         return text
 
-    def _open_log(self, directory: Path, config: LogConfig, now_ms: int, *, clean: bool) -> None:
+    def _open_log(self, directory: PurePath, config: LogConfig, now_ms: int, *, clean: bool) -> None:
         """Open the log in the directory. A directory of another kind is left alone."""
         partition = partition_of(directory.name)
-        if partition is None or not directory.is_dir():
+        if partition is None or not files.is_directory(directory):
             return
         log = self._logs[partition] = Log.open(
             directory,
@@ -289,11 +287,10 @@ class LogDir:
             return self._logs[partition]
         directory = self.disk.path / str(partition)
         try:
-            directory.mkdir(exist_ok=True)
+            files.make_directory(directory)
             # A failed creation may have left this file. The file that replaces it would take its name only after the
             # log is opened, and opening removes temporary files.
-            if (directory / PARTITION_METADATA).exists():
-                (directory / PARTITION_METADATA).unlink()
+            files.remove_if_there(directory / PARTITION_METADATA)
             # Kafka reads the first two lines and no further; the others are for people.
             self.disk.replace_file(
                 directory / PARTITION_METADATA,
@@ -328,7 +325,7 @@ class LogDir:
         if failure is not None:
             raise failure
 
-    def set_strays_aside(self, known: Collection[PartitionId], *, now_ms: int) -> list[Path]:
+    def set_strays_aside(self, known: Collection[PartitionId], *, now_ms: int) -> list[PurePath]:
         """Rename the directories of partitions that the cluster doesn't know, once all metadata is there (rule 24)."""
         since = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_ms / 1000))
         renamed = []
@@ -344,7 +341,7 @@ class LogDir:
 
     def measure_strays(self) -> Strays:
         """Measure the stray logs. It reads their directories, so call it in a thread."""
-        directories = list(self.disk.path.glob(f"*{STRAY_SUFFIX}"))
+        directories = self._ending_in(STRAY_SUFFIX)
         self.strays = Strays(len(directories), sum(map(_size_bytes, directories)))
         return self.strays
 
@@ -355,7 +352,7 @@ class LogDir:
         if doomed:
             self.checkpoint({})  # once the logs are gone, what the checkpoints promise of them would count as lost
         for _ in range(doomed):
-            shutil.rmtree(self._doomed.popleft(), ignore_errors=True)
+            files.remove_tree(self._doomed.popleft())
         return unlinked + doomed
 
     def checkpoint(self, high_watermarks: Mapping[PartitionId, int]) -> None:
@@ -384,9 +381,8 @@ class LogDir:
             self.checkpoint({})
 
     def sizes(self) -> LogDirSizes:
-        usage = os.statvfs(self.disk.path)
-        block_bytes = usage.f_frsize
-        return LogDirSizes(str(self.disk.path), usage.f_blocks * block_bytes, usage.f_bavail * block_bytes)
+        room = files.room(self.disk.path)
+        return LogDirSizes(str(self.disk.path), room.total_bytes, room.usable_bytes)
 
     def close(self, high_watermarks: Mapping[PartitionId, int], *, now_ms: int) -> None:
         """Flush and close every log, then leave the marker that spares the next start its checks.
@@ -413,11 +409,15 @@ class LogDir:
             log.abandon()
         self._lock.release()
 
-    def _rename(self, directory: Path, ending: str) -> Path:
+    def _ending_in(self, suffix: str) -> list[PurePath]:
+        """Return the directories whose names end with `suffix`."""
+        return [self.disk.path / name for name in files.names_in(self.disk.path) if name.endswith(suffix)]
+
+    def _rename(self, directory: PurePath, ending: str) -> PurePath:
         """Rename a directory. The caller syncs the parent."""
         renamed = directory.with_name(f"{directory.name}.{ending}")
         try:
-            directory.rename(renamed)
+            files.rename(directory, renamed)
         except OSError as error:
             raise self.disk.error(f"renaming {directory}", error) from error
         return renamed
@@ -443,15 +443,15 @@ def partition_of(directory_name: str) -> PartitionId | None:
     return PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2])) if name else None
 
 
-def _log_of(renamed: Path) -> str:
+def _log_of(renamed: PurePath) -> str:
     """Return the name that a directory had before it was renamed to be deleted or set aside."""
     return renamed.name.partition(".")[0]
 
 
-def _size_bytes(directory: Path) -> int:
+def _size_bytes(directory: PurePath) -> int:
     """Return the size of the files in a directory. Some of them may be deleted while it counts."""
     total = 0
     with suppress(OSError):
-        for path in directory.iterdir():
-            total += path.stat().st_size
+        for name in files.names_in(directory):
+            total += files.size_bytes(directory / name)
     return total

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePath
 from threading import Lock
 from typing import Final, TypeVar
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class LogSegments:
-    def __init__(self, directory: Path, disk: Disk, recovered: Recovered, on_roll: Callable[[int], None]) -> None:
+    def __init__(self, directory: PurePath, disk: Disk, recovered: Recovered, on_roll: Callable[[int], None]) -> None:
         self.segments = tuple(recovered.segments)
         self.start_offset = recovered.log_start_offset
         self.end_offset = recovered.log_end_offset

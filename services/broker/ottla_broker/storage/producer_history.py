@@ -13,16 +13,15 @@ record of the transaction. What a truncated log said can't come back: its snapsh
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 
 from ottla_broker.machines.producers import Producers
 from ottla_broker.machines.shard import NO_FENCE, StoredFence
 from ottla_broker.machines.transactions import AbortedTransaction
-from ottla_broker.storage import producer_snapshot
+from ottla_broker.storage import files, producer_snapshot
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.producer_snapshot import ProducerSnapshot
 from ottla_broker.storage.segment import Ranges, Segment
@@ -63,7 +62,7 @@ class _Contents:
 class ProducerHistory:
     """`producers` are those at the log's end. `restore` and truncations replace the object, and `fence` likewise."""
 
-    def __init__(self, directory: Path, disk: Disk, aborts_before: int = 0) -> None:
+    def __init__(self, directory: PurePath, disk: Disk, aborts_before: int = 0) -> None:
         self._directory: Final = directory
         self._disk: Final = disk
         self._contents = _Contents(Producers(), NO_FENCE)
@@ -181,7 +180,7 @@ class ProducerHistory:
             self._write(end_offset, self._snapshot())
 
     def _offsets(self) -> list[int]:
-        return producer_snapshot.offsets_in(os.listdir(self._directory))
+        return producer_snapshot.offsets_in(files.names_in(self._directory))
 
     def _snapshot(self) -> ProducerSnapshot:
         return ProducerSnapshot(self.producers.entries(), self.fence, self.producers.transactions.ended())
@@ -194,18 +193,18 @@ class ProducerHistory:
         for offset in offsets:
             path = producer_snapshot.path_of(self._directory, offset)
             try:
-                entries, fence, ended = producer_snapshot.decode(path.read_bytes())
+                entries, fence, ended = producer_snapshot.decode(files.read_bytes(path))
                 return offset, _Contents(Producers(entries, ended), fence)
             except ValueError as error:
                 _logger.warning("%s can't be used (%s); continuing without it", path, error)
-                path.unlink()
+                files.remove(path)
         return 0, _Contents(Producers(), NO_FENCE)
 
     def _remove(self, offsets: Iterable[int]) -> bool:
         """Remove the snapshots at these offsets. Return whether there were any."""
         paths = [producer_snapshot.path_of(self._directory, offset) for offset in offsets]
         for path in paths:
-            path.unlink(missing_ok=True)
+            files.remove_if_there(path)
         return bool(paths)
 
 

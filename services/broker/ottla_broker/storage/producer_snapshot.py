@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.shard import NO_FENCE, StoredFence
@@ -45,7 +45,7 @@ class ProducerSnapshot(NamedTuple):
     ended: tuple[EndedTransaction, ...] = ()
 
 
-def path_of(directory: Path, offset: int) -> Path:
+def path_of(directory: PurePath, offset: int) -> PurePath:
     return directory / f"{offset:020d}{SUFFIX}"
 
 

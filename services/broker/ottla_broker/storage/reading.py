@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.scan import is_legal
 from ottla_broker.storage.segment import Segment
 from ottla_core.errors import ErrorCode, OttlaError

@@ -18,16 +18,15 @@ Each step may be repeated without changing the result, so a crash in the middle 
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 
 from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
 from ottla_broker.machines.offsets import LogEndOffset, RecoveryPoint
-from ottla_broker.storage import swap
+from ottla_broker.storage import files, swap
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.producer_snapshot import offsets_in
@@ -61,7 +60,7 @@ class Recovered:
 
 
 def open_segments(
-    directory: Path,
+    directory: PurePath,
     disk: Disk,
     config: LogConfig,
     epochs: LeaderEpochs,
@@ -154,21 +153,21 @@ def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
     return [segment.base_offset for segment in found]
 
 
-def _settled_names(directory: Path) -> set[str]:
+def _settled_names(directory: PurePath) -> set[str]:
     """Return the names of the files, without what a crash left half done.
 
     Swaps that were decided are finished. Deletions, temporary files, what a cleaner wrote, and indexes whose segment is
     gone are removed.
     """
-    names = set(os.listdir(directory))
+    names = set(files.names_in(directory))
     if any(name.endswith(SWAP) for name in names):
         # Swaps come before everything else: they decide which segments the log has.
         swap.finish_all(directory, names)
-        names = set(os.listdir(directory))
+        names = set(files.names_in(directory))
     # Orphans are indexes of segments whose log is gone: a crash came between the deletions of one segment's files.
     left = {name for name in names if name.endswith(_HALF_DONE) or _is_orphan(name, names)}
     for name in left:
-        (directory / name).unlink()
+        files.remove(directory / name)
     return names - left
 
 
@@ -197,7 +196,7 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
         if has_gap and _reach(segment, next_offset) <= MAX_INT32:  # any file may have lost its end
             _discard(segments, number, f"{segment.path.name} is not at {next_offset}, where the one before it ends")
             break
-        found_bytes = segment.path.stat().st_size
+        found_bytes = files.size_bytes(segment.path)
         next_offset = segment.refill(_trusted(segment, found_bytes, epochs))
         if segment.size_bytes < found_bytes:
             _logger.warning("truncating %s from %d to %d bytes", segment.path, found_bytes, segment.size_bytes)
@@ -209,7 +208,7 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
 def _reach(segment: Segment, offset: int) -> int:
     """Return how far the first batch goes beyond `offset`. If that is too far for a segment that begins there, the
     batch had to go into the next one."""
-    first = next(sound_batches(segment.file(), segment.path.stat().st_size), None)
+    first = next(sound_batches(segment.file(), files.size_bytes(segment.path)), None)
     return (first[1].last_offset if first else segment.base_offset) - offset
 
 

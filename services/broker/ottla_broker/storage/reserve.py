@@ -6,11 +6,13 @@ room for twice its size. Until then nothing is appended, because appends would e
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from errno import EDQUOT, ENOSPC, EROFS
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
+
+from ottla_broker.storage import files
+from ottla_broker.storage.files import Room
 
 FILE: Final = ".reserve"
 NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EROFS})
@@ -20,22 +22,22 @@ MOST_BYTES: Final = 8 << 20
 _SHARE: Final = 16
 
 
-def reserve_bytes(disk: os.statvfs_result) -> int:
+def reserve_bytes(disk: Room) -> int:
     """Return how many bytes are reserved on that disk: eight megabytes, or a sixteenth of a small disk."""
-    return min(MOST_BYTES, disk.f_blocks * disk.f_frsize // _SHARE)
+    return min(MOST_BYTES, disk.total_bytes // _SHARE)
 
 
 class Reserve:
     """A file of `reserve_bytes`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: PurePath) -> None:
         self._path: Final = directory / FILE
 
     def release(self) -> bool:
         """Give the room back, and return whether there was any. Nothing can be done if the disk is read-only."""
         try:
-            if existing := self._path.exists():
-                self._path.unlink()
+            if existing := files.exists(self._path):
+                files.remove(self._path)
         except OSError:
             return False
         return existing
@@ -43,23 +45,20 @@ class Reserve:
     def make(self) -> bool:
         """Keep the room if there is twice as much, and return whether there was. For a thread."""
         try:
-            usage = os.statvfs(self._path.parent)
-            size_bytes = reserve_bytes(usage)
-            if usage.f_flag & os.ST_RDONLY:
+            disk = files.room(self._path.parent)
+            size_bytes = reserve_bytes(disk)
+            if disk.is_read_only:
                 return False
-            if self._path.exists() and self._path.stat().st_size == size_bytes:
+            if files.exists(self._path) and files.size_bytes(self._path) == size_bytes:
                 return True
-            if usage.f_bavail * usage.f_frsize < 2 * size_bytes:
+            if disk.usable_bytes < 2 * size_bytes:
                 return False
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                os.posix_fallocate(fd, 0, 2 * size_bytes)
-                os.ftruncate(fd, size_bytes)
-            finally:
-                os.close(fd)
+            file = files.open_file(self._path, write=True)
+            file.allocate(2 * size_bytes)
+            file.truncate(size_bytes)
         except OSError as error:
             with suppress(OSError):
-                self._path.unlink(missing_ok=True)
+                files.remove_if_there(self._path)
             if error.errno in NO_ROOM:
                 return False
             raise

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import PurePath
 from random import random
 from typing import Final, TypeAlias
 
-from ottla_broker.storage import swap
-from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage import files, swap
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.positioned import PositionedBatch
@@ -47,7 +48,7 @@ class Segment:
         "size_bytes",
     )
 
-    def __init__(self, directory: Path, base_offset: int, disk: Disk, config: LogConfig, now_ms: int) -> None:
+    def __init__(self, directory: PurePath, base_offset: int, disk: Disk, config: LogConfig, now_ms: int) -> None:
         self.path: Final = swap.segment_path(directory, base_offset)
         self.base_offset: Final = base_offset
         self.created_at_ms: Final = now_ms
@@ -76,7 +77,7 @@ class Segment:
     def load_when_used(self) -> None:
         """Take over a segment that was flushed, or closed in order, and has others after it. Its indexes are loaded
         when they are first used, which for most segments is not soon."""
-        self.size_bytes = self.path.stat().st_size
+        self.size_bytes = files.size_bytes(self.path)
         self._indexes = None
 
     @property
@@ -92,7 +93,7 @@ class Segment:
 
         It walks the few batches from the last indexed one on. Returns -1 if the batches don't end with the file.
         """
-        return self._load(self.path.stat().st_size, None)
+        return self._load(files.size_bytes(self.path), None)
 
     def shortened(self, offset: int, config: LogConfig) -> tuple[Segment, int]:
         """Return this segment without the batch that holds `offset` and all after it, and the offset where the log then
@@ -150,7 +151,7 @@ class Segment:
         Raises OSError or KAFKA_STORAGE_ERROR. The swap then has to be withdrawn.
         """
         swap.decide(self.path, like.path, self._disk)
-        self._swap = DataFile(swap.path_of(self.path, SWAP))
+        self._swap = files.open_file(swap.path_of(self.path, SWAP))
         self.aborted = AbortedIndex(self.path, SWAP)
         self._load(self._swap.size_bytes(), None)
 
@@ -182,7 +183,7 @@ class Segment:
 
         What follows them is cut off, and both indexes are rebuilt.
         """
-        file = DataFile(self.path, write=True)
+        file = files.open_file(self.path, write=True)
         self.size_bytes = 0
         indexes = self._indexes = self._new_indexes()
         next_offset = self.base_offset
@@ -330,7 +331,7 @@ class Segment:
 
     def changed_at_ms(self) -> int:
         """Return when the file was last written."""
-        return self.path.stat().st_mtime_ns // 1_000_000
+        return files.modified_ns(self.path) // 1_000_000
 
     def _on_wrong_index(self) -> None:
         """Rebuild a sealed segment's indexes. An active segment's are left alone, because the writer is changing

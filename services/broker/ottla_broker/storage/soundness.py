@@ -19,15 +19,15 @@ found it short and the cluster does not know it yet.
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final, NamedTuple
+
+from ottla_broker.storage import files
 
 BOOT_ID: Final = "boot-id"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
-_KERNELS: Final = Path("/proc/sys/kernel/random/boot_id")
 _MARKER_VERSION: Final = 0
 
 
@@ -42,40 +42,33 @@ NO_INCARNATION: Final = Incarnation("", -1)
 """The incarnation of a directory whose broker has not registered yet."""
 
 
-def boot_id() -> str:
-    """Return the kernel's id of this boot, which is the same in all containers, or an empty string if it has none."""
-    try:
-        return _KERNELS.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def vouched_incarnation(directory: Path, directory_id: str, *, marker: str | None) -> Incarnation | None:
+def vouched_incarnation(directory: PurePath, directory_id: str, *, marker: str | None) -> Incarnation | None:
     """Return the incarnation whose writes to `directory` are all there, as far as the operating system goes, or None if
     that is not known.
 
     `marker` is the content of the marker of a clean stop, or None if there was none.
     """
     try:
-        with (directory / BOOT_ID).open(encoding="utf-8") as kept:
-            position = _location(kept.fileno())
-            boot, noted, incarnation_text = (kept.readline().strip() for _ in range(3))
+        kept = files.open_file(directory / BOOT_ID)
+        lines = kept.read(0, kept.size_bytes()).decode().splitlines()
     except (FileNotFoundError, UnicodeDecodeError):
         return None
     if marker is not None:
         return _incarnation_of(marker, directory_id)
-    same = bool(boot) and boot == boot_id() and noted == position
-    return _incarnation_of(incarnation_text, directory_id) if same else None
+    boot = files.boot_id()
+    if not boot or lines[:2] != [boot, kept.location()]:
+        return None
+    return _incarnation_of("".join(lines[2:]), directory_id)
 
 
-def write_vouch(directory: Path, directory_id: str, incarnation: Incarnation) -> None:
+def write_vouch(directory: PurePath, directory_id: str, incarnation: Incarnation) -> None:
     """Vouch for what `incarnation` has written up to now and will write under this boot. It takes an fsync or two."""
     temporary = directory / f"{BOOT_ID}.tmp"
-    with temporary.open("w", encoding="utf-8") as out:
-        out.write(f"{boot_id()}\n{_location(out.fileno())}\n{incarnation_text(incarnation, directory_id)}\n")
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.replace(directory / BOOT_ID)
+    file = files.open_empty(temporary)
+    text = f"{files.boot_id()}\n{file.location()}\n{incarnation_text(incarnation, directory_id)}\n".encode()
+    file.write_all([text], 0, len(text))
+    file.sync()
+    files.rename(temporary, directory / BOOT_ID)
 
 
 def incarnation_text(incarnation: Incarnation, directory_id: str) -> str:
@@ -90,10 +83,10 @@ def incarnation_text(incarnation: Incarnation, directory_id: str) -> str:
     )
 
 
-def withdraw(directory: Path) -> None:
+def withdraw(directory: PurePath) -> None:
     """Remove the file, so that nothing vouches any more. The disk may be broken, so errors are ignored."""
     with suppress(OSError):
-        (directory / BOOT_ID).unlink(missing_ok=True)
+        files.remove_if_there(directory / BOOT_ID)
 
 
 def _incarnation_of(text: str, directory_id: str) -> Incarnation | None:
@@ -106,9 +99,3 @@ def _incarnation_of(text: str, directory_id: str) -> Incarnation | None:
         return Incarnation(str(fields["incarnation"]), int(fields["brokerEpoch"]))
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _location(fd: int) -> str:
-    """Return which file it is. A restored copy has another inode, and another file system has another device."""
-    status = os.fstat(fd)
-    return f"{status.st_dev}:{status.st_ino}"

@@ -15,14 +15,14 @@ The decision is fsynced before a source goes, because not every file system keep
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 
-from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage import files
+from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.scan import headers
 from ottla_broker.storage.transactions import aborted_index
 
@@ -40,17 +40,17 @@ _SWAPPED: Final = re.compile(r"\d{20}\.log\.swap")
 _logger = logging.getLogger(__name__)
 
 
-def segment_path(directory: Path, base_offset: int) -> Path:
+def segment_path(directory: PurePath, base_offset: int) -> PurePath:
     """Return the path of the segment that begins at `base_offset`."""
     return directory / f"{base_offset:020d}{LOG_SUFFIX}"
 
 
-def path_of(log_path: Path, state: str) -> Path:
+def path_of(log_path: PurePath, state: str) -> PurePath:
     """Return the path of a cleaned file, in the state CLEANED or SWAP."""
     return log_path.with_name(log_path.name + state)
 
 
-def decide(log_path: Path, like: Path, disk: Disk) -> None:
+def decide(log_path: PurePath, like: PurePath, disk: Disk) -> None:
     """Make cleaned files those of a decided swap. The log's file time becomes that of `like`.
 
     Raises OSError or KAFKA_STORAGE_ERROR.
@@ -58,17 +58,16 @@ def decide(log_path: Path, like: Path, disk: Disk) -> None:
     # If records have no timestamp, retention and the expiry of idle producers count from the time of the file. If that
     # were now, each clean would keep them for another period.
     with suppress(FileNotFoundError):  # retention may take it at any moment
-        time_ns = like.stat().st_mtime_ns
-        os.utime(path_of(log_path, CLEANED), ns=(time_ns, time_ns))
+        files.set_modified(path_of(log_path, CLEANED), files.modified_ns(like))
     for kind in _KINDS:
         path = log_path.with_suffix(kind)
-        if kind == LOG_SUFFIX or path_of(path, CLEANED).exists():
-            path_of(path, CLEANED).rename(path_of(path, SWAP))
+        if kind == LOG_SUFFIX or files.exists(path_of(path, CLEANED)):
+            files.rename(path_of(path, CLEANED), path_of(path, SWAP))
     # The decision is on disk before the caller deletes a source.
     disk.sync_directory(log_path.parent)
 
 
-def withdraw(log_path: Path, disk: Disk) -> None:
+def withdraw(log_path: PurePath, disk: Disk) -> None:
     """Remove the cleaned files, whether the swap was decided or not, the log first. Raises OSError or
     KAFKA_STORAGE_ERROR.
 
@@ -76,17 +75,18 @@ def withdraw(log_path: Path, disk: Disk) -> None:
     """
     for kind in reversed(_KINDS):
         for state in (SWAP, CLEANED):
-            path_of(log_path.with_suffix(kind), state).unlink(missing_ok=True)
+            files.remove_if_there(path_of(log_path.with_suffix(kind), state))
     disk.sync_directory(log_path.parent)
 
 
-def remove_cleaned(directory: Path) -> None:
+def remove_cleaned(directory: PurePath) -> None:
     """Remove the files of a clean that did not finish. Raises OSError."""
-    for path in directory.glob(f"*{CLEANED}"):
-        path.unlink(missing_ok=True)
+    for name in files.names_in(directory):
+        if name.endswith(CLEANED):
+            files.remove_if_there(directory / name)
 
 
-def finish_all(directory: Path, names: Collection[str]) -> None:
+def finish_all(directory: PurePath, names: Collection[str]) -> None:
     """Finish the swaps that were decided, at a start. A torn one is left alone, since it is no swap. Raises OSError."""
     for name in sorted(filter(_SWAPPED.fullmatch, names)):
         log_path = directory / name.removesuffix(SWAP)
@@ -103,21 +103,21 @@ def finish_all(directory: Path, names: Collection[str]) -> None:
         for other in names:
             stem, _, kind = other.partition(".")
             if f".{kind}" in _KINDS and stem.isdecimal() and base_offset <= int(stem) < end_offset and other != stays:
-                (directory / other).unlink(missing_ok=True)
+                files.remove_if_there(directory / other)
         take_names(log_path)
 
 
-def take_names(log_path: Path) -> None:
+def take_names(log_path: PurePath) -> None:
     """Give the files of a swap the names of the segment. The segments in its place are gone."""
     for kind in _KINDS:
         path = log_path.with_suffix(kind)
         with suppress(FileNotFoundError):  # a short segment has no indexes
-            path_of(path, SWAP).rename(path)
+            files.rename(path_of(path, SWAP), path)
 
 
-def _end_of(path: Path) -> int | None:
+def _end_of(path: PurePath) -> int | None:
     """Return the offset after the last batch, or None if the batches don't end with the file."""
-    file = DataFile(path)
+    file = files.open_file(path)
     size_bytes, end, next_offset = file.size_bytes(), 0, None
     for position, header in headers(file, 0, size_bytes):
         end, next_offset = position + header.size_bytes, header.next_offset

@@ -25,7 +25,7 @@ from ottla_broker.compaction import worker as worker_module
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult, SourceSegment
 from ottla_broker.compaction.room import Room
-from ottla_broker.compaction.worker import Take, run_worker
+from ottla_broker.compaction.worker import Run, Take, run_worker
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage.disk_threads import DiskThreads
@@ -49,12 +49,20 @@ class Compacted:
 
     def __init__(self, path: Path) -> None:
         self.clock, self.threads, self.path = ManualClock(), DiskThreads(), path
+        self.run: Run = run_worker
         now_ms = self.clock.wall_ms()
         self.log_dir = LogDir.open(path, DirectoryIdentity("c", 1, "d" * 22), COMPACTED, now_ms=now_ms)
         self.metadata = Metadata()
         self.metadata.become(self.image({"log.cleaner.backoff.ms": "100"}))
         self.replicas = ReplicaTable(cast(Any, self.metadata))
-        self.cleaner = LogCleaner(cast(Any, self.metadata), self.replicas, lambda: 1, self.clock, self.threads)
+        self.cleaner = LogCleaner(
+            cast(Any, self.metadata),
+            self.replicas,
+            lambda: 1,
+            self.clock,
+            self.threads,
+            lambda job, take: self.run(job, take),
+        )
 
     @staticmethod
     def image(configs: dict[str, str]) -> Any:
@@ -109,9 +117,7 @@ def sealed_end(replica: Replica) -> int:
     return replica.log.segments[-1].base_offset
 
 
-def watch_workers(
-    monkeypatch: pytest.MonkeyPatch, then: Callable[[CleaningJob], None] = lambda job: None
-) -> list[CleaningJob]:
+def watch_workers(logs: Compacted, then: Callable[[CleaningJob], None] = lambda job: None) -> list[CleaningJob]:
     """The jobs that are given to workers; `then` is called when each has written a group that is not in its place."""
     jobs: list[CleaningJob] = []
 
@@ -124,7 +130,7 @@ def watch_workers(
 
         return await run_worker(job, take_then)
 
-    monkeypatch.setattr(cleaner_module, "run_worker", run)
+    logs.run = run
     return jobs
 
 
@@ -148,7 +154,7 @@ async def test_what_stays_is_the_newest_value_of_each_key(logs: Compacted) -> No
 async def test_the_dirtiest_comes_first_and_one_that_waits_too_long_before_it(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = watch_workers(monkeypatch)
+    jobs = watch_workers(logs)
     clean, dirty = logs.add(1), logs.add(2)
     overdue = logs.add(3, replace(COMPACTED, max_compaction_lag_ms=1000, least_dirty_ratio=1.0))
     await logs.produce(overdue, 60)
@@ -164,7 +170,7 @@ async def test_the_dirtiest_comes_first_and_one_that_waits_too_long_before_it(
 
 @pytest.mark.feature(97)
 async def test_a_log_that_is_not_dirty_enough_is_left_alone(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = watch_workers(monkeypatch)
+    jobs = watch_workers(logs)
     replica = logs.add(1, replace(COMPACTED, least_dirty_ratio=0.9))
     await logs.produce(replica, 100)
     replica.log.compaction.first_dirty_offset = replica.log.segments[2].base_offset
@@ -174,7 +180,7 @@ async def test_a_log_that_is_not_dirty_enough_is_left_alone(logs: Compacted, mon
 
 
 async def test_nothing_above_the_high_watermark_is_cleaned(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = watch_workers(monkeypatch)
+    jobs = watch_workers(logs)
     replica = logs.add(1)
     await logs.produce(replica, 50)
     for offset in range(50, 100):
@@ -197,15 +203,15 @@ async def test_what_was_truncated_meanwhile_is_given_up(logs: Compacted, monkeyp
         if len(jobs) == 1:
             replica.log.truncate_to(cut_to)
 
-    jobs = watch_workers(monkeypatch, truncate)
+    jobs = watch_workers(logs, truncate)
     await logs.cleaner.start()
     await until(lambda: len(jobs) >= 2 and not logs.cleaner._running)
     assert jobs[1].end_offset <= cut_to
     assert replica.log.log_end_offset == cut_to
     assert replica.log.compaction.first_dirty_offset <= sealed_end(replica)
     assert not logs.cleaner.uncleanable
-    assert not list(replica.log.directory.glob("*.cleaned"))
-    assert not list(replica.log.directory.glob("*.swap"))
+    assert not list(Path(replica.log.directory).glob("*.cleaned"))
+    assert not list(Path(replica.log.directory).glob("*.swap"))
 
 
 async def test_a_log_that_can_not_be_cleaned_stays_and_holds_up_no_other(
@@ -221,7 +227,7 @@ async def test_a_log_that_can_not_be_cleaned_stays_and_holds_up_no_other(
     await logs.cleaner.start()
     await until(lambda: good.log.compaction.first_dirty_offset > 0 and logs.cleaner.uncleanable == 1)
     assert stored_headers(bad.log) == before
-    assert not list(bad.log.directory.glob("*.cleaned"))
+    assert not list(Path(bad.log.directory).glob("*.cleaned"))
     reason = bad.log.compaction.failure
     assert "no key" in reason or "without a key" in reason
     assert "offset 0" in reason
@@ -243,7 +249,7 @@ async def test_a_log_that_can_not_even_be_looked_at_holds_up_no_other(
     for replica in (bad, good):
         await logs.produce(replica, 100)
     bad.log._disk.files.forget(bad.log.segments[0].path)
-    bad.log.segments[0].path.unlink()
+    Path(bad.log.segments[0].path).unlink()
     await logs.cleaner.start()
     await until(lambda: good.log.compaction.first_dirty_offset > 0)
     await until(lambda: bool(bad.log.compaction.failure))
@@ -251,11 +257,11 @@ async def test_a_log_that_can_not_even_be_looked_at_holds_up_no_other(
     logs.replicas.compacted.discard(bad)
     await until(lambda: not logs.cleaner.uncleanable)
     assert not bad.log.compaction.failure
-    bad.log.segments[0].path.touch()
+    Path(bad.log.segments[0].path).touch()
 
 
 async def test_a_log_on_a_disk_that_is_offline_is_left_alone(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = watch_workers(monkeypatch)
+    jobs = watch_workers(logs)
     replica = logs.add(1)
     await logs.produce(replica, 100)
     monkeypatch.setattr(replica.log._disk, "failure", "fsync failed")
@@ -275,7 +281,7 @@ async def test_what_a_failed_worker_left_and_can_not_be_removed_is_no_reason_to_
         jobs.append(job)
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(cleaner_module, "run_worker", fail)
+    logs.run = fail
     monkeypatch.setattr("ottla_broker.storage.swap.remove_cleaned", fail_to_remove)
     await logs.produce(logs.add(1), 100)
     await logs.cleaner.start()
@@ -332,7 +338,7 @@ async def test_a_stop_ends_the_workers(logs: Compacted, monkeypatch: pytest.Monk
 
 
 async def test_configs_act_at_once(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = watch_workers(monkeypatch)
+    jobs = watch_workers(logs)
     logs.metadata.become(logs.image({"log.cleaner.enable": "false"}))
     first, second = logs.add(1), logs.add(2)
     for replica in (first, second):
@@ -351,7 +357,7 @@ async def test_configs_act_at_once(logs: Compacted, monkeypatch: pytest.MonkeyPa
 async def test_all_maps_together_take_no_more_than_their_buffer(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = watch_workers(monkeypatch)
+    jobs = watch_workers(logs)
     monkeypatch.setattr("ottla_broker.compaction.candidate.bytes_for", lambda keys: keys << 20)
     logs.metadata.become(logs.image({"log.cleaner.dedupe.buffer.size": "4000000", "log.cleaner.threads": "2"}))
     await logs.produce(logs.add(1), 100)
@@ -376,7 +382,7 @@ async def test_as_many_run_at_once_as_there_are_threads(
         running.discard(job.directory)
         return await run_worker(job, take)
 
-    monkeypatch.setattr(cleaner_module, "run_worker", run)
+    logs.run = run
     logs.metadata.become(logs.image({"log.cleaner.threads": str(threads)}))
     for number in range(1, 5):
         await logs.produce(logs.add(number), 100)
@@ -394,7 +400,7 @@ async def test_a_map_that_is_too_small_is_named_and_not_tried_without_end(
         jobs.append(job)
         return CleaningResult((), job.first_dirty_offset, 0, 0, 0, 0, 0, 0)
 
-    monkeypatch.setattr(cleaner_module, "run_worker", run)
+    logs.run = run
     await logs.produce(logs.add(1), 100)
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.uncleanable == 1)
@@ -415,7 +421,7 @@ async def test_a_partition_that_is_deleted_meanwhile_is_no_failure(
         replica.close()
         logs.log_dir.delete([replica.id])
 
-    watch_workers(monkeypatch, delete)
+    watch_workers(logs, delete)
     await logs.cleaner.start()
     await until(lambda: replica.id not in logs.replicas._replicas and not logs.cleaner._running)
     assert not logs.cleaner.uncleanable
@@ -470,7 +476,7 @@ async def test_retention_leaves_alone_what_is_cleaned_and_takes_what_was(
         assert log.segments[0].base_offset <= log.compaction.held_from
         passed.append(log.compaction.held_from)
 
-    jobs = watch_workers(monkeypatch, want_nearly_all)
+    jobs = watch_workers(logs, want_nearly_all)
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.totals.runs == 1)
     assert len(jobs) == 1
@@ -483,7 +489,7 @@ async def test_retention_leaves_alone_what_is_cleaned_and_takes_what_was(
 
 @pytest.mark.story("cleaned-before-it-is-deleted")
 async def test_retention_has_its_turn_before_a_cleaning(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = watch_workers(monkeypatch)
+    jobs = watch_workers(logs)
     replica = logs.add(1, replace(GROUPS, deletes=True, retention_bytes=2000))
     await logs.produce(replica, 200, keys=1000)
     assert replica.log.size_bytes > 10_000
@@ -503,9 +509,9 @@ async def test_a_group_takes_its_place_before_the_next_one_is_written(
 
     def measure(job: CleaningJob) -> None:
         directory, kinds = replica.log.directory, ("cleaned", "swap", "deleted")
-        beside.append(sum(f.stat().st_size for kind in kinds for f in directory.glob(f"*.log.{kind}")))
+        beside.append(sum(f.stat().st_size for kind in kinds for f in Path(directory).glob(f"*.log.{kind}")))
 
-    watch_workers(monkeypatch, measure)
+    watch_workers(logs, measure)
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.totals.runs == 1)
     assert len(beside) > 10
@@ -534,7 +540,7 @@ async def test_what_a_worker_has_done_counts_when_it_is_killed(
             os.kill(processes[0].pid, signal.SIGKILL)
 
     monkeypatch.setattr(worker_module, "Popen", create)
-    jobs = watch_workers(monkeypatch, kill_the_first)
+    jobs = watch_workers(logs, kill_the_first)
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.uncleanable == 1)
     counted = replica.log.compaction.first_dirty_offset
@@ -564,7 +570,7 @@ async def test_without_room_for_a_segment_a_log_is_named_and_left_alone(
 ) -> None:
     """The room is checked before and during a cleaning, which is tried again and goes on where it was."""
     monkeypatch.setattr(cleaner_module, "_TRY_AGAIN_FIRST_S", 5.0)
-    jobs, usable = watch_workers(monkeypatch), [100]
+    jobs, usable = watch_workers(logs), [100]
     monkeypatch.setattr(Room, "usable_bytes", property(lambda self: usable[0]))
     replica = logs.add(1, GROUPS)
     await logs.produce(replica, 100)
@@ -575,7 +581,7 @@ async def test_without_room_for_a_segment_a_log_is_named_and_left_alone(
     assert "room for 100 bytes" in logs.failure
     assert "free space" in logs.failure
     assert stored_headers(replica.log) == before
-    assert not list(replica.log.directory.glob("*.cleaned"))
+    assert not list(Path(replica.log.directory).glob("*.cleaned"))
     usable[0] = 2 * GROUPS.segment_bytes
     logs.clock.advance(10)
     await until(lambda: logs.cleaner.totals.runs == 1)

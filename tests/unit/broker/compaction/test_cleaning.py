@@ -14,7 +14,8 @@ from cleanings import DAY_MS, batches_in, clean, header_of, job_for, pairs, plac
 from ottla_broker.compaction import cleaned_file, cleaning
 from ottla_broker.compaction.job import CleanedSegment, SourceSegment
 from ottla_broker.compaction.throttle import Throttle
-from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.segment import Segment
 from ottla_core.errors import OttlaError

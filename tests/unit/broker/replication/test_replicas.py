@@ -483,7 +483,7 @@ async def test_a_deletion_is_waited_for_by_nobody(held: Held, monkeypatch: pytes
     held.replicas.table.leading(OTHER_ID, None).append(values_batch(b"led and written meanwhile"))
     held.metadata.become(replace(LED, leader_epoch=3, isr=(1,)), LED)  # and back, against all odds
     await asyncio.sleep(0)
-    assert directory.exists()
+    assert Path(directory).exists()
     gate.open.set()
     await until(lambda: {r.id for r in held.replicas.table.all() if r.leads} == {ID, OTHER_ID})
     assert held.replica.log.log_end_offset == 0, "another log, of the same name"

@@ -6,15 +6,16 @@ import errno
 import os
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values, open_log, values_batch
 
 from ottla_broker.machines.offsets import HighWatermark
-from ottla_broker.storage import syncfs
-from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
+from ottla_broker.storage import files
+from ottla_broker.storage.disk import Disk, OpenFiles
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.flushing import WRITE_BEHIND_BYTES
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -39,7 +40,7 @@ def append_for_ever(log: Log, batch: bytes) -> None:
 
 class TestFullDisk:
     def test_an_append_that_does_not_fit_leaves_nothing_behind(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-        data = next(log.directory.glob("*.log")).read_bytes()
+        data = next(Path(log.directory).glob("*.log")).read_bytes()
         real = os.pwritev
 
         def takes_half(fd: int, buffers: list[bytes], at: int) -> int:
@@ -55,7 +56,7 @@ class TestFullDisk:
             assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
             assert caught.value.retriable
             assert "free space" in caught.value.hint
-            assert next(log.directory.glob("*.log")).read_bytes() == data
+            assert next(Path(log.directory).glob("*.log")).read_bytes() == data
         monkeypatch.undo()
         fill(log, 5)
         assert all_records(log) == offsets_as_values(0, 30)
@@ -105,7 +106,7 @@ class TestFullDisk:
         code = f"""
 import resource, sys
 sys.path[:] = {sys.path!r}
-from pathlib import Path
+from pathlib import Path, PurePath
 from logs import all_records, fill, offsets_as_values, open_log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.errors import OttlaError
@@ -270,21 +271,13 @@ class TestSmallFiles:
     def test_a_small_file_is_replaced_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         disk, path = Disk(tmp_path), tmp_path / "checkpoint"
         done: list[str] = []
-        real_fsync, real_replace = os.fsync, Path.replace
-
-        def fsync(fd: int) -> None:
-            done.append("fsync " + Path(os.readlink(f"/proc/self/fd/{fd}")).name)
-            real_fsync(fd)
-
-        def replace(self: Path, target: Path) -> Path:
-            done.append("rename")
-            return real_replace(self, target)
-
-        monkeypatch.setattr(os, "fsync", fsync)
-        monkeypatch.setattr(Path, "replace", replace)
+        sync, rename, sync_names = DataFile.sync, files.rename, files.sync_names
+        monkeypatch.setattr(DataFile, "sync", lambda file: (done.append(f"fsync {file.path.name}"), sync(file)))
+        monkeypatch.setattr(files, "rename", lambda *names: (done.append("rename"), rename(*names)))
+        monkeypatch.setattr(files, "sync_names", lambda path: (done.append(f"fsync {path.name}"), sync_names(path)))
         disk.replace_file(path, "first")
         assert done == ["fsync checkpoint.tmp", "rename", f"fsync {tmp_path.name}"]
-        monkeypatch.setattr(os, "fsync", io_error)
+        monkeypatch.setattr(DataFile, "sync", io_error)
         with pytest.raises(OttlaError):
             disk.replace_file(path, "second")
         assert path.read_text() == "first"
@@ -307,15 +300,12 @@ class TestSmallFiles:
     ) -> None:
         disk, path = Disk(tmp_path), tmp_path / "checkpoint"
         disk.replace_file(path, "first")
-        real = os.fsync
 
-        def fsync(fd: int) -> None:
-            if Path(os.readlink(f"/proc/self/fd/{fd}")).name == (of or tmp_path.name):
-                raise OSError(number, os.strerror(number))
-            real(fd)
+        def fails(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
 
         with monkeypatch.context() as patched:
-            patched.setattr(os, "fsync", fsync)
+            patched.setattr(DataFile if of else files, "sync" if of else "sync_names", fails)
             with pytest.raises(OttlaError):
                 disk.replace_file(path, "second")
         assert bool(disk.failure) == offline
@@ -325,42 +315,43 @@ class TestSmallFiles:
             assert path.read_text() == "third"
 
     def test_a_file_that_is_read_is_opened_anew_where_it_is_written(self, tmp_path: Path) -> None:
-        files, path = OpenFiles(2), tmp_path / "segment"
+        open_files, path = OpenFiles(2), tmp_path / "segment"
         path.write_text("read")
-        assert not files.get(path).takes_writes
-        written = files.get(path, write=True)
+        assert not open_files.get(path).takes_writes
+        written = open_files.get(path, write=True)
         written.write([b"writ"], 0)
-        assert files.get(path) is written
-        assert files.get(path).read(0, 10) == b"writ"
+        assert open_files.get(path) is written
+        assert open_files.get(path).read(0, 10) == b"writ"
 
     def test_a_name_that_went_to_another_file_while_it_was_opened_is_that_files(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A log is emptied and begun anew at the same offset while a reader opens what was there."""
-        files, path, real = OpenFiles(2), tmp_path / "segment", os.open
+        open_files, path, real = OpenFiles(2), tmp_path / "segment", os.open
         path.write_text("old")
 
         def meanwhile(name: Path, *rest: int) -> int:
             fd = real(name, *rest)
             monkeypatch.undo()
             path.rename(tmp_path / "discarded")
-            files.forget(path)
-            files.create(path).write([b"new"], 0)
-            files.forget(path)  # as where many others are used since
+            open_files.forget(path)
+            open_files.create(path).write([b"new"], 0)
+            open_files.forget(path)  # as where many others are used since
             return fd
 
         monkeypatch.setattr(os, "open", meanwhile)
-        assert files.get(path).read(0, 10) == b"old"
-        assert files.get(path, write=True).read(0, 10) == b"new"
+        assert open_files.get(path).read(0, 10) == b"old"
+        assert open_files.get(path, write=True).read(0, 10) == b"new"
 
     @pytest.mark.rule(20)
     @pytest.mark.parametrize(("number", "offline"), [(errno.EIO, True), (errno.ENOSPC, False)])
     def test_one_sync_takes_the_place_of_many_and_reports_as_each_would(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, offline: bool
     ) -> None:
-        disk, synced = Disk(tmp_path), []
-        real = os.fsync
-        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(fd) or real(fd))
+        disk = Disk(tmp_path)
+        synced: list[object] = []
+        monkeypatch.setattr(DataFile, "sync", lambda file: synced.append(file))
+        monkeypatch.setattr(files, "sync_names", synced.append)
         with disk.syncing_once():
             for n in range(20):
                 disk.replace_file(tmp_path / str(n), "content")
@@ -371,7 +362,7 @@ class TestSmallFiles:
         def fails(path: Path) -> None:
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr(syncfs, "sync_file_system", fails)
+        monkeypatch.setattr(files, "sync_file_system", fails)
         with pytest.raises(OttlaError) as caught, disk.syncing_once():
             disk.replace_file(tmp_path / "lost", "content")
         assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -380,10 +371,11 @@ class TestSmallFiles:
     def test_where_the_file_system_can_not_be_synced_each_file_is(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        disk, synced = Disk(tmp_path), []
-        real = os.fsync
-        monkeypatch.setattr(syncfs, "IS_KNOWN", False)
-        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(fd) or real(fd))
+        disk = Disk(tmp_path)
+        synced: list[object] = []
+        monkeypatch.setattr(files, "SYNCS_FILE_SYSTEMS", False)
+        monkeypatch.setattr(DataFile, "sync", lambda file: synced.append(file))
+        monkeypatch.setattr(files, "sync_names", synced.append)
         with disk.syncing_once():
             disk.replace_file(tmp_path / "file", "content")
         assert len(synced) == 2
@@ -395,29 +387,29 @@ class TestSmallFiles:
             (tmp_path / name).touch()
             disk.discard(tmp_path / name)
 
-        def not_permitted(self: Path, *, missing_ok: bool) -> None:
+        def not_permitted(path: PurePath) -> None:
             raise PermissionError(1, "not permitted")
 
         with monkeypatch.context() as refused:
-            refused.setattr(Path, "unlink", not_permitted)
+            refused.setattr(files, "remove_if_there", not_permitted)
             assert disk.unlink_discarded() == 0
         assert disk.unlink_discarded() == 2
         assert list(tmp_path.glob("*.deleted")) == []
 
     def test_few_files_are_open_at_a_time(self, tmp_path: Path) -> None:
-        files = OpenFiles(2)
+        open_files = OpenFiles(2)
         paths = [tmp_path / str(n) for n in range(3)]
         for path in paths:
             path.write_text(path.name)
-        held = files.get(paths[0])
-        assert files.get(paths[0]) is held
-        files.get(paths[1])
-        files.get(paths[2])
-        assert files.get(paths[0]) is not held
+        held = open_files.get(paths[0])
+        assert open_files.get(paths[0]) is held
+        open_files.get(paths[1])
+        open_files.get(paths[2])
+        assert open_files.get(paths[0]) is not held
         assert held.read(0, 10) == b"0", "a reader keeps what it holds"
-        files.forget(paths[0])
+        open_files.forget(paths[0])
         paths[0].rename(tmp_path / "renamed")
         with pytest.raises(FileNotFoundError):
-            files.get(paths[0], write=True)
+            open_files.get(paths[0], write=True)
         with pytest.raises(FileNotFoundError):
-            files.get(tmp_path / "none")
+            open_files.get(tmp_path / "none")

@@ -42,8 +42,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ftruncate(fd, size_bytes)
 
     def record_unlink(path: Path) -> None:
-        steps.append(f"remove {Path(path).name}")
         unlink(path)
+        steps.append(f"remove {Path(path).name}")
 
     monkeypatch.setattr(os, "fsync", record_fsync)
     monkeypatch.setattr(os, "fdatasync", record_fdatasync)
@@ -107,7 +107,7 @@ def test_what_recovery_cuts_off_is_gone_from_the_platter(tmp_path: Path, steps: 
     log = open_log(tmp_path / "log", LogConfig())
     fill(log, 5)
     path = log.segments[-1].path
-    path.write_bytes(path.read_bytes()[:-1])
+    Path(path).write_bytes(Path(path).read_bytes()[:-1])
     steps.clear()
     open_log(log.directory, LogConfig())
     assert directly_after(steps, f"cut {path.name}") == f"sync {path.name}"
@@ -121,7 +121,7 @@ def test_a_snapshot_of_a_lost_tail_is_gone_from_the_platter_before_the_tail_is_w
     log.append(produced(0, 15, producer_id=1), 1, NOON)
     log.close(NOON)
     path = log.segments[-1].path
-    path.write_bytes(path.read_bytes()[:-1])
+    Path(path).write_bytes(Path(path).read_bytes()[:-1])
     steps.clear()
     open_log(log.directory, LogConfig())
     removed = steps.index(f"remove {15:020d}.snapshot")
@@ -135,7 +135,7 @@ def test_a_cut_is_on_the_platter_before_it_returns(tmp_path: Path, steps: list[s
         fill(log, 30, leader_epoch=epoch)
     log.flush(NOON)
     hit = [segment.path.name for segment in log.segments if segment.base_offset < 70][-1]
-    snapshot = sorted(path.name for path in log.directory.glob("*.snapshot"))[-1]
+    snapshot = sorted(path.name for path in Path(log.directory).glob("*.snapshot"))[-1]
     steps.clear()
     log.truncate_to(70)
     assert steps.pop(0) == "sync log", "the segments after it are gone, or a power cut could leave them behind a hole"

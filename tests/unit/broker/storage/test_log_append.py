@@ -13,7 +13,7 @@ from logs import all_records, fill, headers_of, open_log, records_of, values_bat
 
 from ottla_broker.machines.bad_records import MOST_NAMED, BadRecordsError
 from ottla_broker.machines.offsets import HighWatermark
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig, TimestampType
@@ -154,14 +154,14 @@ def test_a_batch_that_counts_more_records_than_it_has_room_for_gets_no_offset(lo
 @pytest.mark.rule(59, 64)
 def test_a_request_of_more_offsets_than_a_segment_holds_is_refused_whole(log: Log) -> None:
     log.append(values_batch(b"honest"), 1, NOON)
-    data = log.segments[0].path.read_bytes()
+    data = Path(log.segments[0].path).read_bytes()
     packed = b"\0" * 700_000  # nobody looks inside here, so it may announce what would come out of it at most
     count = output_limit(len(packed)) // 7
     batch = counting(count, packed, attributes=Codec.ZSTD)
     batches = 2**31 // count + 1
     log.config = LogConfig(segment_bytes=batches * len(batch))
     assert refused(log, batch * batches).code == ErrorCode.RECORD_LIST_TOO_LARGE
-    assert log.segments[0].path.read_bytes() == data
+    assert Path(log.segments[0].path).read_bytes() == data
     assert log.append(batch * (batches - 1), 1, NOON).last_offset == (batches - 1) * count
     assert len(log.segments) == 1
 
@@ -174,7 +174,7 @@ def test_whatever_goes_wrong_after_a_write_the_file_ends_where_the_log_ends(
 ) -> None:
     """Else what was refused would be taken for sound by a start after a crash."""
     log.append(values_batch(b"kept"), 1, NOON)
-    data = log.segments[0].path.read_bytes()
+    data = Path(log.segments[0].path).read_bytes()
 
     def writes_and_is_interrupted(file: DataFile, buffers: list[bytes], position: int) -> int:
         os.pwritev(file._fd, buffers, position)
@@ -190,7 +190,7 @@ def test_whatever_goes_wrong_after_a_write_the_file_ends_where_the_log_ends(
             patched.setattr(DataFile, "write", writes_and_is_interrupted)
         with pytest.raises((struct.error, KeyboardInterrupt)):
             log.append(values_batch(b"refused") * 30, 1, NOON)
-    assert log.segments[0].path.read_bytes() == data
+    assert Path(log.segments[0].path).read_bytes() == data
     log.append(values_batch(b"kept, too"), 1, NOON)
     log.abandon()
     again = open_log(log.directory, LogConfig())

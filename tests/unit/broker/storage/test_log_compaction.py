@@ -195,7 +195,7 @@ def test_retention_beside_a_swap(log: Log, step: str) -> None:
         log.compaction.swap(sources, SMALL)
     assert log.segments[0].base_offset == end
     assert {name for name in names_of(log) if name.endswith((".log", ".index"))} == {
-        path.name for s in log.segments for path in (s.path, s.path.with_suffix(".index")) if path.exists()
+        path.name for s in log.segments for path in (s.path, s.path.with_suffix(".index")) if Path(path).exists()
     }
     assert stored_headers(log) == stored_headers(open_log(log.directory, log_start_offset=end))
 
@@ -244,7 +244,7 @@ def test_a_swap_that_can_not_begin_leaves_the_log_as_it_was(log: Log, step: str)
     sources, before = log.segments[:3], stored_headers(log)
     write_cleaned(log, sources, every_other)
     if step == "cleaned":
-        swap.path_of(log.segments[0].path, swap.CLEANED).unlink()
+        Path(swap.path_of(log.segments[0].path, swap.CLEANED)).unlink()
     want = OSError(24, "Too many open files")
     plain = os.open
 
@@ -272,7 +272,7 @@ def test_a_swap_that_can_not_begin_leaves_the_log_as_it_was(log: Log, step: str)
 def test_a_start_leaves_no_index_of_what_a_short_segment_replaces(log: Log) -> None:
     sources = log.segments[:3]
     write_cleaned(log, sources, lambda header: False)
-    assert sources[0].path.with_suffix(".index").exists()
+    assert Path(sources[0].path.with_suffix(".index")).exists()
     swap.decide(sources[0].path, sources[2].path, log._disk)
     swap.finish_all(log.directory, os.listdir(log.directory))
     assert sorted(name for name in os.listdir(log.directory) if name.startswith(sources[0].path.stem)) == [
@@ -354,7 +354,7 @@ def test_a_swap_that_is_torn_is_no_swap(log: Log, torn: int, caplog: pytest.LogC
     write_cleaned(log, sources, every_other)
     swap.decide(sources[0].path, sources[2].path, log._disk)
     path = swap.path_of(sources[0].path, swap.SWAP)
-    os.truncate(path, torn and path.stat().st_size - torn)
+    os.truncate(path, torn and Path(path).stat().st_size - torn)
     assert stored_headers(open_log(log.directory)) == before
 
 

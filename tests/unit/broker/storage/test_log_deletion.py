@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from logs import SMALL, all_records, close_files, fill, offsets_as_values, open_
 
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.retention import DeletionCause
-from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
+from ottla_broker.storage.disk import Disk, OpenFiles
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -29,8 +30,8 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def names(directory: Path, suffix: str) -> list[str]:
-    return sorted(path.name for path in directory.iterdir() if path.name.endswith(suffix))
+def names(directory: PurePath, suffix: str) -> list[str]:
+    return sorted(path.name for path in Path(directory).iterdir() if path.name.endswith(suffix))
 
 
 @pytest.mark.feature(86, 87)
@@ -89,7 +90,7 @@ def test_a_topic_nobody_writes_to_empties_and_keeps_its_offsets(log: Log) -> Non
 def test_without_timestamps_the_age_of_the_file_counts(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LogConfig(retention_ms=1000))
     log.append(raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1), 1, NOON)
-    written_ms = next(log.directory.glob("*.log")).stat().st_mtime_ns // 1_000_000
+    written_ms = next(Path(log.directory).glob("*.log")).stat().st_mtime_ns // 1_000_000
     assert log.delete_old_segments(HighWatermark(1), written_ms + 1000) == []
     log.delete_old_segments(HighWatermark(1), written_ms + 1001)
     log.secure_emptied()
@@ -149,7 +150,7 @@ def test_a_read_of_a_segment_that_goes_meanwhile_is_out_of_range(log: Log, monke
 
 def test_a_segment_that_is_lost_is_not_out_of_range(log: Log) -> None:
     """Or a consumer that resets would skip what was there."""
-    first = sorted(log.directory.glob("*.log"))[0]
+    first = sorted(Path(log.directory).glob("*.log"))[0]
     first.unlink()
     close_files(log)
     with pytest.raises(OttlaError, match="no longer exists") as caught:
@@ -232,6 +233,6 @@ def test_retention_says_in_words_that_a_file_is_gone(tmp_path: Path) -> None:
     log.close(NOON)
     again = open_log(tmp_path / "log", clean=True)
     close_files(again)
-    again.segments[0].path.unlink()
+    Path(again.segments[0].path).unlink()
     with pytest.raises(OttlaError, match="looking for expired segments of log failed: No such file"):
         again.delete_old_segments(HighWatermark(again.log_end_offset), NOON)

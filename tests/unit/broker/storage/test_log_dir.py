@@ -7,7 +7,7 @@ import logging
 import os
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from threading import Barrier
 from typing import Any
 
@@ -16,8 +16,9 @@ from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values
 
 from ottla_broker.machines.offsets import HighWatermark
-from ottla_broker.storage import checkpoint, disk, syncfs
-from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage import checkpoint, files
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity, new_directory_id
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir, NewLog
@@ -148,7 +149,7 @@ class TestRestart:
         fill(log_dir.logs[ONE], 5)
         crash(log_dir)
         path = log_dir.logs[ONE].directory / f"{0:020d}.log"
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        Path(path).write_bytes(Path(path).read_bytes()[:-1] + b"?")
         assert opened(tmp_path).logs[ONE].log_end_offset == 12
 
     @pytest.mark.rule(60)
@@ -161,7 +162,7 @@ class TestRestart:
         assert (tmp_path / RECOVERY_POINTS).read_text() == f"0\n1\n{TOPIC.hex()} 0 15\n"
         crash(log_dir)
         path = log.directory / f"{0:020d}.log"
-        path.write_bytes(path.read_bytes()[:-1])
+        Path(path).write_bytes(Path(path).read_bytes()[:-1])
         opened(tmp_path)
         assert (tmp_path / RECOVERY_POINTS).read_text() == f"0\n1\n{TOPIC.hex()} 0 12\n"
 
@@ -241,7 +242,7 @@ class TestRestart:
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(DataFile, "sync", broken)
-        monkeypatch.setattr(syncfs, "sync_file_system", broken)
+        monkeypatch.setattr(files, "sync_file_system", broken)
         with pytest.raises(OttlaError, match="goes offline"):
             log_dir.close({}, now_ms=NOON)
         monkeypatch.undo()
@@ -254,8 +255,8 @@ class TestPartitions:
     def test_many_are_made_with_one_sync_which_comes_before_they_take_records(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        log_dir, real, known = opened(tmp_path), syncfs.sync_file_system, []
-        monkeypatch.setattr(syncfs, "sync_file_system", lambda path: known.append(len(log_dir.logs)) or real(path))
+        log_dir, real, known = opened(tmp_path), files.sync_file_system, []
+        monkeypatch.setattr(files, "sync_file_system", lambda path: known.append(len(log_dir.logs)) or real(path))
         wanted = [NewLog(PartitionId(ONE.topic_id, n), "flights", SMALL) for n in range(50)]
         logs = log_dir.create_all(wanted, now_ms=NOON)
         assert known == [0], "one sync, and none of them is known before it"
@@ -321,7 +322,7 @@ class TestPartitions:
 
         log_dir = opened(tmp_path)
         wanted = [NewLog(PartitionId(ONE.topic_id, n), "flights", SMALL) for n in range(20)]
-        monkeypatch.setattr(syncfs, "sync_file_system", fails)
+        monkeypatch.setattr(files, "sync_file_system", fails)
         with pytest.raises(OttlaError, match="syncing the file system"):
             log_dir.create_all(wanted, now_ms=NOON)
         assert not log_dir.logs
@@ -379,15 +380,15 @@ class TestPartitions:
         for partition in many:
             log_dir.create(partition, "flights", SMALL, now_ms=NOON)
         synced: list[Path] = []
-        monkeypatch.setattr(disk, "sync_directory", synced.append)
-        rename = Path.rename
+        monkeypatch.setattr(files, "sync_names", synced.append)
+        rename = files.rename
 
-        def all_but_one(path: Path, target: Path) -> Path:
+        def all_but_one(path: PurePath, target: PurePath) -> None:
             if path.name == str(many[3]):
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-            return rename(path, target)
+            rename(path, target)
 
-        monkeypatch.setattr(Path, "rename", all_but_one)
+        monkeypatch.setattr(files, "rename", all_but_one)
         with pytest.raises(OttlaError, match="renaming"):
             log_dir.delete(many)
         assert synced == [tmp_path]
@@ -411,12 +412,12 @@ class TestPartitions:
         assert renamed.name.startswith(f"{ONE}.")
         assert renamed.name.endswith("-stray")
         assert ".20231114T221320Z-" in renamed.name, "since when"
-        assert again.measure_strays() == (1, sum(path.stat().st_size for path in renamed.iterdir()))
-        assert (renamed / f"{0:020d}.log").stat().st_size > 0
+        assert again.measure_strays() == (1, sum(path.stat().st_size for path in Path(renamed).iterdir()))
+        assert (Path(renamed / f"{0:020d}.log")).stat().st_size > 0
         crash(again)
         assert set(opened(tmp_path).logs) == {TWO}, "nor is it served after a restart"
         assert again.remove_deleted() == 0
-        assert renamed.exists()
+        assert Path(renamed).exists()
 
     def test_foreign_files_are_left_alone(self, tmp_path: Path) -> None:
         (tmp_path / "lost+found").mkdir()
@@ -434,7 +435,7 @@ class TestPartitions:
         assert 0 < figures.usable_bytes < figures.total_bytes
         log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
         fill(log, 40)
-        assert log.size_bytes == sum(path.stat().st_size for path in log.directory.glob("*.log"))
+        assert log.size_bytes == sum(path.stat().st_size for path in Path(log.directory).glob("*.log"))
 
 
 class TestWithOthers:
@@ -452,8 +453,8 @@ class TestWithOthers:
             log_dir.checkpoint({})
             promised.append(checkpoint.read_offsets(tmp_path / RECOVERY_POINTS))
 
-        monkeypatch.setattr(syncfs, "IS_KNOWN", True)
-        monkeypatch.setattr(syncfs, "sync_file_system", beside_a_checkpoint)
+        monkeypatch.setattr(files, "SYNCS_FILE_SYSTEMS", True)
+        monkeypatch.setattr(files, "sync_file_system", beside_a_checkpoint)
         log_dir.close({}, now_ms=NOON)
         assert promised == [{}]
         assert checkpoint.read_offsets(tmp_path / RECOVERY_POINTS) == {ONE: 9}
@@ -476,14 +477,14 @@ class TestWithOthers:
     def test_a_log_that_could_not_be_deleted_keeps_no_other_from_a_clean_stop(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def denied(path: Path, target: Path) -> None:
+        def denied(path: PurePath, target: PurePath) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
         log_dir = opened(tmp_path)
         for partition in (ONE, TWO):
             fill(log_dir.create(partition, "flights", SMALL, now_ms=NOON), 3)
         with monkeypatch.context() as patched:
-            patched.setattr(Path, "rename", denied)
+            patched.setattr(files, "rename", denied)
             with pytest.raises(OttlaError, match="Permission denied"):
                 log_dir.delete([ONE])
         log_dir.close({}, now_ms=NOON)
@@ -518,7 +519,7 @@ class TestWithOthers:
         log_dir.set_strays_aside(set(), now_ms=NOON)
         again = (log_dir.close({}, now_ms=NOON), opened(tmp_path))[1]
         again._whole = True
-        monkeypatch.setattr(Path, "glob", None)
+        monkeypatch.setattr(files, "names_in", None)
         assert not again.has_all_of(ONE)
         assert again.has_all_of(TWO)
 
@@ -528,13 +529,13 @@ class TestWithOthers:
         """Its space would not be free until thousands of other files were opened."""
         log_dir = opened(tmp_path)
         fill(log := log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 30)
-        rename = Path.rename
+        rename = files.rename
 
-        def beside_a_reader(path: Path, target: Path) -> Path:
+        def beside_a_reader(path: PurePath, target: PurePath) -> None:
             log.segments[1].file()
-            return rename(path, target)
+            rename(path, target)
 
-        monkeypatch.setattr(Path, "rename", beside_a_reader)
+        monkeypatch.setattr(files, "rename", beside_a_reader)
         log_dir.delete([ONE])
         assert [segment.open_file() for segment in log.segments] == [None] * len(log.segments)
 

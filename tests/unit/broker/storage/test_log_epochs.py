@@ -12,7 +12,7 @@ from logs import SMALL, fill, open_log
 
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import checkpoint
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_segments import LogSegments
 from ottla_core.errors import ErrorCode, OttlaError

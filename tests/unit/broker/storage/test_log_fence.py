@@ -158,7 +158,7 @@ def test_a_restart_keeps_the_fence(log: Log, start: str) -> None:
         log.flush(NOON)
     if start == "without snapshots":
         for offset in producer_snapshot.offsets_in(os.listdir(log.directory)):
-            producer_snapshot.path_of(log.directory, offset).unlink()
+            Path(producer_snapshot.path_of(log.directory, offset)).unlink()
     again = open_log(log.directory, COMPACTED, clean=start == "clean")
     assert again.fence == StoredFence(SECOND, fenced_at)
     assert refused(lambda: take(again, FIRST)) == ErrorCode.SHARD_FENCED
@@ -172,7 +172,7 @@ def test_a_snapshot_says_what_held_where_the_log_rolled(log: Log) -> None:
     take(log, SECOND)
     log.flush(NOON)
     path = producer_snapshot.path_of(log.directory, rolled_at)
-    assert producer_snapshot.decode(path.read_bytes()).fence == StoredFence(FIRST, 0)
+    assert producer_snapshot.decode(Path(path).read_bytes()).fence == StoredFence(FIRST, 0)
 
 
 @pytest.mark.parametrize("rolled", [False, True])

@@ -59,7 +59,7 @@ def test_no_damage_to_an_index_loses_a_record(
     log = open_log(tmp_path / "log", CONFIG)
     fill(log, 500)
     log.close(NOON)
-    for path in log.directory.glob(f"*{suffix}"):
+    for path in Path(log.directory).glob(f"*{suffix}"):
         DAMAGES[damage](path)
     again = open_log(log.directory, CONFIG, clean=clean, recovery_point=900)
     assert again.log_end_offset == 1500
@@ -76,12 +76,12 @@ def test_a_damaged_index_is_rebuilt_as_it_was(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", CONFIG)
     fill(log, 500)
     log.close(NOON)
-    before = {path.name: path.read_bytes() for path in log.directory.glob("*index")}
-    for path in log.directory.glob("*index"):
+    before = {path.name: path.read_bytes() for path in Path(log.directory).glob("*index")}
+    for path in Path(log.directory).glob("*index"):
         path.write_bytes(path.read_bytes()[:-1])
     for segment in open_log(log.directory, CONFIG, clean=True).segments:
         assert segment.largest.timestamp_ms > 0
-    assert {path.name: path.read_bytes() for path in log.directory.glob("*index")} == before
+    assert {path.name: path.read_bytes() for path in Path(log.directory).glob("*index")} == before
     assert len(before) > 4
 
 
@@ -91,13 +91,13 @@ def test_an_index_that_points_between_batches_is_found_out_when_it_is_used(tmp_p
     fill(log, 500)
     log.close(NOON)
     path = log.directory / f"{0:020d}.index"
-    whole = path.read_bytes()
-    path.write_bytes(
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(
         b"".join(whole[at : at + 7] + bytes([whole[at + 7] ^ 1]) for at in range(0, len(whole) - 8, 8)) + whole[-8:]
     )
     again = open_log(log.directory, CONFIG, clean=True)
     assert records_of(again.read(100, 1, 1500))[0][0] == 99
-    assert path.read_bytes() == whole, "it was rebuilt"
+    assert Path(path).read_bytes() == whole, "it was rebuilt"
 
 
 @pytest.mark.rule(59)
@@ -106,12 +106,12 @@ def test_an_index_that_ends_between_batches_is_rebuilt_with_the_first_look_into_
     fill(log, 500)
     log.close(NOON)
     path = log.directory / f"{0:020d}.index"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     again = open_log(log.directory, CONFIG, clean=True)
-    assert path.read_bytes() != whole, "most are never looked into"
+    assert Path(path).read_bytes() != whole, "most are never looked into"
     assert again.offset_for_time(NOON, 1500) == (0, NOON)
-    assert path.read_bytes() == whole
+    assert Path(path).read_bytes() == whole
 
 
 def test_the_time_index_only_rises(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_an_index_has_an_entry_for_every_interval(tmp_path: Path) -> None:
     for _ in range(40):
         log.append(batch, 1, NOON)
     log.close(NOON)
-    assert (log.directory / f"{0:020d}.index").stat().st_size // 8 == 13, "every third batch"
+    assert (Path(log.directory / f"{0:020d}.index")).stat().st_size // 8 == 13, "every third batch"
 
 
 def test_indexes_that_are_both_missing_are_written_again_together(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_snapshot_is_taken_where_the_log_rolls_and_written_by_a_flush(tmp_path
     assert snapshots(log)[-1] == last_roll
     path = producer_snapshot.path_of(log.directory, last_roll)
     kept = open_log(tmp_path / "empty", SMALL).producers.__class__(
-        producer_snapshot.decode(path.read_bytes()).producers
+        producer_snapshot.decode(Path(path).read_bytes()).producers
     )
     assert known(kept) == at_the_roll
 
@@ -166,7 +166,7 @@ def test_after_an_orderly_stop_no_batch_is_read(tmp_path: Path, monkeypatch: pyt
     with_producers = len(seen)
     assert len(known(again.producers)) == 3
     seen.clear()
-    for path in log.directory.glob("*.snapshot"):
+    for path in Path(log.directory).glob("*.snapshot"):
         path.unlink()
     assert known(open_log(log.directory, SMALL, clean=True).producers) == known(again.producers)
     assert len(seen) == with_producers + len(again.segments)
@@ -178,10 +178,10 @@ def test_a_log_that_nothing_was_appended_to_keeps_its_snapshot(tmp_path: Path) -
     fill_with_producers(log, 5)
     log.close(NOON)
     path = producer_snapshot.path_of(log.directory, 10)
-    written = path.stat().st_mtime_ns
+    written = Path(path).stat().st_mtime_ns
     again = open_log(log.directory, SMALL, clean=True)
     again.close(NOON)
-    assert path.stat().st_mtime_ns == written
+    assert Path(path).stat().st_mtime_ns == written
     more = open_log(log.directory, SMALL, clean=True)
     fill_with_producers(more, 1, start=5)
     more.close(NOON)
@@ -214,7 +214,7 @@ def test_a_damaged_snapshot_costs_time_and_no_answer(tmp_path: Path, damage: str
     assert len(offsets) > 2
     for offset in reversed(offsets):  # one after the other, until none is left
         path = producer_snapshot.path_of(log.directory, offset)
-        data = bytearray(path.read_bytes())
+        data = bytearray(Path(path).read_bytes())
         if damage == "flip":
             data[-3] ^= 4
         elif damage == "cut":
@@ -225,9 +225,9 @@ def test_a_damaged_snapshot_costs_time_and_no_answer(tmp_path: Path, damage: str
             data[1] = 1
         elif damage == "length":
             data = bytearray(producer_snapshot.encode(ProducerSnapshot({5: b"too short"})))
-        path.write_bytes(data)
+        Path(path).write_bytes(data)
         if damage == "gone":
-            path.unlink()
+            Path(path).unlink()
         again = open_log(log.directory, SMALL, clean=True)
         assert known(again.producers) == before
         assert offset not in snapshots(again)
@@ -240,7 +240,7 @@ def test_a_snapshot_of_a_lost_tail_is_removed(tmp_path: Path) -> None:
     log.close(NOON)
     assert snapshots(log) == [20]
     path = log.segments[-1].path
-    path.write_bytes(path.read_bytes()[:-1])
+    Path(path).write_bytes(Path(path).read_bytes()[:-1])
     again = open_log(log.directory, LogConfig())
     assert again.log_end_offset == 18
     assert snapshots(again) == []
@@ -323,7 +323,7 @@ def test_idle_producers_are_forgotten_by_and_by_and_at_a_start(tmp_path: Path) -
 def test_who_is_read_from_the_log_is_idle_since_its_file_was_written(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LogConfig())
     log.append(produced(0, at_ms=5), 1, NOON)
-    written_ms = log.segments[0].path.stat().st_mtime_ns // 1_000_000
+    written_ms = Path(log.segments[0].path).stat().st_mtime_ns // 1_000_000
     for late_ms, there in ((DAY_MS - 1, True), (DAY_MS, False)):
         again = Log.open(log.directory, Disk(tmp_path), LogConfig(), now_ms=written_ms + late_ms)
         assert (again.producers.get(7) is not None) == there

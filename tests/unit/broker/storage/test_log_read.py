@@ -188,7 +188,7 @@ class TestHotAndCold:
 
 @pytest.mark.parametrize("damage", [lambda b: b"\0" * len(b), lambda b: b[:8] + b"\xff" * 4 + b[12:]])
 def test_bytes_that_are_no_batch_are_never_served(log: Log, damage: Callable[[bytes], bytes]) -> None:
-    path = next(log.directory.glob("*.log"))
+    path = next(Path(log.directory).glob("*.log"))
     data = path.read_bytes()
     header = headers_of(data)[4]
     at = sum(h.size_bytes for h in headers_of(data)[:4])

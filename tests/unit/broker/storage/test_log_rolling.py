@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 from batches import NOON, raw_batch, raw_record
@@ -15,8 +15,8 @@ from ottla_broker.storage.log_config import LogConfig
 from ottla_core.errors import OttlaError
 
 
-def bases(directory: Path) -> list[int]:
-    return sorted(int(path.stem) for path in directory.glob("*.log"))
+def bases(directory: PurePath) -> list[int]:
+    return sorted(int(path.stem) for path in Path(directory).glob("*.log"))
 
 
 @pytest.mark.feature(84, 85, 94)
@@ -27,7 +27,7 @@ def test_a_segment_ends_where_the_next_batch_would_be_too_much(tmp_path: Path) -
     assert rolled == [False, False, False, True, False, False, True]
     assert bases(log.directory) == [0, 3, 6]
     log.close(NOON)
-    names = {path.name for path in log.directory.iterdir()}
+    names = {path.name for path in Path(log.directory).iterdir()}
     assert names == {"leader-epoch-checkpoint", f"{6:020d}.snapshot"} | {f"{base:020d}.log" for base in (0, 3, 6)}
 
 
@@ -113,17 +113,17 @@ def test_indexes_lie_on_disk_in_kafkas_format(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LogConfig(index_interval_bytes=4096, segment_bytes=1 << 20))
     fill(log, 100, records=100)
     log.close(NOON)
-    data = (log.directory / f"{0:020d}.log").read_bytes()
+    data = (Path(log.directory / f"{0:020d}.log")).read_bytes()
     headers, starts, at = headers_of(data), {}, 0
     for header in headers:
         starts[at] = header
         at += header.size_bytes
-    entries = list(struct.iter_unpack(">ii", (log.directory / f"{0:020d}.index").read_bytes()))
+    entries = list(struct.iter_unpack(">ii", (Path(log.directory / f"{0:020d}.index")).read_bytes()))
     assert len(data) / 10_000 < len(entries) < len(data) / 4096
     assert all(starts[position].last_offset == offset for offset, position in entries)
     gaps = [after[1] - before[1] for before, after in pairwise(entries)]
     assert min(gaps) > 4096
-    times = list(struct.iter_unpack(">qi", (log.directory / f"{0:020d}.timeindex").read_bytes()))
+    times = list(struct.iter_unpack(">qi", (Path(log.directory / f"{0:020d}.timeindex")).read_bytes()))
     by_last = {header.last_offset: header.max_timestamp for header in headers}
     assert all(by_last[offset] == timestamp for timestamp, offset in times)
     assert times[-1] == (headers[-1].max_timestamp, headers[-1].last_offset), "the seal adds the largest"

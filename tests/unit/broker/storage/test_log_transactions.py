@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from errno import EBADMSG
-from pathlib import Path
+from pathlib import Path, PurePath
 from threading import Thread
 from typing import Any
 from unittest.mock import Mock
@@ -17,7 +17,8 @@ from produced import produced
 from transactional_logs import end_of, end_transaction, transactions_told_by
 
 from ottla_broker.machines.transactions import AbortedTransaction
-from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex, packed
@@ -35,10 +36,10 @@ def test_an_index_that_was_not_synced_before_the_power_went_is_rebuilt(tmp_path:
     log.flush(NOON)
     expected = transactions_told_by(log).aborted
     assert log.aborted.between(0, 9) == expected != []
-    (log.directory / f"{0:020d}.txnindex").unlink()
+    (Path(log.directory / f"{0:020d}.txnindex")).unlink()
     again = open_log(log.directory, recovery_point=0)
     assert again.aborted.between(0, 9) == expected
-    assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 34
+    assert (Path(log.directory / f"{0:020d}.txnindex")).stat().st_size == 34
 
 
 AFTER_A_CUT: dict[str, Callable[[bytes], bytes]] = {
@@ -65,11 +66,11 @@ def test_whatever_a_power_cut_leaves_of_an_index_is_not_in_it_after_a_start(tmp_
     assert len(log.segments) > 1
     log.segments[-1].aborted.write()
     path = log.segments[-1].path.with_suffix(".txnindex")
-    whole = path.read_bytes()
-    path.write_bytes(AFTER_A_CUT[left](whole))
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(AFTER_A_CUT[left](whole))
     again = open_log(log.directory, recovery_point=log.recovery_point)
     assert again.aborted.between(0, again.log_end_offset) == expected
-    assert path.read_bytes() == whole
+    assert Path(path).read_bytes() == whole
 
 
 @pytest.mark.rule(38, 58)
@@ -90,22 +91,22 @@ def test_an_index_that_a_truncation_has_emptied_is_synced_with_its_segment(
     fill(log, 60)
     log.flush(NOON)
     assert f"{0:020d}.txnindex" in synced
-    assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 0
+    assert (Path(log.directory / f"{0:020d}.txnindex")).stat().st_size == 0
 
 
 class Synced:
     """The files of a log as of their last fsync, which is what a power cut leaves at the least."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.files: dict[Path, bytes] = {}
-        self.directories: list[Path] = []
+        self.files: dict[PurePath, bytes] = {}
+        self.directories: list[PurePath] = []
         syncing, syncing_directory = Disk.sync, Disk.sync_directory
 
         def sync(disk: Disk, file: DataFile) -> None:
             syncing(disk, file)
-            self.files[file.path] = file.path.read_bytes()
+            self.files[file.path] = Path(file.path).read_bytes()
 
-        def sync_directory(disk: Disk, directory: Path) -> None:
+        def sync_directory(disk: Disk, directory: PurePath) -> None:
             syncing_directory(disk, directory)
             self.directories.append(directory)
 
@@ -123,7 +124,7 @@ def abort_one(log: Log) -> Path:
     log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
     end_transaction(log, end_of(7, 1, committed=False))
     assert log.segments[-1] is segment
-    return segment.path.with_suffix(".txnindex")
+    return Path(segment.path).with_suffix(".txnindex")
 
 
 def roll_at_the_recovery_point(log: Log) -> None:
@@ -247,9 +248,9 @@ def test_an_orderly_start_reads_nothing_of_what_was_aborted(tmp_path: Path, monk
             fill(log, 30)
     log.close(NOON)
     expected = transactions_told_by(log).aborted
-    indexes = list(log.directory.glob("*.txnindex"))
+    indexes = list(Path(log.directory).glob("*.txnindex"))
     assert len(indexes) > 2
-    read: list[Path] = []
+    read: list[PurePath] = []
     reading = DataFile.read
 
     def noted(self: DataFile, position: int, size_bytes: int) -> bytes:
@@ -270,7 +271,7 @@ def test_a_torn_index_is_rebuilt_by_an_orderly_start(tmp_path: Path) -> None:
     end_transaction(log, end_of(7, 1, committed=False))
     log.close(NOON)
     index = log.directory / f"{0:020d}.txnindex"
-    index.write_bytes(index.read_bytes()[:20])
+    Path(index).write_bytes(Path(index).read_bytes()[:20])
     again = open_log(log.directory, clean=True)
     assert again.aborted.between(0, 9) == transactions_told_by(log).aborted != []
 
@@ -291,7 +292,7 @@ def test_a_damaged_index_is_the_error_of_its_partition_and_takes_no_disk_offline
     log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
     end_transaction(log, end_of(7, 1, committed=False))
     log.close(NOON)
-    index_of(log.directory, 1, unordered_at=0)
+    index_of(Path(log.directory), 1, unordered_at=0)
     again = open_log(log.directory, clean=True)
     with pytest.raises(OttlaError, match="is damaged") as caught:
         again.aborted.between(0, 2)

@@ -101,9 +101,9 @@ def test_the_indexes_are_cut_and_not_built_anew(tmp_path: Path, monkeypatch: pyt
     assert len(walked) < 10, "a few batches, however large the segment is"
     assert log.offset_for_time(MAX_TIMESTAMP, 120) == (117, NOON + 117_000)
     directory = log.directory
-    entries = struct.iter_unpack(">ii", (directory / f"{0:020d}.index").read_bytes())
+    entries = struct.iter_unpack(">ii", (Path(directory / f"{0:020d}.index")).read_bytes())
     assert max(relative for relative, _ in entries) < 120
-    times = struct.iter_unpack(">qi", (directory / f"{0:020d}.timeindex").read_bytes())
+    times = struct.iter_unpack(">qi", (Path(directory / f"{0:020d}.timeindex")).read_bytes())
     assert max(relative for _, relative in times) < 120
 
 
@@ -130,7 +130,7 @@ def test_a_cut_at_the_end_or_beyond_takes_only_epochs_without_batches(log: Log) 
     assert log.truncate_to(180) == 180
     assert log.epochs.latest == 5
     log.flush(NOON)
-    assert (log.directory / checkpoint.LEADER_EPOCHS).read_text() == "0\n3\n1 0\n2 90\n5 150\n"
+    assert (Path(log.directory / checkpoint.LEADER_EPOCHS)).read_text() == "0\n3\n1 0\n2 90\n5 150\n"
     assert stored_bytes(log) == whole
 
 
@@ -153,8 +153,8 @@ def test_a_log_that_has_nothing_of_its_leader_begins_anew(log: Log, offset: int)
     assert log.epochs.entries == ()
     assert len(log.producers) == 0
     assert log.read(offset, 100, offset) == b""
-    assert not list(log.directory.glob("*.snapshot"))
-    assert [path.name for path in log.directory.glob("*.log")] == [f"{offset:020d}.log"]
+    assert not list(Path(log.directory).glob("*.snapshot"))
+    assert [path.name for path in Path(log.directory).glob("*.log")] == [f"{offset:020d}.log"]
     fill(log, 10, leader_epoch=8)
     assert all_records(log) == offsets_as_values(offset, offset + 30)
     again = open_log(log.directory, SMALL)
@@ -241,7 +241,7 @@ def test_what_could_not_be_written_down_is_before_the_next_append(log: Log, monk
                 fill(log, 1, leader_epoch=leader_epoch)
     assert log.log_end_offset == 99
     fill(log, 1, leader_epoch=7)
-    assert (log.directory / checkpoint.LEADER_EPOCHS).read_text() == "0\n2\n1 0\n2 90\n"
+    assert (Path(log.directory / checkpoint.LEADER_EPOCHS)).read_text() == "0\n2\n1 0\n2 90\n"
     assert log.epochs.entries[-1] == (7, 99)
 
 
@@ -288,10 +288,10 @@ def test_producers_are_what_they_were_at_the_cut(tmp_path: Path, offset: int) ->
         if n % 30 == 0:
             log.flush(NOON)
     log.flush(NOON)
-    assert list(log.directory.glob("*.snapshot"))
+    assert list(Path(log.directory).glob("*.snapshot"))
     log.truncate_to(offset)
     assert known(log.producers) == told_by(stored_headers(log))
-    assert all(int(path.stem) <= offset for path in log.directory.glob("*.snapshot"))
+    assert all(int(path.stem) <= offset for path in Path(log.directory).glob("*.snapshot"))
     assert log.append(produced(offset // 4, producer_id=offset % 4), 1, NOON).base_offset == offset
     again = open_log(log.directory, SMALL)
     assert known(again.producers) == known(log.producers)
@@ -301,9 +301,9 @@ def test_producers_are_what_they_were_at_the_cut(tmp_path: Path, offset: int) ->
 def test_a_snapshot_of_what_was_cut_off_vouches_for_nothing(log: Log) -> None:
     """Even one that knows no producer: what is written there later has some."""
     log.flush(NOON)
-    assert list(log.directory.glob("*.snapshot"))
+    assert list(Path(log.directory).glob("*.snapshot"))
     log.truncate_to(10)
-    assert not list(log.directory.glob("*.snapshot"))
+    assert not list(Path(log.directory).glob("*.snapshot"))
     for n in range(171):
         log.append(produced(n), 7, NOON)
     again = open_log(log.directory, SMALL)
@@ -319,7 +319,7 @@ def test_a_snapshot_that_waits_to_be_written_is_cut_off_too(tmp_path: Path) -> N
     log.truncate_to(last_roll - 1)
     log.append(values_batch(b"one more record than before", b"and another"), 1, NOON)
     log.flush(NOON)
-    assert not list(log.directory.glob("*.snapshot"))
+    assert not list(Path(log.directory).glob("*.snapshot"))
     again = open_log(log.directory, SMALL)
     assert known(again.producers) == told_by(stored_headers(again))
 
@@ -393,4 +393,4 @@ def test_a_cut_lets_go_of_a_disk_that_is_full_of_what_went(tmp_path: Path) -> No
     log.truncate_to(1)
     assert len(log.segments) == 1
     assert disk.unlink_discarded() > 10
-    assert not list(log.directory.glob("*.deleted"))
+    assert not list(Path(log.directory).glob("*.deleted"))

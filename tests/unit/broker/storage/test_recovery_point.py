@@ -226,7 +226,7 @@ def test_a_transaction_that_was_committed_and_cleaned_away_is_not_open_after_a_k
 def test_a_snapshot_that_is_older_than_a_clean_is_not_built_upon(broker: Broker, damaged: str) -> None:
     """The newest ones are lost. In the older one a transaction is open whose marker is gone."""
     end_a_transaction_that_a_snapshot_has_open(broker)
-    older = {path.name for path in broker.log.directory.glob("*.snapshot")}
+    older = {path.name for path in Path(broker.log.directory).glob("*.snapshot")}
     forget_idle_producers(broker)
     broker.put_in_transaction(8, 0, b"open")
     first_open = broker.log.log_end_offset - 1
@@ -242,7 +242,7 @@ def test_a_snapshot_that_is_older_than_a_clean_is_not_built_upon(broker: Broker,
         broker.clean()
     assert stable == broker.stable == first_open
     assert not broker.first_offsets(control=True) or min(broker.first_offsets(control=True)) > first_open
-    for path in broker.log.directory.glob("*.snapshot"):
+    for path in Path(broker.log.directory).glob("*.snapshot"):
         if path.name not in older:
             path.unlink() if damaged == "missing" else path.write_bytes(path.read_bytes()[:-1])
     broker.now_ms = NOON  # none of them is idle for too long
@@ -268,11 +268,11 @@ def test_without_a_recovery_point_no_snapshot_is_built_upon_that_is_older_than_a
     broker.clean_until(lambda: not broker.first_offsets(control=True))
     broker.checkpoint()
     assert broker.log.segments[0].base_offset == begin
-    for path in broker.log.directory.glob("*.snapshot"):
+    for path in Path(broker.log.directory).glob("*.snapshot"):
         if int(path.stem) > begin:
             path.unlink()
     files = {"recovery points": broker.path / checkpoint.RECOVERY_POINTS}
-    files["epochs"] = broker.log.directory / checkpoint.LEADER_EPOCHS
+    files["epochs"] = Path(broker.log.directory) / checkpoint.LEADER_EPOCHS
     if lost in files:
         files[lost].write_bytes(bytes(20))
     broker.now_ms = NOON
@@ -322,7 +322,7 @@ def test_a_truncation_into_what_was_cleaned_builds_on_no_older_snapshot(broker: 
         broker.clean()
     log = broker.log
     markers = broker.first_offsets(control=True)
-    for path in sorted(log.directory.glob("*.snapshot"))[1:]:
+    for path in sorted(Path(log.directory).glob("*.snapshot"))[1:]:
         path.unlink()
     broker.kill()
     broker.log.truncate_to(broker.log.log_end_offset - 1)
@@ -379,6 +379,6 @@ def test_logs_that_were_cleaned_keep_no_snapshots_but_those_of_their_segments(br
         broker.log.flush(NOON)
     broker.log.config = replace(CONFIG, segment_bytes=100_000)
     broker.clean()
-    kept = {int(path.stem) for path in broker.log.directory.glob("*.snapshot")}
+    kept = {int(path.stem) for path in Path(broker.log.directory).glob("*.snapshot")}
     assert len(broker.log.segments) == 2
     assert kept <= {segment.base_offset for segment in broker.log.segments}

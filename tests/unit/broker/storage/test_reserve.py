@@ -13,7 +13,9 @@ import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values, open_log, values_batch
 
-from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage import files
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -131,12 +133,11 @@ def test_a_disk_that_became_read_only_is_tried_until_it_is_writable(
     def read_only(*_: object) -> int:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    usage = os.statvfs(tmp_path)
-    mounted = os.statvfs_result((*usage[:8], os.ST_RDONLY, usage[9]))
+    mounted = files.room(tmp_path)._replace(is_read_only=True)
     with monkeypatch.context() as patched:
         patched.setattr(DataFile, "write", read_only)
-        patched.setattr(Path, "unlink", read_only)
-        patched.setattr(os, "statvfs", lambda _: mounted)
+        patched.setattr(files, "remove", read_only)
+        patched.setattr(files, "room", lambda _: mounted)
         assert "Read-only file system" in refused(log).message
         disk.keep_reserve()
         assert "Read-only" in disk.full

@@ -12,7 +12,7 @@ import pytest
 from batches import NOON
 from logs import SMALL, fill
 
-from ottla_broker.storage import checkpoint, soundness
+from ottla_broker.storage import checkpoint, files, soundness
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import Incarnation
@@ -45,16 +45,16 @@ def running(tmp_path: Path) -> LogDir:
 
 def lose(log_dir: LogDir, size_bytes: int) -> None:
     """The end of the log is gone."""
-    path = log_dir.logs[ONE].segments[-1].path
+    path = Path(log_dir.logs[ONE].segments[-1].path)
     path.write_bytes(path.read_bytes()[:-size_bytes])
 
 
 def reboot(monkeypatch: pytest.MonkeyPatch, boot: str = "another boot") -> None:
-    monkeypatch.setattr(soundness, "boot_id", lambda: boot)
+    monkeypatch.setattr(files, "boot_id", lambda: boot)
 
 
 def test_the_kernel_names_its_boot() -> None:
-    assert soundness.boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip() != ""
+    assert files.boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip() != ""
 
 
 @pytest.mark.rule(21)
@@ -106,8 +106,8 @@ def test_a_log_that_ends_before_its_high_watermark_has_lost_something(
         running.close({}, now_ms=NOON)
     else:
         running.abandon()
-    path = running.logs[ONE].segments[-1].path
-    path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
+    path = Path(running.logs[ONE].segments[-1].path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     again = opened(tmp_path)
     assert again.logs[ONE].log_end_offset < 20
     assert again.may_have_lost_tail

@@ -20,13 +20,15 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from errno import EBADMSG, ENOENT, ENOSPC
-from pathlib import Path
+from errno import EBADMSG, ENOENT
+from pathlib import PurePath
 from threading import RLock
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.transactions import AbortedTransaction
-from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage import files
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log_config import MAX_INT64
 
 SUFFIX: Final = ".txnindex"
@@ -50,7 +52,7 @@ _NONE: Final = _Entries(0, b"")
 class AbortedIndex:
     __slots__ = ("_changing", "_ending", "_entries", "_is_unnamed", "_is_unsynced", "_log_path")
 
-    def __init__(self, log_path: Path, ending: str = "") -> None:
+    def __init__(self, log_path: PurePath, ending: str = "") -> None:
         """Create the index. `ending` ends the file's name while a swap is not done (module swap), which may rename the
         file at any moment."""
         self._log_path: Final = log_path
@@ -63,7 +65,7 @@ class AbortedIndex:
         """The file may be new, and its directory has not been synced since. A power cut may then remove the file."""
         self._changing: Final = RLock()
 
-    def _path(self, ending: str) -> Path:
+    def _path(self, ending: str) -> PurePath:
         return self._log_path.with_suffix(SUFFIX + ending)
 
     def _loaded(self) -> _Entries:
@@ -78,7 +80,7 @@ class AbortedIndex:
     def _open(self) -> DataFile | None:
         for ending in {self._ending: None, "": None}:
             with suppress(FileNotFoundError):
-                return DataFile(self._path(ending))
+                return files.open_file(self._path(ending))
         return None
 
     @property
@@ -174,11 +176,10 @@ class AbortedIndex:
     def _write(self) -> DataFile:
         with self._changing:
             stored, pending = self._loaded()
-            file = DataFile(self._path(self._ending), write=True, create=bool(pending))
+            file = files.open_file(self._path(self._ending), write=True, create=bool(pending))
             self._is_unsynced = True
             self._is_unnamed |= not stored
-            if file.write([pending], stored * ENTRY.size) != len(pending):
-                raise OSError(ENOSPC, f"only part of the data was written to {file.path.name}")
+            file.write_all([pending], stored * ENTRY.size, len(pending))
             self._entries = _Entries(stored + len(pending) // ENTRY.size, b"")
         return file
 
