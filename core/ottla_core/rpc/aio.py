@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
 from ottla_core.errors import ErrorCode
+from ottla_core.rpc import transport
 from ottla_core.rpc.aio_stream import AioFrameStream, check_cancelled
 from ottla_core.rpc.call_stream import CallStream
 from ottla_core.rpc.context import client_metadata
-from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, transport_error
+from ottla_core.rpc.status import TransportError, raise_error, transport_error
 from ottla_proto.contracts import GatheredCalls, Method
 
 Request = TypeVar("Request", bound=Message)
@@ -26,7 +27,7 @@ class AioPeer:
     def __init__(self, address: str, *, client_id: str = "") -> None:
         self.address: Final = address
         self._metadata: Final = client_metadata(client_id)
-        self._channel: Final[Any] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel: Final = transport.open_channel(address)
         self._gathered: Final[dict[str, CallStream]] = {}
 
     async def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:

@@ -26,12 +26,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as grpc_health_aio
 
 from ottla_core.errors import OttlaError
+from ottla_core.rpc import transport
 from ottla_core.rpc.call_frames import carried_methods
 from ottla_core.rpc.calls import Calls, OpenCall, TooMuchError
 from ottla_core.rpc.context import Authorize, RequestContext, allow_all, context_of
 from ottla_core.rpc.frames import is_stream, snake_case
 from ottla_core.rpc.served_calls import CallStreams
-from ottla_core.rpc.status import SERVER_OPTIONS, error_message, log_bug
+from ottla_core.rpc.status import error_message, log_bug
 from ottla_core.rpc.streams import EndStreamError, Streams
 from ottla_core.telemetry import Counter, Histogram, Metrics
 from ottla_proto.contracts import GatheredCalls, Method
@@ -110,7 +111,7 @@ class RpcServer:
     ) -> None:
         self._host, self._requested_port = host, port
         self._metrics, self._authorize, self._around = metrics, authorize, around
-        self._server: Any = grpc.aio.server(options=SERVER_OPTIONS)
+        self._server: Final = transport.new_server()
         self._calls = Calls()
         self._health = _Health(ready)
         metrics.gauge("ottla_rpc_calls", "Open unary and gathered calls.", lambda: float(self._calls.open))

@@ -1,0 +1,54 @@
+"""What ottla uses of gRPC's asyncio: channels and servers. A simulation puts its own in their place.
+
+So the functions are called as `transport.open_channel(…)`, and never imported by name. What a call raises is gRPC's own
+`AioRpcError`, with a status and words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import grpc.aio
+
+from ottla_core.rpc.status import CHANNEL_OPTIONS, SERVER_OPTIONS
+
+
+class Channel(Protocol):
+    """The calls of one address. It connects at the first call, and again after the connection was lost."""
+
+    def unary_unary(
+        self, method: str, *, request_serializer: Any = None, response_deserializer: Any = None
+    ) -> Callable[..., Awaitable[Any]]:
+        """Return a function that takes the request, `timeout` and `metadata`, and returns the response."""
+        ...
+
+    def stream_stream(
+        self, method: str, *, request_serializer: Any = None, response_deserializer: Any = None
+    ) -> Callable[..., Any]:
+        """Return a function that takes `metadata` and opens a stream, a `grpc.aio.StreamStreamCall`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Server(Protocol):
+    """Serves the methods of generic handlers at one port, each call with a `grpc.aio.ServicerContext`."""
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Any) -> None: ...
+    def add_insecure_port(self, address: str) -> int:
+        """Return the port. Raises RuntimeError, or returns 0, if it can't be bound."""
+        ...
+
+    async def start(self) -> None: ...
+    async def stop(self, grace: float | None) -> None: ...
+
+
+def open_channel(address: str) -> Channel:
+    channel: Channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return channel
+
+
+def new_server() -> Server:
+    server: Server = grpc.aio.server(options=SERVER_OPTIONS)
+    return server

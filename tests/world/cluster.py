@@ -1,0 +1,130 @@
+"""A cluster in the world: etcd, a controller and brokers, each a process on a machine with a disk of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import ottla_broker.app
+import ottla_controller.app
+from ottla_broker.compaction.cleaning import clean
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult
+from ottla_broker.compaction.worker import Take
+from ottla_broker.config import BrokerConfig
+from ottla_controller.config import ControllerConfig
+from ottla_core.process.lifecycle import ServiceApp
+from tests.world.client import KAFKA_PORT
+from tests.world.disk import Disks, Volume
+from tests.world.fibers import World
+from tests.world.network import Network
+from tests.world.process import Process
+from tests.world.store import Etcd, SimulatedStore
+
+
+class _ProcessClock:
+    """A `Clock` of the process that reads it."""
+
+    def __init__(self, process: Process) -> None:
+        self._process: Final = process
+
+    def monotonic(self) -> float:
+        return self._process.monotonic()
+
+    def wall_ms(self) -> int:
+        return self._process.wall_ms()
+
+
+class _NoAdminPort:
+    """Nobody scrapes a simulated process."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+class Cluster:
+    def __init__(self, world: World, network: Network, disks: Disks, brokers: int, configs: dict[str, str]) -> None:
+        self.world: Final = world
+        self.network: Final = network
+        self.disks: Final = disks
+        self.etcd: Final = Etcd(world, network)
+        self.processes: Final[dict[str, Process]] = {}
+        self.apps: Final[dict[str, ServiceApp]] = {}
+        self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
+        self.brokers: Final = [f"broker-{number}" for number in range(brokers)]
+        for name in self.brokers:
+            disks.volumes[name] = Volume("data")
+
+    def start(self, name: str) -> None:
+        self.processes[name] = Process(self.world, self.network, name, self._main)
+
+    def is_up(self, name: str) -> bool:
+        process = self.processes.get(name)
+        return process is not None and process.is_alive
+
+    def kill(self, name: str, *, power_cut: bool = False) -> None:
+        self.processes[name].kill()
+        if power_cut:
+            self.world.note(f"{name} loses its power")
+            self.disks.volumes[name].crash(self.world)
+
+    async def _main(self, process: Process) -> None:
+        app = self._build(process)
+        self.apps[process.name] = app
+        await app.start()
+        error = await app.until_failed()
+        await app.stop()
+        raise error
+
+    def _build(self, process: Process) -> ServiceApp:
+        store, clock = SimulatedStore(self.etcd, process), _ProcessClock(process)
+        if process.name == "controller":
+            config = ControllerConfig(host=process.name, first_configs=self._configs)
+            return ottla_controller.app.build(config, store=store, clock=clock, admin=_NoAdminPort)
+        broker = BrokerConfig(
+            node_id=int(process.name.rpartition("-")[2]),
+            host=process.name,
+            data_dir=PurePosixPath("/", process.name, "data"),
+            kafka_port=KAFKA_PORT,
+            retention_check_interval_s=2.0,
+            checkpoint_interval_s=1.0,
+        )
+        return ottla_broker.app.build(
+            broker, store=store, clock=clock, admin=_NoAdminPort, run_cleaning=_Cleaner(process).run
+        )
+
+
+class _Cleaner:
+    """Cleans logs on a thread of its own broker, in the place of a worker process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process: Final = process
+
+    async def run(self, job: CleaningJob, take: Take) -> CleaningResult:
+        loop = asyncio.get_running_loop()
+
+        def take_and_wait(group: CleanedGroup) -> None:
+            """Let the loop put the group in its place, and wait until it has."""
+            me, world, failure = self._process.world.current, self._process.world, list[BaseException]()
+
+            def on_taken(task: asyncio.Task[Any]) -> None:
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    failure.append(error)
+                world.after(0, lambda: world.resume(me) if me is not None else None)
+
+            def begin() -> None:
+                loop.create_task(_taken(take, group)).add_done_callback(on_taken)
+
+            loop.call_soon_threadsafe(begin)
+            world.park()
+            if failure:
+                raise failure[0]
+
+        return await loop.run_in_executor(None, lambda: clean(job, take_and_wait))
+
+
+async def _taken(take: Take, group: CleanedGroup) -> None:
+    await take(group)

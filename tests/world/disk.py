@@ -1,0 +1,394 @@
+"""A disk that behaves like one: what was written lies in the page cache, and lasts once it was synced.
+
+Of each file the world keeps what is durable and the changes since then, and so of the names in each directory. After a
+power cut any prefix of the changes is left, and perhaps a part of the next write. A name is durable once its directory
+was synced.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from errno import EEXIST, EISDIR, ENOENT, ENOTDIR
+from pathlib import PurePath
+from typing import Any, Final, TypeAlias
+
+from tests.world.fibers import World
+
+from ottla_broker.storage.files import DataFile, Room
+
+_inodes: Final = itertools.count(1)
+_FAST_S: Final = 8e-6
+_SYNC_S: Final = (0.3e-3, 4e-3)
+_HOT_SHARE: Final = 0.9
+_TORN_BYTES: Final = 256
+
+Change: TypeAlias = "tuple[int, bytes] | int"
+"""A write at a position, or the size to which a file was cut."""
+
+
+class File:
+    def __init__(self, inode: int | None = None) -> None:
+        self.inode: Final = next(_inodes) if inode is None else inode
+        self.data = bytearray()
+        self.durable = bytearray()
+        self.changes: list[Change] = []
+        self.synced = 0
+        """Counts the changes that are durable."""
+        self.modified_ns = 0
+        self.holder: SimulatedFile | None = None
+
+    def change(self, change: Change) -> None:
+        _apply(self.data, change)
+        self.changes.append(change)
+
+    def sync_to(self, change_number: int) -> None:
+        """Make the changes before that number durable. Later ones, made while the sync ran, need another one."""
+        count = max(0, change_number - self.synced)
+        for change in self.changes[:count]:
+            _apply(self.durable, change)
+        del self.changes[:count]
+        self.synced += count
+
+    def after_crash(self, world: World) -> File:
+        """Return what is left: what was synced, and a prefix of the changes since then."""
+        left, random = File(self.inode), world.random
+        left.modified_ns = self.modified_ns
+        left.data = bytearray(self.durable)
+        count = random.randint(0, len(self.changes)) if random.random() < 0.5 else random.choice((0, len(self.changes)))
+        for change in self.changes[:count]:
+            _apply(left.data, change)
+        if count < len(self.changes) and not isinstance(torn := self.changes[count], int) and random.random() < 0.5:
+            position, data = torn
+            _apply(left.data, (position, data[: random.randint(0, len(data))]))
+        left.durable = bytearray(left.data)
+        return left
+
+
+class Directory:
+    def __init__(self) -> None:
+        self.inode: Final = next(_inodes)
+        self.names: dict[str, File | Directory] = {}
+        self.durable: dict[str, File | Directory] = {}
+        self.changes: list[Callable[[dict[str, File | Directory]], None]] = []
+        self.synced = 0
+        self.modified_ns = 0
+
+    def change(self, change: Callable[[dict[str, File | Directory]], None]) -> None:
+        change(self.names)
+        self.changes.append(change)
+
+    def sync_to(self, change_number: int) -> None:
+        count = max(0, change_number - self.synced)
+        for change in self.changes[:count]:
+            change(self.durable)
+        del self.changes[:count]
+        self.synced += count
+
+    def after_crash(self, world: World) -> Directory:
+        left, names = Directory(), dict(self.durable)
+        for change in self.changes[: world.random.randint(0, len(self.changes))]:
+            change(names)
+        left.names = {name: node.after_crash(world) for name, node in names.items()}
+        left.durable = dict(left.names)
+        return left
+
+
+Node: TypeAlias = "File | Directory"
+
+
+def _apply(data: bytearray, change: Change) -> None:
+    if isinstance(change, int):
+        del data[change:]
+        data.extend(bytes(change - len(data)))
+        return
+    position, written = change
+    data.extend(bytes(max(0, position - len(data))))
+    data[position : position + len(written)] = written
+
+
+class Volume:
+    """The disk of one machine, with the id of its boot."""
+
+    def __init__(self, *directories: str) -> None:
+        """Make a disk on which these directories are there already."""
+        self.root = Directory()
+        for name in directories:
+            self.root.names[name] = self.root.durable[name] = Directory()
+        self.boot = 1
+        self.total_bytes = 1 << 40
+
+    def crash(self, world: World) -> None:
+        """Lose what a power cut loses, and boot again."""
+        self.root = self.root.after_crash(world)
+        self.boot += 1
+
+
+class SimulatedFile(DataFile):
+    """An open file of a simulated process."""
+
+    __slots__ = ("_disks", "_is_open", "_node")
+
+    def __init__(self, disks: Disks, path: PurePath, node: File, *, write: bool) -> None:
+        self._disks = disks
+        self._node = node
+        self._is_open = True
+        self.path = path  # type: ignore[misc]  # the real file's constructor would open one
+        self.takes_writes = write  # type: ignore[misc]
+        self._fd = -1
+
+    def __del__(self) -> None:
+        """Do nothing: what a dead process has open is closed by the world."""
+
+    def close(self) -> None:
+        self._is_open = False
+        if self._node.holder is self:
+            self._node.holder = None
+
+    def size_bytes(self) -> int:
+        return len(self._node.data)
+
+    def location(self) -> str:
+        return f"1:{self._node.inode}"
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        self._disks.wait(_FAST_S)
+        return bytes(self._node.data[position : position + size_bytes])
+
+    def read_into(self, view: memoryview, position: int, *, hot: bool = False) -> int | None:
+        if hot and self._disks.world.random.random() > _HOT_SHARE:
+            return None
+        if not hot:
+            self._disks.wait(_FAST_S)
+        data = self._node.data[position : position + len(view)]
+        view[: len(data)] = data
+        return None if hot and len(data) < len(view) else len(data)
+
+    def write(self, buffers: Sequence[bytes | memoryview], position: int) -> int:
+        data = b"".join(buffers)
+        # A kill may come in the middle of a write.
+        cut = self._disks.world.random.randint(0, len(data)) if len(data) > _TORN_BYTES else 0
+        for begin, end in ((0, cut), (cut, len(data))):
+            if begin < end:
+                self._disks.wait(_FAST_S)
+                self._node.change((position + begin, data[begin:end]))
+        self._node.modified_ns = self._disks.wall_ns()
+        return len(data)
+
+    def truncate(self, size_bytes: int) -> None:
+        self._disks.wait(_FAST_S)
+        self._node.change(size_bytes)
+        self._node.modified_ns = self._disks.wall_ns()
+
+    def allocate(self, size_bytes: int) -> None:
+        self.truncate(size_bytes)
+
+    def sync(self) -> None:
+        self._disks.sync([self._node])
+
+    def lock(self) -> bool:
+        if self._node.holder is not None and self._node.holder is not self:
+            return False
+        self._node.holder = self
+        process = self._disks.process
+        if process is not None:
+            process.on_end.append(self.close)
+        return True
+
+
+class Disks:
+    """The functions of `ottla_broker.storage.files` over the volumes of a world. The first part of a path names its
+    volume."""
+
+    SYNCS_FILE_SYSTEMS: Final = True
+
+    def __init__(self, world: World) -> None:
+        self.world: Final = world
+        self.volumes: Final[dict[str, Volume]] = {}
+
+    @property
+    def process(self) -> Any:
+        return self.world.current.process if self.world.current is not None else None
+
+    def wait(self, seconds: float) -> None:
+        self.world.pause(seconds)
+
+    def wall_ns(self) -> int:
+        process = self.process
+        return int(process.wall_ms() if process is not None else 0) * 1_000_000
+
+    def sync(self, nodes: Sequence[Node]) -> None:
+        """Make durable what the nodes are when this is called."""
+        ends = [node.synced + len(node.changes) for node in nodes]
+        self.wait(self.world.random.uniform(*_SYNC_S))
+        for node, end in zip(nodes, ends, strict=True):
+            node.sync_to(end)
+
+    # ---- the port --------------------------------------------------------------------------------------------------
+
+    def open_file(self, path: PurePath, *, write: bool = False, create: bool = True) -> DataFile:
+        self.wait(_FAST_S)
+        parent = self._parent(path)
+        node = parent.names.get(path.name)
+        if node is None:
+            if not (write and create):
+                raise _missing(path)
+            node = File()
+            node.modified_ns = self.wall_ns()
+            _put(parent, path.name, node)
+        if isinstance(node, Directory):
+            raise IsADirectoryError(EISDIR, "Is a directory", str(path))
+        return SimulatedFile(self, path, node, write=write)
+
+    def open_empty(self, path: PurePath) -> DataFile:
+        file = self.open_file(path, write=True)
+        if file.size_bytes():
+            file.truncate(0)
+        return file
+
+    def read_bytes(self, path: PurePath) -> bytes:
+        file = self.open_file(path)
+        return file.read(0, file.size_bytes())
+
+    def read_text(self, path: PurePath) -> str:
+        return self.read_bytes(path).decode()
+
+    def exists(self, path: PurePath) -> bool:
+        return self._find(path) is not None
+
+    def is_directory(self, path: PurePath) -> bool:
+        return isinstance(self._find(path), Directory)
+
+    def size_bytes(self, path: PurePath) -> int:
+        node = self._node(path)
+        return len(node.data) if isinstance(node, File) else 0
+
+    def modified_ns(self, path: PurePath) -> int:
+        return self._node(path).modified_ns
+
+    def set_modified(self, path: PurePath, time_ns: int) -> None:
+        self._node(path).modified_ns = time_ns
+
+    def names_in(self, directory: PurePath) -> list[str]:
+        self.wait(_FAST_S)
+        node = self._node(directory)
+        if not isinstance(node, Directory):
+            raise NotADirectoryError(ENOTDIR, "Not a directory", str(directory))
+        return list(node.names)
+
+    def make_directory(self, path: PurePath) -> None:
+        for each in (*reversed(path.parents), path):
+            if len(each.parts) <= 2:  # the root, and the volume itself
+                continue
+            node = self._find(each)
+            if node is None:
+                _put(self._parent(each), each.name, Directory())
+            elif isinstance(node, File):
+                raise FileExistsError(EEXIST, "File exists", str(each))
+
+    def rename(self, path: PurePath, target: PurePath) -> None:
+        self.wait(_FAST_S)
+        node, parent = self._node(path), self._parent(path)
+        assert self._parent(target) is parent, "no rename of the broker moves a file to another directory"
+
+        def change(names: dict[str, Node]) -> None:
+            names.pop(path.name, None)
+            names[target.name] = node
+
+        parent.change(change)
+
+    def remove(self, path: PurePath) -> None:
+        self.wait(_FAST_S)
+        self._node(path)
+        self._parent(path).change(lambda names: names.pop(path.name, None))  # type: ignore[func-returns-value]
+
+    def remove_if_there(self, path: PurePath) -> None:
+        if self._find(path) is not None:
+            self.remove(path)
+
+    def remove_tree(self, directory: PurePath) -> None:
+        node = self._find(directory)
+        if isinstance(node, Directory):
+            for name in list(node.names):
+                self.remove_tree(directory / name) if isinstance(node.names[name], Directory) else self.remove(
+                    directory / name
+                )
+            self.remove(directory)
+
+    def sync_names(self, directory: PurePath) -> None:
+        self.sync([self._node(directory)])
+
+    def sync_file_system(self, path: PurePath) -> None:
+        self.sync(list(_all(self.volumes[path.parts[1]].root)))
+
+    def room(self, path: PurePath) -> Room:
+        self._node(path)
+        volume = self.volumes[path.parts[1]]
+        used = sum(len(node.data) for node in _all(volume.root) if isinstance(node, File))
+        return Room(volume.total_bytes, max(0, volume.total_bytes - used), is_read_only=False)
+
+    def boot_id(self) -> str:
+        process = self.process
+        return f"boot {self.volumes[process.name].boot}" if process is not None else "boot"
+
+    # ---- nodes -----------------------------------------------------------------------------------------------------
+
+    def _find(self, path: PurePath) -> Node | None:
+        parts = path.parts
+        if parts[1] not in self.volumes:
+            return None
+        node: Node = self.volumes[parts[1]].root
+        for part in parts[2:]:
+            if not isinstance(node, Directory) or part not in node.names:
+                return None
+            node = node.names[part]
+        return node
+
+    def _node(self, path: PurePath) -> Node:
+        node = self._find(path)
+        if node is None:
+            raise _missing(path)
+        return node
+
+    def _parent(self, path: PurePath) -> Directory:
+        node = self._node(path.parent)
+        if not isinstance(node, Directory):
+            raise NotADirectoryError(ENOTDIR, "Not a directory", str(path))
+        return node
+
+
+def _put(parent: Directory, name: str, node: Node) -> None:
+    def change(names: dict[str, Node]) -> None:
+        names[name] = node
+
+    parent.change(change)
+
+
+def _missing(path: PurePath) -> FileNotFoundError:
+    return FileNotFoundError(ENOENT, "No such file or directory", str(path))
+
+
+def _all(directory: Directory) -> Iterator[Node]:
+    yield directory
+    for node in directory.names.values():
+        if isinstance(node, Directory):
+            yield from _all(node)
+        else:
+            yield node
+
+
+@contextmanager
+def in_place_of_files(disks: Disks) -> Iterator[None]:
+    """Let the broker's code use these disks instead of the machine's."""
+    from ottla_broker.storage import files
+
+    names = [name for name in vars(Disks) if not name.startswith("_") and hasattr(files, name)]
+    kept = {name: getattr(files, name) for name in names}
+    for name in names:
+        setattr(files, name, getattr(disks, name))
+    try:
+        yield
+    finally:
+        for name, original in kept.items():
+            setattr(files, name, original)

@@ -1,0 +1,220 @@
+"""The network between simulated processes: byte streams for Kafka's protocol, and calls in the place of gRPC.
+
+Messages of one connection arrive in their order, each after a delay of its own. A connection ends when a process ends,
+or when it was cut for so long that a keepalive would have found out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.world.fibers import World
+
+_LEAST_S: Final = 50e-6
+_MOST_S: Final = 400e-6
+_CUT_FOUND_S: Final = 12.0
+
+
+class Pipe:
+    """One direction of a connection."""
+
+    def __init__(self, network: Network, source: Any, target: Any) -> None:
+        self._network: Final = network
+        self.source: Final = source
+        self.target: Final = target
+        self._arrives_at = 0.0
+
+    def send(self, arrive: Callable[[], None]) -> None:
+        """Have something happen at the other end, if that still lives then, after all that was sent before."""
+        world = self._network.world
+        at = world.now + self._network.delay_s()
+        at = self._arrives_at = max(at, self._arrives_at, self._network.cut_until(self.source.name, self.target.name))
+        world.at(at, lambda: arrive() if self.target.is_alive else None)
+
+
+class Network:
+    def __init__(self, world: World) -> None:
+        self.world: Final = world
+        self.servers: Final[dict[tuple[str, int], Any]] = {}
+        self._cuts: Final[dict[tuple[str, str], float]] = {}
+        self._ports: Final = itertools.count(20_000)
+
+    def delay_s(self) -> float:
+        delay: float = self.world.random.uniform(_LEAST_S, _MOST_S)
+        return delay
+
+    def cut(self, source: str, target: str, seconds: float) -> None:
+        """Hold back what one host sends to the other."""
+        self.world.note(f"{source} -> {target} is cut for {seconds:.3f} s")
+        self._cuts[source, target] = self.world.now + seconds
+
+    def cut_until(self, source: str, target: str) -> float:
+        return self._cuts.get((source, target), 0.0)
+
+    def free_port(self) -> int:
+        return next(self._ports)
+
+    # ---- byte streams ----------------------------------------------------------------------------------------------
+
+    def listen(self, process: Any, factory: Callable[[], Any], host: str, port: int) -> Listening:
+        port = port or self.free_port()
+        if (host, port) in self.servers:
+            raise OSError(98, f"{host}:{port} is in use")
+        server = Listening(self, process, factory, host, port)
+        self.servers[host, port] = server
+        process.on_end.append(server.close)
+        return server
+
+    async def connect(self, process: Any, factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
+        """Return transport and protocol. Raises ConnectionRefusedError."""
+        await asyncio.sleep(self.delay_s() * 2)
+        server = self.servers.get((host, port))
+        if server is None or self.cut_until(process.name, server.process.name) > self.world.now:
+            raise ConnectionRefusedError(111, f"{host}:{port} takes no connection")
+        mine = Stream(self, process, (process.name, self.free_port()), (host, port))
+        other = Stream(self, server.process, (host, port), mine.own)
+        mine.join(other, factory())
+        other.join(mine, server.factory())
+        other.begin()
+        mine.protocol.connection_made(mine)
+        return mine, mine.protocol
+
+
+class _Socket:
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address: Final = address
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._address
+
+    def setsockopt(self, *_: object) -> None:
+        pass
+
+
+class Listening:
+    """A port that takes connections."""
+
+    def __init__(self, network: Network, process: Any, factory: Callable[[], Any], host: str, port: int) -> None:
+        self.process: Final = process
+        self.factory: Final = factory
+        self._network: Final = network
+        self._address: Final = (host, port)
+        self.sockets: Final = [_Socket(self._address)]
+
+    def close(self) -> None:
+        if self._network.servers.get(self._address) is self:
+            del self._network.servers[self._address]
+
+
+class Stream(asyncio.Transport):
+    """One end of a connection. Its bytes are delivered on the loop of its process."""
+
+    protocol: Any
+
+    def __init__(self, network: Network, process: Any, own: tuple[str, int], peer: tuple[str, int]) -> None:
+        super().__init__()
+        self.own: Final = own
+        self.peer: Final = peer
+        self._network: Final = network
+        self._process: Final = process
+        self._other: Stream
+        self._pipe: Pipe
+        self._is_closing = False
+        self._is_over = False
+        self._is_paused = False
+        self._held: list[bytes] = []
+
+    def join(self, other: Stream, protocol: Any) -> None:
+        self._other, self.protocol = other, protocol
+        self._pipe = Pipe(self._network, self._process, other._process)
+        self._process.on_end.append(self._on_process_end)
+
+    def begin(self) -> None:
+        self._process.loop.call_soon_threadsafe(self.protocol.connection_made, self)
+
+    # ---- what the protocol calls -----------------------------------------------------------------------------------
+
+    def write(self, data: Any) -> None:
+        if self._is_closing:
+            return
+        other, sent = self._other, bytes(data)
+        self._pipe.send(lambda: other.on_bytes(sent))
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            other = self._other
+            self._pipe.send(lambda: other.on_end())
+            self._process.loop.call_soon(self._lose)
+
+    def abort(self) -> None:
+        self.close()
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        held, self._held = self._held, []
+        for data in held:
+            self._process.loop.call_soon(self._deliver, data)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": self.peer, "sockname": self.own}.get(name, default)
+
+    def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    # ---- what comes from the other end -----------------------------------------------------------------------------
+
+    def on_bytes(self, data: bytes) -> None:
+        self._process.loop.call_soon_threadsafe(self._deliver, data)
+
+    def _deliver(self, data: bytes) -> None:
+        if self._is_paused:
+            self._held.append(data)
+            return
+        protocol = self.protocol
+        if not isinstance(protocol, asyncio.BufferedProtocol):
+            protocol.data_received(data)
+            return
+        while data and not self._is_closing:
+            if self._is_paused:
+                self._held.insert(0, data)
+                return
+            buffer = protocol.get_buffer(len(data))
+            count = min(len(buffer), len(data))
+            buffer[:count] = data[:count]
+            protocol.buffer_updated(count)
+            data = data[count:]
+
+    def on_end(self) -> None:
+        self._process.loop.call_soon_threadsafe(self._on_other_closed)
+
+    def _on_other_closed(self) -> None:
+        self._is_closing = True
+        self._lose()
+
+    def _lose(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self.protocol.connection_lost(None)
+
+    def _on_process_end(self) -> None:
+        """The system closes the connections of a process that is gone."""
+        if not self._is_closing:
+            self._is_closing = True
+            other = self._other
+            self._pipe.send(lambda: other.on_end())

@@ -1,0 +1,108 @@
+"""A process of the world: an event loop, threads beside it, a clock, and files and connections that end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from tests.world.fibers import Fiber, World
+from tests.world.loop import SimulatedLoop
+from tests.world.network import Network
+
+EPOCH_MS: Final = 1_800_000_000_000
+"""The wall clock's time when a world begins."""
+
+
+class Process:
+    """`name` is also its host. `main` runs on its loop; the process ends when that returns or raises."""
+
+    def __init__(
+        self, world: World, network: Network, name: str, main: Callable[[Process], Coroutine[Any, Any, None]]
+    ) -> None:
+        self.world: Final = world
+        self.network: Final = network
+        self.name: Final = name
+        self.is_alive = True
+        self.ended: BaseException | None = None
+        self._idle = False
+        self._clock_offset_s = world.random.uniform(0, 100)
+        self._wall_offset_ms = 0
+        self.loop: Final = SimulatedLoop(world, self)
+        self.fibers: Final[set[Fiber]] = set()
+        self.on_end: Final[list[Callable[[], None]]] = []
+        """What the operating system does when the process is gone: it closes connections and releases locks."""
+        self._wakes = 0
+        self._fiber: Final = Fiber(self, "loop", self._run, is_loop=True)
+        self.fibers.add(self._fiber)
+        self._main: Any = None
+        world.note(f"{name} starts")
+        world.after(0, lambda: self._begin(main))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    # ---- its clocks ------------------------------------------------------------------------------------------------
+
+    def monotonic(self) -> float:
+        return self.world.now + self._clock_offset_s
+
+    def wall_ms(self) -> int:
+        return EPOCH_MS + int(self.world.now * 1000) + self._wall_offset_ms
+
+    def step_clock(self, milliseconds: int) -> None:
+        """Set the wall clock forward, or back."""
+        self._wall_offset_ms += milliseconds
+
+    # ---- its life --------------------------------------------------------------------------------------------------
+
+    def _begin(self, main: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
+        def on_done(task: Any) -> None:
+            self.ended = None if task.cancelled() else task.exception()
+            if self.ended is not None:
+                self.world.note(f"{self.name} fails: {self.ended}")
+            self.end()
+
+        self._main = self.loop.create_task(main(self))
+        self._main.add_done_callback(on_done)
+        self.world.resume(self._fiber)
+
+    def _run(self) -> None:
+        loop, world = self.loop, self.world
+        while True:
+            at = loop.next_at()
+            now = loop.time()
+            if at is not None and at <= now:
+                loop.run_one()
+                world.pause(world.step_s())
+                continue
+            self._idle = True
+            self._wakes += 1
+            if at is not None:
+                wake = self._wakes
+                world.after(at - now + 1e-9, lambda wake=wake: self._on_time(wake))
+            world.park()
+
+    def _on_time(self, wake: int) -> None:
+        if self._idle and wake == self._wakes:
+            self._idle = False
+            self.world.resume(self._fiber)
+
+    def wake(self) -> None:
+        """Let the loop look for something to do, if it waits."""
+        if self._idle and self.is_alive:
+            self._idle = False
+            self.world.after(self.world.step_s(), lambda: self.world.resume(self._fiber))
+
+    def kill(self) -> None:
+        """End the process as SIGKILL does: nothing of it runs any more."""
+        if self.is_alive:
+            self.world.note(f"{self.name} is killed")
+            self.end()
+
+    def end(self) -> None:
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        self.world.graveyard.append(self)
+        for close in self.on_end:
+            close()

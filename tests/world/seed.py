@@ -1,0 +1,179 @@
+"""One seed: a cluster comes up, the weather blows while clients work, everything heals, and the judge looks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from random import Random
+from typing import Any, Final
+
+import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
+import ottla_controller.app  # noqa: F401
+import ottla_controller.health  # noqa: F401
+from tests.regressions.injection import Injection, Report
+from tests.world import substitutes
+from tests.world.client import RawClient
+from tests.world.cluster import Cluster
+from tests.world.disk import Disks
+from tests.world.fibers import StuckError, World
+from tests.world.network import Network
+from tests.world.process import Process
+from tests.world.table import History, Table
+from tests.world.weather import Weather
+
+_STORM_S: Final = 40.0
+_HEALED_S: Final = 60.0
+_PRODUCERS: Final = 3
+_cpu = time.process_time
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a seed. `trace` names every step of it."""
+
+    seed: int
+    trace: str = ""
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+    steps: int = 0
+    faults: int = 0
+    kills: int = 0
+    healed: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+    last_steps: list[str] = field(default_factory=list)
+
+    @property
+    def is_green(self) -> bool:
+        return self.healed and not self.violations
+
+
+def run_in_a_fork(seed: int, injections: Sequence[Injection] = (), *, log: bool = False) -> Outcome:
+    """Run a seed in a process of its own, which ends without a `finally` of anything that ran in it."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            outcome = run(seed, injections, log=log)
+        except BaseException:
+            outcome = Outcome(seed, violations=[traceback.format_exc()])
+        with os.fdopen(writing, "w") as out:
+            out.write(json.dumps(asdict(outcome)))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        text = lines.read()
+    os.waitpid(child, 0)
+    return Outcome(**json.loads(text)) if text else Outcome(seed, violations=["its process ended without a word"])
+
+
+def run(seed: int, injections: Sequence[Injection], *, log: bool) -> Outcome:
+    world = World(seed)
+    network, disks = Network(world), Disks(world)
+    substitutes.put_in_place(world, network, disks)
+    for injection in injections:
+        injection.put_in_place(import_module(injection.module), Report())
+    _log_to(world, log=log)
+    began = _cpu()
+    outcome = Outcome(seed)
+    history = History()
+    try:
+        _live(world, network, disks, history, outcome)
+    except StuckError as error:
+        history.violate(str(error))
+    history.violations += world.failures[:20]
+    outcome.trace, outcome.virtual_s, outcome.steps = world.trace, world.now, world.steps
+    outcome.cpu_s = _cpu() - began
+    outcome.counts, outcome.violations = dict(history.counts), history.violations
+    if not outcome.is_green:
+        outcome.last_steps = list(world.last_steps)
+    return outcome
+
+
+def _live(world: World, network: Network, disks: Disks, history: History, outcome: Outcome) -> None:
+    random = Random(world.seed)
+    unclean = random.random() < 0.5
+    cluster = Cluster(
+        world,
+        network,
+        disks,
+        2,
+        {"log.cleaner.backoff.ms": "200", "replica.lag.time.max.ms": random.choice(("500", "2000"))},
+    )
+    table = Table(
+        cluster,
+        history,
+        random,
+        {
+            "cleanup.policy": "compact",
+            "segment.bytes": random.choice(("400", "1000", "4000")),
+            "min.cleanable.dirty.ratio": "0.01",
+            "min.insync.replicas": "1",
+            "unclean.leader.election.enable": str(unclean).lower(),
+        },
+    )
+    created: list[bool] = []
+
+    async def work(process: Process) -> None:
+        await table.create(RawClient())
+        created.append(True)
+        await asyncio.gather(*(table.produce(process, RawClient()) for _ in range(_PRODUCERS)))
+
+    for name in ("controller", *cluster.brokers):
+        cluster.start(name)
+    world.run_for(0.5)
+    table.watch()
+    clients = Process(world, network, "client", work)
+    world.run_until(lambda: bool(created), limit_s=10)
+
+    def delete() -> None:
+        clients.loop.call_soon_threadsafe(lambda: clients.loop.create_task(table.delete_records(RawClient())))
+
+    weather = Weather(cluster, random, random.choice((0.5, 1.0, 3.0)), delete)
+    weather.begin()
+    world.run_for(_STORM_S)
+    weather.end()
+    clients.kill()
+    outcome.faults, outcome.kills = weather.faults, weather.kills
+    for name in ("controller", *cluster.brokers):
+        if not cluster.is_up(name):
+            cluster.start(name)
+    outcome.healed = world.run_until(table.is_whole, limit_s=_HEALED_S)
+    world.run_for(3.0)  # what was written last reaches each disk
+    read: list[Any] = []
+
+    async def look(_: Process) -> None:
+        while (found := await table.read_all(RawClient())) is None:
+            await asyncio.sleep(0.2)
+        read.append(found)
+
+    Process(world, network, "reader", look)
+    if world.run_until(lambda: bool(read), limit_s=_HEALED_S):
+        table.judge(read[0])
+        table.compare_disks()
+    else:
+        outcome.healed = False
+
+
+def _log_to(world: World, *, log: bool) -> None:
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            name = world.current.process.name if world.current is not None else "world"
+            if record.name.startswith("ottla_broker.compaction.cleaner") and "is compacted" in record.msg:
+                world.note(f"{name} {record.getMessage()}")
+            if log:
+                print(f"{world.now:10.5f} {name:10} {record.name}: {record.getMessage()}", file=sys.stderr)
+                if record.exc_info:
+                    traceback.print_exception(*record.exc_info, file=sys.stderr)
+
+    logging.getLogger().handlers[:] = [Lines()]
+    logging.getLogger().setLevel(logging.INFO)

@@ -1,0 +1,120 @@
+"""What the operating system gives a process, replaced by what the world gives: clocks, chance, threads, locks, files
+and gRPC. What would escape to the real ones fails the run by name.
+
+A seed runs in an operating system's process of its own, so nothing is put back.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from tests.world import grpc_calls, health
+from tests.world.disk import Disks
+from tests.world.fibers import World
+from tests.world.network import Network
+from tests.world.threads import Executor, Local, Lock
+
+from ottla_broker.storage import files
+from ottla_core.rpc import transport
+
+_PRODUCT: Final = ("ottla_", "asyncio")
+
+
+class EscapeError(Exception):
+    """Something has reached for what is outside of the world."""
+
+
+def put_in_place(world: World, network: Network, disks: Disks) -> None:
+    """Replace everything. From now on the product's code runs only on the world's fibers."""
+    gc.disable()
+    Lock.world = world
+    _replace_clocks(world)
+    _replace_chance(world)
+    originals: dict[int, Any] = {
+        id(threading.Lock): Lock,
+        id(threading.RLock): partial(Lock, again=True),
+        id(threading.local): Local,
+        id(ThreadPoolExecutor): partial(_executor, world),
+    }
+    for name, module in list(sys.modules.items()):
+        if name.startswith("ottla_"):
+            for attribute, value in list(vars(module).items()):
+                if id(value) in originals:
+                    setattr(module, attribute, originals[id(value)])
+    for name in [name for name in vars(Disks) if not name.startswith("_") and hasattr(files, name)]:
+        setattr(files, name, getattr(disks, name))
+    transport.open_channel = lambda address: grpc_calls.SimulatedChannel(network, _running(world), address)
+    transport.new_server = lambda: grpc_calls.SimulatedServer(network, _running(world))
+    for module in [module for name, module in sys.modules.items() if name.startswith("ottla_controller")]:
+        if hasattr(module, "HealthWatch"):
+            module.HealthWatch = lambda address: health.SimulatedHealthWatch(network, _running(world), address)
+        if hasattr(module, "responds"):
+            module.responds = lambda address, *, timeout: health.responds(network, _running(world), address)
+    _forbid(threading.Thread, "start")
+    _forbid(socket.socket, "connect")
+    _forbid(socket.socket, "bind")
+    _forbid(subprocess.Popen, "__init__")
+
+
+def _running(world: World) -> Any:
+    assert world.current is not None, "only a simulated process connects"
+    return world.current.process
+
+
+def _executor(world: World, max_workers: int, thread_name_prefix: str = "pool") -> Executor:
+    return Executor(world, _running(world), max_workers, thread_name_prefix)
+
+
+def _replace_clocks(world: World) -> None:
+    def monotonic() -> float:
+        current = world.current
+        seconds: float = current.process.monotonic() if current is not None else world.now
+        return seconds
+
+    def wall_ns() -> int:
+        current = world.current
+        return (int(current.process.wall_ms()) if current is not None else 0) * 1_000_000
+
+    time.monotonic = time.perf_counter = time.thread_time = time.process_time = monotonic
+    time.monotonic_ns = time.perf_counter_ns = lambda: int(monotonic() * 1e9)
+    time.time_ns = wall_ns
+    time.time = lambda: wall_ns() / 1e9
+    time.sleep = world.pause
+
+
+def _replace_chance(world: World) -> None:
+    chance = Random(world.seed)
+    random.seed(world.seed)
+
+    def urandom(size: int) -> bytes:
+        return chance.randbytes(size)
+
+    os.urandom = urandom
+    random._urandom = urandom  # type: ignore[attr-defined]
+    secrets.token_bytes = lambda nbytes=32: chance.randbytes(nbytes or 32)
+    secrets.token_hex = lambda nbytes=32: chance.randbytes(nbytes or 32).hex()
+    secrets.randbelow = chance.randrange
+    secrets.randbits = chance.getrandbits
+
+
+def _forbid(owner: Any, name: str) -> None:
+    def escape(*arguments: Any, **_: Any) -> None:
+        raise EscapeError(f"{owner.__name__}.{name} was called with {arguments[1:]}")
+
+    setattr(owner, name, escape)
+
+
+Substitute = Callable[..., Any]

@@ -1,0 +1,253 @@
+"""A compacted topic of one partition, its producers and its judge.
+
+Producers write values that never repeat, each to one of a few keys, and note what the cluster told them. The judge reads
+what is left, from the leader and on each disk, and compares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from random import Random
+from typing import Any, Final
+
+from tests.world.client import RawClient, batch_of, records_of
+from tests.world.cluster import Cluster
+from tests.world.process import Process
+
+from ottla_broker.storage.scan import headers
+from ottla_broker.storage.transactions import aborted_index  # noqa: F401 - its module is loaded before a seed begins
+from ottla_core.cluster.codec import decode
+from ottla_core.cluster.image import Partition
+from ottla_core.cluster.keys import parse_key
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import iter_headers
+
+TOPIC: Final = "table"
+_ALL: Final = -1
+
+
+@dataclass(slots=True)
+class Write:
+    """One record, as its producer knows it. `offset` is -1 until it was acknowledged."""
+
+    key: bytes
+    value: bytes
+    acks: int
+    at: float
+    offset: int = -1
+    acked_at: float = -1.0
+
+
+@dataclass(slots=True)
+class History:
+    """What clients did and were told, and how often what happened."""
+
+    writes: dict[bytes, Write] = field(default_factory=dict)
+    deleted_to: int = 0
+    """Where the last DeleteRecords that may have been carried out has moved the start."""
+    forgiven_until: float = -1.0
+    """What was acknowledged up to then may be gone, because a replica led that was neither in the ISR nor in the
+    ELR."""
+    counts: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+    def violate(self, text: str) -> None:
+        if len(self.violations) < 20:
+            self.violations.append(text)
+
+
+class Table:
+    """The topic. `configs` are its own."""
+
+    def __init__(self, cluster: Cluster, history: History, random: Random, configs: dict[str, str]) -> None:
+        self.history: Final = history
+        self.topic_id = b""
+        self._cluster: Final = cluster
+        self._random: Final = random
+        self._configs: Final = configs
+        self._numbers: Final = itertools.count()
+        self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 4, 8)))]
+        self._partition: Partition | None = None
+        self._last: Partition | None = None
+
+    # ---- clients ---------------------------------------------------------------------------------------------------
+
+    async def produce(self, process: Process, raw: RawClient) -> None:
+        """Write one record after the other, to whoever is said to lead."""
+        random, leader = self._random, -1
+        while True:
+            if leader < 0:
+                leader = await self._find_leader(raw)
+            if leader < 0:
+                await asyncio.sleep(random.uniform(0.02, 0.2))
+                continue
+            value = b"v%d" % next(self._numbers)
+            write = Write(
+                random.choice(self._keys), value, _ALL if random.random() < 0.8 else 1, self._cluster.world.now
+            )
+            self.history.writes[value] = write
+            batch = batch_of(write.key, value, process.wall_ms())
+            try:
+                answer = await raw.produce(f"broker-{leader}", TOPIC, batch, write.acks, 2.0)
+            except OSError:
+                leader = -1
+                continue
+            if answer.code == ErrorCode.NONE:
+                write.offset, write.acked_at = answer.offset, self._cluster.world.now
+                self.history.counts["acked"] += 1
+            else:
+                leader = -1
+            await asyncio.sleep(random.expovariate(20.0))
+
+    async def create(self, raw: RawClient) -> None:
+        while True:
+            try:
+                code = await raw.create_topic(
+                    self._random.choice(self._cluster.brokers), TOPIC, len(self._cluster.brokers), self._configs
+                )
+                if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    return
+            except OSError:
+                pass
+            await asyncio.sleep(0.2)
+
+    async def delete_records(self, raw: RawClient) -> None:
+        """Delete all that is committed."""
+        leader = await self._find_leader(raw)
+        if leader < 0:
+            return
+        try:
+            found = await raw.fetch(f"broker-{leader}", TOPIC, self.topic_id, 0)
+            self.history.deleted_to = max(self.history.deleted_to, found.high_watermark)
+            answer = await raw.delete_records(f"broker-{leader}", TOPIC, -1)
+        except OSError:
+            self.history.deleted_to = 1 << 60  # nobody knows where the high watermark was
+            return
+        if answer.code == ErrorCode.NONE:
+            self.history.deleted_to = max(self.history.deleted_to, answer.offset)
+            self.history.counts["deletions"] += 1
+
+    async def _find_leader(self, raw: RawClient) -> int:
+        try:
+            leader, topic_id = await raw.leader(self._random.choice(self._cluster.brokers), TOPIC)
+        except OSError:
+            return -1
+        self.topic_id = topic_id or self.topic_id
+        return leader
+
+    # ---- what the metadata say -------------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Note elections, as etcd sees them."""
+        memory = self._cluster.etcd.memory
+        commit = memory._commit
+
+        def noted(events: Any) -> None:
+            commit(events)
+            for event in events:
+                key = parse_key("ottla", event.entry.key)
+                if key is not None and key[0] == "partition" and not event.deleted:
+                    self._on_partition(decode(key, event.entry))
+
+        memory._commit = noted  # type: ignore[method-assign]
+
+    def _on_partition(self, new: Partition) -> None:
+        old, self._partition = self._partition, new
+        world = self._cluster.world
+        if old is not None and new.leader_epoch > old.leader_epoch and new.leader >= 0:
+            world.note(f"{TOPIC} is led by {new.leader}, epoch {new.leader_epoch}, isr {new.isr}")
+            self.history.counts["elections"] += 1
+            if new.leader not in (*old.isr, *old.elr):
+                world.note("this election is unclean")
+                self.history.counts["unclean"] += 1
+                self.history.forgiven_until = world.now
+
+    def is_whole(self) -> bool:
+        """Return whether all replicas are in the ISR."""
+        partition = self._partition
+        return partition is not None and partition.leader >= 0 and set(partition.isr) == set(partition.replicas)
+
+    @property
+    def leader(self) -> int:
+        return self._partition.leader if self._partition is not None else -1
+
+    # ---- the judge -------------------------------------------------------------------------------------------------
+
+    async def read_all(self, raw: RawClient) -> dict[int, tuple[bytes, bytes | None]] | None:
+        """Return what a consumer gets from the start to the high watermark, by offset. Return None if it can't be read
+        now."""
+        found: dict[int, tuple[bytes, bytes | None]] = {}
+        offset, host = 0, f"broker-{self.leader}"
+        try:
+            while True:
+                fetched = await raw.fetch(host, TOPIC, self.topic_id, offset)
+                if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE and offset < fetched.log_start_offset:
+                    offset = fetched.log_start_offset
+                    continue
+                if fetched.code != ErrorCode.NONE:
+                    return None
+                records = records_of(fetched.records)
+                found.update((each, (key, value)) for each, key, value in records if each >= offset)
+                if offset >= fetched.high_watermark:
+                    return found
+                # What compaction has emptied has batches without records.
+                offset = max([offset, *(header.next_offset for _, header in iter_headers(fetched.records))])
+        except OSError:
+            return None
+
+    def judge(self, read: dict[int, tuple[bytes, bytes | None]]) -> None:
+        """Compare what was read with what was acknowledged."""
+        history = self.history
+        newest: dict[bytes, int] = {}
+        for offset, (key, value) in sorted(read.items()):
+            newest[key] = offset
+            if value is not None and value not in history.writes:
+                history.violate(f"offset {offset} has the value {value!r}, which nobody has written")
+        acked = [
+            each
+            for each in history.writes.values()
+            if each.offset >= 0 and each.acks == _ALL and each.at > history.forgiven_until
+        ]
+        for write in acked:
+            if write.offset < history.deleted_to:
+                continue
+            there = read.get(write.offset)
+            if there is not None and there != (write.key, write.value):
+                history.violate(f"{write.value!r} was acknowledged at offset {write.offset}, which has {there}")
+            elif there is None and newest.get(write.key, -1) < write.offset:
+                history.violate(f"{write.value!r} was acknowledged at offset {write.offset} and is gone")
+        history.counts["judged"] += len(acked)
+
+    def compare_disks(self) -> None:
+        """Compare the replicas on the disks: they have the same records at the same offsets, but for what only one of
+        them has cleaned."""
+        logs = {name: self._records_on(name) for name in self._cluster.brokers}
+        (first, one), (second, other) = sorted(logs.items())[:2]
+        for offset in one.keys() & other.keys():
+            if one[offset] != other[offset]:
+                self.history.violate(
+                    f"offset {offset} has {one[offset]} on {first} and {other[offset]} on {second}"
+                )
+
+    def _records_on(self, name: str) -> dict[int, tuple[bytes, bytes | None]]:
+        disks = self._cluster.disks
+        directory = PurePosixPath("/", name, "data", f"{self.topic_id.hex()}-0")
+        found: dict[int, tuple[bytes, bytes | None]] = {}
+        if not disks.exists(directory):
+            return found
+        for file_name in sorted(disks.names_in(directory)):
+            if not file_name.endswith(".log"):
+                continue
+            file = disks.open_file(directory / file_name)
+            for position, header in headers(file, 0, file.size_bytes()):
+                try:
+                    records = records_of(file.read(position, header.size_bytes))
+                except OttlaError as error:
+                    self.history.violate(f"{name}/{file_name} has a damaged batch at {position}: {error}")
+                    break
+                found.update((offset, (key, value)) for offset, key, value in records)
+        return found
