@@ -126,7 +126,9 @@ def _live(world: World, network: Network, disks: Disks, history: History, outcom
     async def work(process: Process) -> None:
         await table.create(RawClient())
         created.append(True)
-        await asyncio.gather(*(table.produce(process, RawClient()) for _ in range(_PRODUCERS)))
+        await asyncio.gather(
+            table.audit(RawClient()), *(table.produce(process, RawClient()) for _ in range(_PRODUCERS))
+        )
 
     for name in ("controller", *cluster.brokers):
         cluster.start(name)
@@ -138,7 +140,7 @@ def _live(world: World, network: Network, disks: Disks, history: History, outcom
     def delete() -> None:
         clients.loop.call_soon_threadsafe(lambda: clients.loop.create_task(table.delete_records(RawClient())))
 
-    weather = Weather(cluster, random, random.choice((0.5, 1.0, 3.0)), delete)
+    weather = Weather(cluster, random, random.choice((1.0, 2.0, 4.0)), delete)
     weather.begin()
     world.run_for(_STORM_S)
     weather.end()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -178,10 +179,10 @@ class Table:
     # ---- the judge -------------------------------------------------------------------------------------------------
 
     async def read_all(self, raw: RawClient) -> dict[int, tuple[bytes, bytes | None]] | None:
-        """Return what a consumer gets from the start to the high watermark, by offset. Return None if it can't be read
-        now."""
+        """Return what a consumer gets from the start to the present high watermark, by offset. Return None if it can't
+        be read now."""
         found: dict[int, tuple[bytes, bytes | None]] = {}
-        offset, host = 0, f"broker-{self.leader}"
+        offset, end, host = 0, -1, f"broker-{self.leader}"
         try:
             while True:
                 fetched = await raw.fetch(host, TOPIC, self.topic_id, offset)
@@ -189,18 +190,32 @@ class Table:
                     offset = fetched.log_start_offset
                     continue
                 if fetched.code != ErrorCode.NONE:
+                    self.history.counts[f"not read: {ErrorCode(fetched.code).name}"] += 1
                     return None
                 records = records_of(fetched.records)
                 found.update((each, (key, value)) for each, key, value in records if each >= offset)
-                if offset >= fetched.high_watermark:
+                end = fetched.high_watermark if end < 0 else end
+                if offset >= end:
                     return found
                 # What compaction has emptied has batches without records.
                 offset = max([offset, *(header.next_offset for _, header in iter_headers(fetched.records))])
         except OSError:
             return None
 
-    def judge(self, read: dict[int, tuple[bytes, bytes | None]]) -> None:
-        """Compare what was read with what was acknowledged."""
+    async def audit(self, raw: RawClient) -> None:
+        """Read everything again and again while the weather blows: what a clean election has lost is found before an
+        unclean one excuses it."""
+        history, world = self.history, self._cluster.world
+        while True:
+            await asyncio.sleep(self._random.uniform(0.5, 1.5))
+            began, forgiven = world.now, history.forgiven_until
+            read = await self.read_all(raw) if self.leader >= 0 else None
+            if read is not None and history.forgiven_until == forgiven:
+                self.judge(read, acked_before=began)
+                history.counts["audits"] += 1
+
+    def judge(self, read: dict[int, tuple[bytes, bytes | None]], *, acked_before: float = math.inf) -> None:
+        """Compare what was read with what was acknowledged before the reading began."""
         history = self.history
         newest: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
@@ -210,7 +225,7 @@ class Table:
         acked = [
             each
             for each in history.writes.values()
-            if each.offset >= 0 and each.acks == _ALL and each.at > history.forgiven_until
+            if 0 <= each.acked_at < acked_before and each.acks == _ALL and each.at > history.forgiven_until
         ]
         for write in acked:
             if write.offset < history.deleted_to:
