@@ -36,7 +36,13 @@ def main(arguments: list[str]) -> int:
         )
         if not outcome.is_green:
             red += 1
-            print(*outcome.last_steps[-30:], *outcome.violations, "" if outcome.healed else "not healed", sep="\n  ")
+            print(
+                *outcome.last_steps[-30:],
+                *outcome.waiting,
+                *outcome.violations,
+                "" if outcome.healed else "not healed",
+                sep="\n  ",
+            )
             if given.until_red:
                 break
     print(json.dumps({"red": red, "seconds": round(time.monotonic() - began, 1), **totals}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -93,6 +94,11 @@ class Process:
             self._idle = False
             self.world.after(self.world.step_s(), lambda: self.world.resume(self._fiber))
 
+    def tasks(self) -> list[str]:
+        """Return each task that waits, with where it does."""
+        waiting = sorted(asyncio.all_tasks(self.loop), key=hash)
+        return [f"{self.name}: {task.get_name()}: {_where(task)}" for task in waiting]
+
     def kill(self) -> None:
         """End the process as SIGKILL does: nothing of it runs any more."""
         if self.is_alive:
@@ -106,3 +112,13 @@ class Process:
         self.world.graveyard.append(self)
         for close in self.on_end:
             close()
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    """Return the innermost of its coroutines, by file and line."""
+    waits: Any = task.get_coro()
+    places = []
+    while waits is not None and (frame := getattr(waits, "cr_frame", None) or getattr(waits, "ag_frame", None)):
+        places.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        waits = getattr(waits, "cr_await", None) or getattr(waits, "ag_await", None)
+    return " > ".join(places[-4:])

@@ -50,6 +50,8 @@ class Outcome:
     counts: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     last_steps: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    """The tasks that wait at the end of a seed that has not healed."""
 
     @property
     def is_green(self) -> bool:
@@ -114,7 +116,7 @@ def _live(world: World, network: Network, disks: Disks, history: History, outcom
         history,
         random,
         {
-            "cleanup.policy": "compact",
+            "cleanup.policy": random.choice(("compact", "compact,delete")),
             "segment.bytes": random.choice(("400", "1000", "4000")),
             "min.cleanable.dirty.ratio": "0.01",
             "min.insync.replicas": "1",
@@ -150,6 +152,8 @@ def _live(world: World, network: Network, disks: Disks, history: History, outcom
         if not cluster.is_up(name):
             cluster.start(name)
     outcome.healed = world.run_until(table.is_whole, limit_s=_HEALED_S)
+    if not outcome.healed:
+        outcome.waiting = [task for process in cluster.processes.values() for task in process.tasks()]
     world.run_for(3.0)  # what was written last reaches each disk
     read: list[Any] = []
 

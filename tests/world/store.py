@@ -57,7 +57,9 @@ class SimulatedStore:
         self._there: Final = Pipe(process.network, process, etcd.process)
         self._back: Final = Pipe(process.network, etcd.process, process)
 
-    async def _ask(self, call: Callable[[MemoryStore], Awaitable[Any]], timeout: float, *, changes: bool = False) -> Any:
+    async def _ask(
+        self, call: Callable[[MemoryStore], Awaitable[Any]], timeout: float, *, changes: bool = False
+    ) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         async def carry_out() -> None:

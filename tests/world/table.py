@@ -244,9 +244,7 @@ class Table:
         (first, one), (second, other) = sorted(logs.items())[:2]
         for offset in one.keys() & other.keys():
             if one[offset] != other[offset]:
-                self.history.violate(
-                    f"offset {offset} has {one[offset]} on {first} and {other[offset]} on {second}"
-                )
+                self.history.violate(f"offset {offset} has {one[offset]} on {first} and {other[offset]} on {second}")
 
     def _records_on(self, name: str) -> dict[int, tuple[bytes, bytes | None]]:
         disks = self._cluster.disks

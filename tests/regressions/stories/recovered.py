@@ -69,6 +69,13 @@ def _by_where_it_ends_alone(original, epochs, log_end_offset, last_epoch, fetch_
     return found if last_epoch < 0 or is_behind else None
 
 
+def _compared_wherever_it_ends(original, self, follower_id, broker_epoch, offset, last_epoch, log_start_offset):
+    from ottla_broker.machines.partition import find_divergence
+
+    found = find_divergence(self.log.epochs, self.log.log_end_offset, last_epoch, offset)
+    return found or original(self, follower_id, broker_epoch, offset, last_epoch, log_start_offset)
+
+
 def _recovered(original, *arguments, **named):
     return original(*arguments, **(named | {"clean": False}))
 
@@ -154,6 +161,13 @@ STORIES = (
         "between: it could never follow again",
         instead_of("ottla_broker.replication.following:Following.on_diverging", _as_the_leader_says),
         instead_of("ottla_broker.replication.leading:find_divergence", _by_where_it_ends_alone),
+    ),
+    Story(
+        "follower-before-its-leaders-start-never-came-back",
+        "A follower came back in the leader epoch in which it had left, and all that it had was deleted by then: its "
+        "last epoch seemed to begin at the leader's start, so it was told to truncate, hundreds of times a second, and "
+        "never joined the ISR again",
+        instead_of("ottla_broker.replication.leading:Leading.on_follower_fetch", _compared_wherever_it_ends),
     ),
     Story(
         "gaps-of-a-copy-taken-for-losses",

@@ -352,11 +352,14 @@ class Leading:
                 hint="the metadata of one of the two brokers is behind",
             )
         log = self.log
-        # Divergence is looked for before the range. A follower whose log is longer must truncate by epochs; an
-        # out-of-range error would have it discard its whole log.
-        diverging = find_divergence(log.epochs, log.log_end_offset, last_epoch, offset)
-        if diverging is not None:
-            return diverging
+        # Divergence is looked for before the end of the range. A follower whose log is longer must truncate by epochs;
+        # an out-of-range error would have it discard its whole log.
+        # A follower that ends before this log's start is not compared: it has nothing that this log has. And this log
+        # no longer knows where its first epoch began, which seems to begin at the start.
+        if offset >= log.log_start_offset:
+            diverging = find_divergence(log.epochs, log.log_end_offset, last_epoch, offset)
+            if diverging is not None:
+                return diverging
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise OttlaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -252,6 +252,22 @@ async def test_a_follower_below_its_emptied_leader_takes_the_leaders_epoch_not_i
     assert await values(follower) == await values(leader)
 
 
+@pytest.mark.story("follower-before-its-leaders-start-never-came-back")
+@pytest.mark.rule(2)
+async def test_a_follower_whose_records_are_all_deleted_begins_again_at_the_leaders_start(brokers: Brokers) -> None:
+    """It was away while the leader deleted them, and comes back in the leader epoch in which it left."""
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    write(leader, 2)
+    await brokers.fetch(2, 1)
+    write(leader, 4)
+    leader.log.delete_records_before(12, HighWatermark(12))
+    assert (follower.log.log_end_offset, leader.log.epochs.entries) == (6, ((1, 12),))
+    for _ in range(3):
+        await brokers.fetch(2, 1)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset) == (12, 18)
+    assert await values(follower) == await values(leader)
+
+
 @pytest.mark.rule(2)
 async def test_an_emptied_replica_that_led_and_wrote_nothing_follows_with_what_its_leader_knows(
     brokers: Brokers,
