@@ -254,14 +254,20 @@ async def test_a_follower_below_its_emptied_leader_takes_the_leaders_epoch_not_i
 
 @pytest.mark.story("follower-before-its-leaders-start-never-came-back")
 @pytest.mark.rule(2)
-async def test_a_follower_whose_records_are_all_deleted_begins_again_at_the_leaders_start(brokers: Brokers) -> None:
-    """It was away while the leader deleted them, and comes back in the leader epoch in which it left."""
+@pytest.mark.parametrize("epoch", [0, 1])
+async def test_a_follower_whose_records_are_all_deleted_begins_again_at_the_leaders_start(
+    tmp_path: Path, epoch: int
+) -> None:
+    """It was away while the leader deleted them, and comes back in the leader epoch in which it left, which may be the
+    first of all."""
+    brokers = Brokers(tmp_path, ids=(1, 2))
+    brokers.apply(replace(BOTH, leader_epoch=epoch))
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     write(leader, 2)
     await brokers.fetch(2, 1)
     write(leader, 4)
     leader.log.delete_records_before(12, HighWatermark(12))
-    assert (follower.log.log_end_offset, leader.log.epochs.entries) == (6, ((1, 12),))
+    assert (follower.log.log_end_offset, leader.log.epochs.entries) == (6, ((epoch, 12),))
     for _ in range(3):
         await brokers.fetch(2, 1)
     assert (follower.log.log_start_offset, follower.log.log_end_offset) == (12, 18)
