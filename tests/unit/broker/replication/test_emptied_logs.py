@@ -264,7 +264,9 @@ async def test_a_follower_whose_records_are_all_deleted_begins_again_at_the_lead
     brokers.apply(replace(BOTH, leader_epoch=epoch))
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     write(leader, 2)
-    await brokers.fetch(2, 1)
+    for _ in range(3):
+        await brokers.fetch(2, 1)
+    assert follower.offsets.high_watermark == 6
     write(leader, 4)
     leader.log.delete_records_before(12, HighWatermark(12))
     assert (follower.log.log_end_offset, leader.log.epochs.entries) == (6, ((epoch, 12),))
