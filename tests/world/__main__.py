@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
 from collections import Counter
 
 from tests.regressions.stories import ALL
-from tests.world.seed import run_in_a_fork
+from tests.world.seed import Outcome, Plan, run_in_a_fork
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.world", description=__doc__)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--storm", type=float, default=40.0, help="how long the weather blows, in virtual seconds")
     parser.add_argument("--without", default="", help="mends to take out, by their stories' names")
     parser.add_argument("--log", action="store_true", help="print what the services log")
     parser.add_argument("--until-red", action="store_true")
@@ -23,8 +25,10 @@ def main(arguments: list[str]) -> int:
     wanted = given.without.split(",") if given.without else []
     injections = [each for name in wanted for each in ALL[name].injections]
     began, red, totals = time.monotonic(), 0, Counter[str]()
+    outcomes: list[Outcome] = []
     for seed in range(given.first, given.first + given.seeds):
-        outcome = run_in_a_fork(seed, injections, log=given.log)
+        outcome = run_in_a_fork(Plan(seed, given.storm, injections, given.log))
+        outcomes.append(outcome)
         totals.update(outcome.counts)
         totals.update({"faults": outcome.faults, "kills": outcome.kills})
         totals["virtual_s"] += int(outcome.virtual_s)
@@ -45,7 +49,9 @@ def main(arguments: list[str]) -> int:
             )
             if given.until_red:
                 break
-    print(json.dumps({"red": red, "seconds": round(time.monotonic() - began, 1), **totals}))
+    traces = hashlib.sha256(" ".join(each.trace for each in outcomes).encode()).hexdigest()[:16]
+    seconds = round(time.monotonic() - began, 1)
+    print(json.dumps({"seeds": len(outcomes), "red": red, "traces": traces, "seconds": seconds, **totals}))
     return 1 if red else 0
 
 

@@ -6,6 +6,13 @@ import asyncio
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from tests.world.client import KAFKA_PORT
+from tests.world.disk import Disks, Volume
+from tests.world.fibers import World
+from tests.world.network import Network
+from tests.world.process import Process
+from tests.world.store import Etcd, SimulatedStore
+
 import ottla_broker.app
 import ottla_controller.app
 from ottla_broker.compaction.cleaning import clean
@@ -14,12 +21,6 @@ from ottla_broker.compaction.worker import Take
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.process.lifecycle import ServiceApp
-from tests.world.client import KAFKA_PORT
-from tests.world.disk import Disks, Volume
-from tests.world.fibers import World
-from tests.world.network import Network
-from tests.world.process import Process
-from tests.world.store import Etcd, SimulatedStore
 
 
 class _ProcessClock:

@@ -134,8 +134,9 @@ class SimulatedFile(DataFile):
         self._disks = disks
         self._node = node
         self._is_open = True
-        self.path = path  # type: ignore[misc]  # the real file's constructor would open one
-        self.takes_writes = write  # type: ignore[misc]
+        # The constructor of the real file would open one.
+        self.path = path
+        self.takes_writes = write
         self._fd = -1
 
     def __del__(self) -> None:
@@ -301,7 +302,11 @@ class Disks:
     def remove(self, path: PurePath) -> None:
         self.wait(_FAST_S)
         self._node(path)
-        self._parent(path).change(lambda names: names.pop(path.name, None))  # type: ignore[func-returns-value]
+
+        def change(names: dict[str, Node]) -> None:
+            names.pop(path.name, None)
+
+        self._parent(path).change(change)
 
     def remove_if_there(self, path: PurePath) -> None:
         if self._find(path) is not None:

@@ -78,7 +78,9 @@ class World:
         return True
 
     def run_for(self, seconds: float) -> None:
-        self.run_until(lambda: False, limit_s=seconds)
+        is_over: list[bool] = []
+        self.after(seconds, lambda: is_over.append(True))
+        self.run_until(lambda: bool(is_over), limit_s=seconds)
 
     # ---- for fibers ------------------------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class World:
         return _STEP_S * self.random.uniform(0.5, 1.5)
 
 
-class Fiber(greenlet):  # type: ignore[misc]  # greenlet has no types
+class Fiber(greenlet):
     """A thread of a simulated process. The one that `is_loop` runs its event loop."""
 
     def __init__(self, process: Any, name: str, run: Callable[[], None], *, is_loop: bool = False) -> None:

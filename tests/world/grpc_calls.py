@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
-
 from tests.world.network import Network, Pipe
 
 _NO_METADATA: Final = grpc.aio.Metadata()
@@ -176,10 +175,11 @@ class _ClientStream:
 
     async def _call(self) -> _Call:
         try:
-            return await asyncio.shield(self._began)  # type: ignore[no-any-return]
+            call: _Call = await asyncio.shield(self._began)
         except grpc.aio.AioRpcError as error:
             self._status = (error.code(), error.details() or "")
             raise
+        return call
 
     async def wait_for_connection(self) -> None:
         await self._call()

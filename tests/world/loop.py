@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from tests.world.fibers import World
@@ -40,7 +39,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._process: Final = process
         self._default: Final = Executor(world, process, 8)
         super().__init__()
-        self.set_task_factory(_task)
+        self.set_task_factory(_new_task)
         self.set_exception_handler(self._on_exception)
 
     # ---- for the process -------------------------------------------------------------------------------------------
@@ -89,7 +88,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         self._process.wake()
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]  # no pool of threads
         future = self.create_future()
 
         def on_done(result: Any, error: BaseException | None) -> None:
@@ -105,7 +104,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return await self._process.network.connect(self._process, protocol_factory, host, port)
 
 
-def _task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **named: Any) -> asyncio.Task[Any]:
+def _new_task(loop: asyncio.AbstractEventLoop, coro: Any, **named: Any) -> Any:
     return _Task(coro, loop=loop, **named)
 
 

@@ -194,7 +194,7 @@ class Stream(asyncio.Transport):
             if self._is_paused:
                 self._held.insert(0, data)
                 return
-            buffer = protocol.get_buffer(len(data))
+            buffer = memoryview(protocol.get_buffer(len(data)))
             count = min(len(buffer), len(data))
             buffer[:count] = data[:count]
             protocol.buffer_updated(count)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
 import sys
 import time
 import traceback
@@ -15,24 +13,35 @@ from importlib import import_module
 from random import Random
 from typing import Any, Final
 
-import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
-import ottla_controller.app  # noqa: F401
-import ottla_controller.health  # noqa: F401
 from tests.regressions.injection import Injection, Report
 from tests.world import substitutes
 from tests.world.client import RawClient
 from tests.world.cluster import Cluster
 from tests.world.disk import Disks
 from tests.world.fibers import StuckError, World
+from tests.world.forked import ForkError, in_a_fork
 from tests.world.network import Network
 from tests.world.process import Process
 from tests.world.table import History, Table
 from tests.world.weather import Weather
 
-_STORM_S: Final = 40.0
+import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
+import ottla_controller.app
+import ottla_controller.health  # noqa: F401
+
 _HEALED_S: Final = 60.0
 _PRODUCERS: Final = 3
 _cpu = time.process_time
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run: a seed, how long its storm lasts in virtual seconds, and the mends that are taken out."""
+
+    seed: int
+    storm_s: float = 40.0
+    injections: Sequence[Injection] = ()
+    log: bool = False
 
 
 @dataclass(slots=True)
@@ -58,38 +67,26 @@ class Outcome:
         return self.healed and not self.violations
 
 
-def run_in_a_fork(seed: int, injections: Sequence[Injection] = (), *, log: bool = False) -> Outcome:
+def run_in_a_fork(plan: Plan) -> Outcome:
     """Run a seed in a process of its own, which ends without a `finally` of anything that ran in it."""
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        try:
-            outcome = run(seed, injections, log=log)
-        except BaseException:
-            outcome = Outcome(seed, violations=[traceback.format_exc()])
-        with os.fdopen(writing, "w") as out:
-            out.write(json.dumps(asdict(outcome)))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as lines:
-        text = lines.read()
-    os.waitpid(child, 0)
-    return Outcome(**json.loads(text)) if text else Outcome(seed, violations=["its process ended without a word"])
+    try:
+        return Outcome(**in_a_fork(lambda: asdict(run(plan))))
+    except ForkError as error:
+        return Outcome(plan.seed, violations=[str(error)])
 
 
-def run(seed: int, injections: Sequence[Injection], *, log: bool) -> Outcome:
-    world = World(seed)
+def run(plan: Plan) -> Outcome:
+    world = World(plan.seed)
     network, disks = Network(world), Disks(world)
     substitutes.put_in_place(world, network, disks)
-    for injection in injections:
+    for injection in plan.injections:
         injection.put_in_place(import_module(injection.module), Report())
-    _log_to(world, log=log)
+    _log_to(world, log=plan.log)
     began = _cpu()
-    outcome = Outcome(seed)
+    outcome = Outcome(plan.seed)
     history = History()
     try:
-        _live(world, network, disks, history, outcome)
+        _live(plan, world, network, disks, history, outcome)
     except StuckError as error:
         history.violate(str(error))
     history.violations += world.failures[:20]
@@ -101,7 +98,7 @@ def run(seed: int, injections: Sequence[Injection], *, log: bool) -> Outcome:
     return outcome
 
 
-def _live(world: World, network: Network, disks: Disks, history: History, outcome: Outcome) -> None:
+def _live(plan: Plan, world: World, network: Network, disks: Disks, history: History, outcome: Outcome) -> None:
     random = Random(world.seed)
     unclean = random.random() < 0.5
     cluster = Cluster(
@@ -144,7 +141,7 @@ def _live(world: World, network: Network, disks: Disks, history: History, outcom
 
     weather = Weather(cluster, random, random.choice((1.0, 2.0, 4.0)), delete)
     weather.begin()
-    world.run_for(_STORM_S)
+    world.run_for(plan.storm_s)
     weather.end()
     clients.kill()
     outcome.faults, outcome.kills = weather.faults, weather.kills

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableSequence, Sequence
 from typing import Any, Final
 
 from tests.world.fibers import World
@@ -40,12 +41,19 @@ class Etcd:
 
     def __init__(self, world: World, network: Network) -> None:
         self.memory: MemoryStore
+        self._tasks: Final[deque[asyncio.Task[None]]] = deque(maxlen=1000)
         self._world: Final = world
         self.process: Final = Process(world, network, "etcd", self._main)
 
     async def _main(self, _: Process) -> None:
         self.memory = MemoryStore(clock=_TrueClock(self._world))
         await asyncio.get_running_loop().create_future()
+
+    def start(self, work: Coroutine[Any, Any, None], begun: MutableSequence[asyncio.Task[None]] | None = None) -> None:
+        """Have a task do the work, which is added to `begun` at once."""
+        task = self.process.loop.create_task(work)
+        (self._tasks if begun is None else begun).append(task)
+        self.process.wake()
 
 
 class SimulatedStore:
@@ -70,7 +78,7 @@ class SimulatedStore:
             else:
                 self._back.send(lambda: self._settle(answer, result, None))
 
-        self._there.send(lambda: self._etcd.process.loop.call_soon_threadsafe(_start, carry_out))
+        self._there.send(lambda: self._etcd.start(carry_out()))
         try:
             async with asyncio.timeout(timeout):
                 return await answer
@@ -104,7 +112,10 @@ class SimulatedStore:
         watching: list[asyncio.Task[None]] = []
 
         def arrive(found: EventBatch | Exception) -> None:
-            self._back.send(lambda: loop.call_soon_threadsafe(arrived.put_nowait, found))
+            def put() -> None:
+                loop.call_soon_threadsafe(arrived.put_nowait, found)
+
+            self._back.send(put)
 
         async def follow() -> None:
             try:
@@ -114,10 +125,11 @@ class SimulatedStore:
                 arrive(error)
 
         def begin() -> None:
-            etcd.process.loop.call_soon_threadsafe(lambda: watching.append(asyncio.ensure_future(follow())))
+            etcd.start(follow(), watching)
 
         def end() -> None:
-            etcd.process.loop.call_soon_threadsafe(lambda: [task.cancel() for task in watching])
+            for task in watching:
+                etcd.process.loop.call_soon_threadsafe(task.cancel)
 
         self._there.send(begin)
         self._process.on_end.append(end)
@@ -147,7 +159,3 @@ class SimulatedStore:
 
     async def close(self) -> None:
         """Do nothing: the connection ends with its process."""
-
-
-def _start(carry_out: Callable[[], Any]) -> None:
-    asyncio.ensure_future(carry_out())

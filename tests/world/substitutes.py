@@ -15,11 +15,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from tests.world import grpc_calls, health
 from tests.world.disk import Disks
@@ -29,8 +28,6 @@ from tests.world.threads import Executor, Local, Lock
 
 from ottla_broker.storage import files
 from ottla_core.rpc import transport
-
-_PRODUCT: Final = ("ottla_", "asyncio")
 
 
 class EscapeError(Exception):
@@ -58,11 +55,7 @@ def put_in_place(world: World, network: Network, disks: Disks) -> None:
         setattr(files, name, getattr(disks, name))
     transport.open_channel = lambda address: grpc_calls.SimulatedChannel(network, _running(world), address)
     transport.new_server = lambda: grpc_calls.SimulatedServer(network, _running(world))
-    for module in [module for name, module in sys.modules.items() if name.startswith("ottla_controller")]:
-        if hasattr(module, "HealthWatch"):
-            module.HealthWatch = lambda address: health.SimulatedHealthWatch(network, _running(world), address)
-        if hasattr(module, "responds"):
-            module.responds = lambda address, *, timeout: health.responds(network, _running(world), address)
+    _replace_health_checks(world, network)
     _forbid(threading.Thread, "start")
     _forbid(socket.socket, "connect")
     _forbid(socket.socket, "bind")
@@ -72,6 +65,17 @@ def put_in_place(world: World, network: Network, disks: Disks) -> None:
 def _running(world: World) -> Any:
     assert world.current is not None, "only a simulated process connects"
     return world.current.process
+
+
+def _replace_health_checks(world: World, network: Network) -> None:
+    substitutes = {
+        "HealthWatch": lambda address: health.SimulatedHealthWatch(network, _running(world), address),
+        "responds": lambda address, *, timeout: health.responds(network, _running(world), address),
+    }
+    for name, module in list(sys.modules.items()):
+        if name.startswith("ottla_controller"):
+            for attribute in substitutes.keys() & vars(module).keys():
+                setattr(module, attribute, substitutes[attribute])
 
 
 def _executor(world: World, max_workers: int, thread_name_prefix: str = "pool") -> Executor:
@@ -92,7 +96,7 @@ def _replace_clocks(world: World) -> None:
     time.monotonic_ns = time.perf_counter_ns = lambda: int(monotonic() * 1e9)
     time.time_ns = wall_ns
     time.time = lambda: wall_ns() / 1e9
-    time.sleep = world.pause
+    time.sleep = lambda seconds: world.pause(float(seconds))
 
 
 def _replace_chance(world: World) -> None:
@@ -106,8 +110,8 @@ def _replace_chance(world: World) -> None:
     random._urandom = urandom  # type: ignore[attr-defined]
     secrets.token_bytes = lambda nbytes=32: chance.randbytes(nbytes or 32)
     secrets.token_hex = lambda nbytes=32: chance.randbytes(nbytes or 32).hex()
-    secrets.randbelow = chance.randrange
-    secrets.randbits = chance.getrandbits
+    secrets.randbelow = lambda exclusive_upper_bound: chance.randrange(exclusive_upper_bound)
+    secrets.randbits = lambda k: chance.getrandbits(k)
 
 
 def _forbid(owner: Any, name: str) -> None:
@@ -115,6 +119,3 @@ def _forbid(owner: Any, name: str) -> None:
         raise EscapeError(f"{owner.__name__}.{name} was called with {arguments[1:]}")
 
     setattr(owner, name, escape)
-
-
-Substitute = Callable[..., Any]

@@ -1,7 +1,7 @@
 """A compacted topic of one partition, its producers and its judge.
 
-Producers write values that never repeat, each to one of a few keys, and note what the cluster told them. The judge reads
-what is left, from the leader and on each disk, and compares.
+Producers write values that never repeat, each to one of a few keys, and note what the cluster told them. The judge
+reads what is left, from the leader and on each disk, and compares.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Table:
                 if key is not None and key[0] == "partition" and not event.deleted:
                     self._on_partition(decode(key, event.entry))
 
-        memory._commit = noted  # type: ignore[method-assign]
+        memory._commit = noted
 
     def _on_partition(self, new: Partition) -> None:
         old, self._partition = self._partition, new

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from greenlet import getcurrent
-
 from tests.world.fibers import Fiber, World
 
 Done = Callable[[Any, BaseException | None], None]

@@ -1,0 +1,40 @@
+"""Runs a function in a process of its own, in which clocks, files and threads may be replaced for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+
+class ForkError(Exception):
+    """The function has raised, or its process has ended without a word."""
+
+
+def in_a_fork(work: Callable[[], Any]) -> Any:
+    """Return what `work` returns, as JSON brings it back. No `finally` runs of anything that is left unfinished there.
+
+    Raises ForkError with the traceback of what it raised.
+    """
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            said = {"result": work()}
+        except BaseException:
+            said = {"error": traceback.format_exc()}
+        with os.fdopen(writing, "w") as out:
+            out.write(json.dumps(said))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        text = lines.read()
+    os.waitpid(child, 0)
+    said = json.loads(text or '{"error": "its process ended without a word"}')
+    if "error" in said:
+        raise ForkError(said["error"])
+    return said["result"]

@@ -1,0 +1,163 @@
+"""The world itself: one seed is one run, a kill is no cancellation, and nothing escapes.
+
+Each test runs its world in a process of its own, in which Python's clocks, files and threads are replaced for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+from tests.world import substitutes
+from tests.world.disk import Disks, Volume
+from tests.world.fibers import StuckError, World
+from tests.world.forked import in_a_fork
+from tests.world.network import Network
+from tests.world.process import Process
+from tests.world.seed import Plan, run_in_a_fork
+
+from ottla_broker.storage import files
+
+STORM_S = 6.0
+SEEDS = 24
+DATA = PurePosixPath("/host/data")
+
+
+class Made:
+    """A world with one disk, in this process."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.world = World(seed)
+        self.network, self.disks = Network(self.world), Disks(self.world)
+        self.disks.volumes["host"] = Volume("data")
+        substitutes.put_in_place(self.world, self.network, self.disks)
+
+    def process(self, main: Callable[[Process], Coroutine[Any, Any, None]]) -> Process:
+        return Process(self.world, self.network, "host", main)
+
+
+def test_a_seed_has_one_trace_whatever_strings_hash_to() -> None:
+    traces = set()
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, "-m", "tests.world", "--first", "7", "--seeds", "1", "--storm", str(STORM_S)]
+        ran = subprocess.run(
+            command, env=os.environ | {"PYTHONHASHSEED": hash_seed}, capture_output=True, check=True, timeout=120
+        )
+        traces.add(json.loads(ran.stdout.splitlines()[-1])["traces"])
+    assert len(traces) == 1
+
+
+def test_another_seed_has_another_trace() -> None:
+    traces = {run_in_a_fork(Plan(seed, storm_s=1.0)).trace for seed in (1, 2)}
+    assert len(traces) == 2
+
+
+def test_what_a_killed_process_would_do_at_its_end_is_never_done() -> None:
+    def work() -> list[str]:
+        made = Made()
+
+        async def main(_: Process) -> None:
+            try:
+                files.open_file(DATA / "begun", write=True)
+                await asyncio.sleep(10)
+            finally:
+                files.open_file(DATA / "ended", write=True)
+
+        process = made.process(main)
+        made.world.run_for(1.0)
+        process.kill()
+        del process
+        gc.collect()
+        made.world.run_for(100.0)
+        return made.disks.names_in(DATA)
+
+    assert in_a_fork(work) == ["begun"]
+
+
+def test_a_kill_may_come_in_the_middle_of_a_write() -> None:
+    def work() -> list[int]:
+        found = []
+        for seed in range(40):
+            made = Made(seed)
+
+            async def main(_: Process) -> None:
+                files.open_file(DATA / "file", write=True).write([bytes(1000)], 0)
+
+            process = made.process(main)
+            for _ in range(20):
+                made.world.run_for(2e-6)
+                if made.disks.exists(DATA / "file") and 0 < made.disks.size_bytes(DATA / "file") < 1000:
+                    process.kill()
+                    break
+            made.world.run_for(1.0)
+            found.append(made.disks.size_bytes(DATA / "file"))
+        return found
+
+    sizes = in_a_fork(work)
+    assert any(0 < size < 1000 for size in sizes)
+
+
+def test_what_reaches_for_a_thread_of_the_machine_is_named() -> None:
+    def work() -> str:
+        made = Made()
+
+        async def main(_: Process) -> None:
+            threading.Thread(target=print).start()
+
+        process = made.process(main)
+        made.world.run_for(1.0)
+        return repr(process.ended)
+
+    assert in_a_fork(work).startswith("EscapeError('Thread.start was called")
+
+
+def test_time_is_the_worlds() -> None:
+    def work() -> tuple[float, float]:
+        made = Made()
+        passed = []
+
+        async def main(_: Process) -> None:
+            began = time.monotonic()
+            await asyncio.sleep(30 * 24 * 3600)
+            await asyncio.to_thread(time.sleep, 5)
+            passed.append(time.monotonic() - began)
+
+        made.process(main)
+        made.world.run_until(lambda: bool(passed), limit_s=1e9)
+        return passed[0], made.world.now
+
+    passed, now = in_a_fork(work)
+    assert 30 * 24 * 3600 + 5 <= passed <= now < 30 * 24 * 3600 + 6
+
+
+def test_a_world_in_which_nothing_can_happen_says_so() -> None:
+    def work() -> str:
+        made = Made()
+
+        async def main(_: Process) -> None:
+            await asyncio.Event().wait()
+
+        made.process(main)
+        with pytest.raises(StuckError, match="nothing will ever happen again") as stuck:
+            made.world.run_until(lambda: False, limit_s=1e9)
+        return str(stuck.value)
+
+    assert in_a_fork(work)
+
+
+def test_a_cluster_heals_and_keeps_what_it_has_acknowledged() -> None:
+    outcomes = [run_in_a_fork(Plan(seed, STORM_S)) for seed in range(SEEDS)]
+    assert {each.seed: (*each.violations, *each.waiting) for each in outcomes if not each.is_green} == {}
+    assert sum(each.counts.get("judged", 0) for each in outcomes) > 100 * SEEDS
+    assert sum(each.kills for each in outcomes) > SEEDS
+    assert sum(each.counts.get("elections", 0) for each in outcomes) > SEEDS
