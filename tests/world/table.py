@@ -71,7 +71,7 @@ class Table:
         self._random: Final = random
         self._configs: Final = configs
         self._numbers: Final = itertools.count()
-        self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 4, 8)))]
+        self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
         self._partition: Partition | None = None
         self._last: Partition | None = None
 
@@ -238,10 +238,15 @@ class Table:
         history.counts["judged"] += len(acked)
 
     def compare_disks(self) -> None:
-        """Compare the replicas on the disks: they have the same records at the same offsets, but for what only one of
-        them has cleaned."""
+        """Compare the replicas on the disks. They have the same newest value of each key, and the same records at the
+        same offsets, but for what only one of them has cleaned."""
         logs = {name: self._records_on(name) for name in self._cluster.brokers}
         (first, one), (second, other) = sorted(logs.items())[:2]
+        newest_there = _newest(other)
+        for key, offset in _newest(one).items():
+            there = newest_there.get(key, -1)
+            if offset != there and max(offset, there) >= self.history.deleted_to:
+                self.history.violate(f"the newest {key!r} is at offset {offset} on {first} and at {there} on {second}")
         for offset in one.keys() & other.keys():
             if one[offset] != other[offset]:
                 self.history.violate(f"offset {offset} has {one[offset]} on {first} and {other[offset]} on {second}")
@@ -264,3 +269,8 @@ class Table:
                     break
                 found.update((offset, (key, value)) for offset, key, value in records)
         return found
+
+
+def _newest(records: dict[int, tuple[bytes, bytes | None]]) -> dict[bytes, int]:
+    """Return the offset of the newest record of each key."""
+    return {key: offset for offset, (key, _) in sorted(records.items())}

@@ -33,9 +33,17 @@ def producer_of(cluster: ScriptedCluster, **arguments: Any) -> ottla.aio.Produce
 @pytest.mark.story("aio-close-drops-line")
 async def test_the_end_of_a_block_sends_what_stands_in_the_line() -> None:
     cluster = ScriptedCluster({"t": 1})
+    cluster.will(Client.METADATA, Hold())
+
+    async def release_once_held() -> None:
+        await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.MetadataRequest)))
+        cluster.release()
+
     async with producer_of(cluster) as producer:
         for n in range(10):
             producer.send(b"%d" % n)  # behind the first one, which waits for the topic's metadata
+        releasing = asyncio.create_task(release_once_held())
+    await releasing
     assert cluster.values("t", 0) == [b"%d" % n for n in range(10)]
     async with producer_of(cluster) as producer:
         sendings = [producer.send(b"%d" % n) for n in range(10, 20)]
