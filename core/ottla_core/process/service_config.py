@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar, get_type_hints
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -72,7 +72,7 @@ def _convert(name: str, value: Any, type_: Any) -> Any:
     try:
         if type_ is bool:
             return {"true": True, "false": False, "1": True, "0": False}[str(value).lower()]
-        if type_ in (int, float, str, Path):
+        if type_ in (int, float, str, Path, PurePath):
             return type_(value)
         if type_ == tuple[str, ...]:
             return tuple(value) if isinstance(value, list) else tuple(filter(None, str(value).split(",")))

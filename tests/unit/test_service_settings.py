@@ -1,0 +1,29 @@
+"""The settings of every service can be given on its command line."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, get_type_hints
+
+import pytest
+
+from ottla_broker.config import BrokerConfig
+from ottla_controller.config import ControllerConfig
+from ottla_core.process.service_config import load
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_mirror.config import MirrorConfig
+from ottla_txn_coordinator.config import TxnCoordinatorConfig
+
+
+@pytest.mark.parametrize(
+    "settings", [BrokerConfig, ControllerConfig, GroupCoordinatorConfig, MirrorConfig, TxnCoordinatorConfig]
+)
+def test_each_setting_is_read_as_its_type(settings: type[Any]) -> None:
+    types = get_type_hints(settings)
+    for field in dataclasses.fields(settings):
+        texts = {bool: "true", int: "7", float: "7.5", tuple[str, ...]: "first=1"}
+        text = texts.get(types[field.name], "text")
+        if field.name.startswith("kafka_"):
+            continue  # their form is that of listeners, see test_listener_settings.py
+        value = getattr(load(settings, "service", [f"--{field.name.replace('_', '-')}={text}"]), field.name)
+        assert isinstance(value, getattr(types[field.name], "__origin__", types[field.name])), field.name
