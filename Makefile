@@ -214,6 +214,10 @@ sim: $(VENV)/.dev  ## the coordinators' own classes under every fault, simulated
 	$(BIN)/python -m tests.simulation --first $(or $(FIRST),0) $(if $(SEEDS),--seeds $(SEEDS),)
 	$(BIN)/python -m tests.simulation --mutants
 
+world: $(VENV)/.dev  ## brokers, controller and clients under one seed and virtual time, then without the mends of two defects; SEEDS=60 FIRST=1
+	$(BIN)/python -m tests.world --first $(or $(FIRST),1) --seeds $(or $(SEEDS),60)
+	$(BIN)/python -m tests.world --mutants
+
 load: $(VENV)/.load  ## every Locust scenario against a stack of its own, in under two minutes; SHAPE=ramp, spike or soak
 	$(BIN)/python -m loadtest.locust.load --shape $(or $(SHAPE),ramp)
 
@@ -224,4 +228,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz fuzz-client growth sim load soak clean
+.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz fuzz-client growth sim world load soak clean

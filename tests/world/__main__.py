@@ -1,4 +1,14 @@
-"""`python -m tests.world`: seeds of the whole cluster in one process, under virtual time."""
+"""`python -m tests.world`: seeds of the whole cluster in one process, under virtual time.
+
+    --seeds 60 --first 1   which seeds
+    --storm 40             how long the weather blows in each, in virtual seconds
+    --without NAME,NAME    mends to take out, by the names of their stories
+    --until-red            stop at the first seed that finds something
+    --log                  print what the services log
+    --mutants              take each mend of mutants.py out: it has to be found
+
+The last line is one JSON object. Exit code 0: nothing was found, or with --mutants, everything.
+"""
 
 from __future__ import annotations
 
@@ -8,51 +18,110 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
+from tests.regressions.injection import Injection
 from tests.regressions.stories import ALL
+from tests.world.mutants import MUTANTS, SEEDS
 from tests.world.seed import Outcome, Plan, run_in_a_fork
 
 
+@dataclass(slots=True)
+class _Totals:
+    """What many seeds have done."""
+
+    seeds: int = 0
+    red: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    traces: list[str] = field(default_factory=list)
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.red += not outcome.is_green
+        self.counts.update(outcome.counts)
+        self.counts.update(faults=outcome.faults, kills=outcome.kills)
+        self.traces.append(outcome.trace)
+        self.virtual_s += outcome.virtual_s
+        self.cpu_s += outcome.cpu_s
+
+    def summary(self) -> dict[str, object]:
+        return {
+            "seeds": self.seeds,
+            "red": self.red,
+            "traces": hashlib.sha256(" ".join(self.traces).encode()).hexdigest()[:16],
+            "virtual_minutes": round(self.virtual_s / 60, 1),
+            "cpu_s": round(self.cpu_s, 1),
+            **self.counts,
+        }
+
+
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.world", description=__doc__)
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--storm", type=float, default=40.0, help="how long the weather blows, in virtual seconds")
-    parser.add_argument("--without", default="", help="mends to take out, by their stories' names")
-    parser.add_argument("--log", action="store_true", help="print what the services log")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.world", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=0)
+    parser.add_argument("--storm", type=float, default=40.0)
+    parser.add_argument("--without", default="")
     parser.add_argument("--until-red", action="store_true")
+    parser.add_argument("--log", action="store_true")
+    parser.add_argument("--mutants", action="store_true")
     given = parser.parse_args(arguments)
-    wanted = given.without.split(",") if given.without else []
-    injections = [each for name in wanted for each in ALL[name].injections]
-    began, red, totals = time.monotonic(), 0, Counter[str]()
-    outcomes: list[Outcome] = []
-    for seed in range(given.first, given.first + given.seeds):
-        outcome = run_in_a_fork(Plan(seed, given.storm, injections, given.log))
-        outcomes.append(outcome)
-        totals.update(outcome.counts)
-        totals.update({"faults": outcome.faults, "kills": outcome.kills})
-        totals["virtual_s"] += int(outcome.virtual_s)
-        totals["cpu_ms"] += int(outcome.cpu_s * 1000)
-        print(
-            f"seed {seed}: trace {outcome.trace}, {outcome.virtual_s:.0f} s in {outcome.cpu_s:.1f} s, "
-            f"{outcome.faults} faults, {outcome.counts}",
-            flush=True,
-        )
+    if given.mutants:
+        return _mutants(given.first, given.seeds or SEEDS, given.storm)
+    began, totals = time.monotonic(), _Totals()
+    injections = _injections(filter(None, given.without.split(",")))
+    plans = (Plan(seed, given.storm, injections, given.log) for seed in _seeds(given.first, given.seeds or 20))
+    for outcome in map(run_in_a_fork, plans):
+        totals.add(outcome)
+        print(_line(outcome), flush=True)
         if not outcome.is_green:
-            red += 1
-            print(
-                *outcome.last_steps[-30:],
-                *outcome.waiting,
-                *outcome.violations,
-                "" if outcome.healed else "not healed",
-                sep="\n  ",
-            )
+            print(*outcome.last_steps[-30:], *outcome.waiting, *_why(outcome), sep="\n  ")
             if given.until_red:
                 break
-    traces = hashlib.sha256(" ".join(each.trace for each in outcomes).encode()).hexdigest()[:16]
-    seconds = round(time.monotonic() - began, 1)
-    print(json.dumps({"seeds": len(outcomes), "red": red, "traces": traces, "seconds": seconds, **totals}))
-    return 1 if red else 0
+    print(json.dumps(totals.summary() | {"seconds": round(time.monotonic() - began, 1)}))
+    return 1 if totals.red else 0
+
+
+def _mutants(first: int, seeds: int, storm_s: float) -> int:
+    caught = 0
+    for name, stories in MUTANTS.items():
+        injections, totals, outcome = _injections(stories), _Totals(), None
+        for seed in _seeds(first, seeds):
+            outcome = run_in_a_fork(Plan(seed, storm_s, injections))
+            totals.add(outcome)
+            if not outcome.is_green:
+                break
+        assert outcome is not None
+        is_caught = not outcome.is_green
+        caught += is_caught
+        how = f"caught at seed {outcome.seed}: {_why(outcome)[0]}" if is_caught else f"not caught in {seeds} seeds"
+        print(f"{name}: {how} ({totals.cpu_s:.0f} s of the processor)", flush=True)
+    print(json.dumps({"mutants": len(MUTANTS), "mutants_caught": caught}))
+    return 0 if caught == len(MUTANTS) else 1
+
+
+def _seeds(first: int, count: int) -> Iterator[int]:
+    return iter(range(first, first + count))
+
+
+def _injections(stories: Iterable[str]) -> Sequence[Injection]:
+    return [each for name in stories for each in ALL[name].injections]
+
+
+def _line(outcome: Outcome) -> str:
+    counts = " ".join(f"{name} {count}" for name, count in sorted(outcome.counts.items()))
+    return (
+        f"seed {outcome.seed}: trace {outcome.trace}, {outcome.virtual_s:.0f} s in {outcome.cpu_s:.1f} s, "
+        f"{outcome.faults} faults, {counts}"
+    )
+
+
+def _why(outcome: Outcome) -> list[str]:
+    return [*outcome.violations, *([] if outcome.healed else ["the replicas are not in sync again"])]
 
 
 if __name__ == "__main__":

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+_LIMIT_S: Final = 300.0
 
 
 class ForkError(Exception):
@@ -23,6 +26,9 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
+        # A time limit of pytest would end the parent alone.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, _LIMIT_S)
         try:
             said = {"result": work()}
         except BaseException:

@@ -48,14 +48,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Return the time of this loop's clock at which it next has something to do, or None."""
         if self._ready:  # type: ignore[attr-defined]  # of BaseEventLoop
             return self.time()
-        scheduled = self._scheduled  # type: ignore[attr-defined]
+        scheduled = self._scheduled  # type: ignore[attr-defined]  # BaseEventLoop's own
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False
         return scheduled[0]._when if scheduled else None
 
     def run_one(self) -> None:
         """Run one callback."""
-        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
+        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]  # BaseEventLoop's own
         now = self.time()
         while scheduled and scheduled[0]._when <= now:
             handle = heapq.heappop(scheduled)

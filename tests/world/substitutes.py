@@ -107,7 +107,7 @@ def _replace_chance(world: World) -> None:
         return chance.randbytes(size)
 
     os.urandom = urandom
-    random._urandom = urandom  # type: ignore[attr-defined]
+    random._urandom = urandom  # type: ignore[attr-defined]  # a private name of the module
     secrets.token_bytes = lambda nbytes=32: chance.randbytes(nbytes or 32)
     secrets.token_hex = lambda nbytes=32: chance.randbytes(nbytes or 32).hex()
     secrets.randbelow = lambda exclusive_upper_bound: chance.randrange(exclusive_upper_bound)

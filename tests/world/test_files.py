@@ -234,7 +234,7 @@ def test_a_sync_does_not_cover_what_is_written_while_it_runs() -> None:
     file = machine.disks.open_file(machine.directory / "file", write=True)
     machine.disks.sync_names(machine.directory)
     file.write([b"before"], 0)
-    machine.disks.wait = lambda seconds: file._node.change((6, b" during"))  # type: ignore[attr-defined]
+    machine.disks.wait = lambda seconds: file._node.change((6, b" during"))  # type: ignore[attr-defined]  # of the world
     file.sync()
     del machine.disks.wait
     left = set()

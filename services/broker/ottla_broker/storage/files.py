@@ -2,7 +2,7 @@
 
 Everywhere else in the broker a path is a `PurePath`: it names a file and can't touch it. So nothing escapes a
 simulation that replaces the functions of this module, as long as they are called as `files.rename(…)` and never
-imported by name. `tests/simulation/disk` has such a replacement, and one test suite runs over both.
+imported by name. `tests/world/disk.py` has such a replacement, and one test suite runs over both.
 
 Each function raises OSError as the operating system does, unless it says otherwise.
 """
