@@ -214,7 +214,7 @@ sim: $(VENV)/.dev  ## the coordinators' own classes under every fault, simulated
 	$(BIN)/python -m tests.simulation --first $(or $(FIRST),0) $(if $(SEEDS),--seeds $(SEEDS),)
 	$(BIN)/python -m tests.simulation --mutants
 
-world: $(VENV)/.dev  ## brokers, controller and clients under one seed and virtual time, then without the mends of two defects; SEEDS=60 FIRST=1
+world: $(VENV)/.dev  ## brokers, controller and clients under one seed and virtual time, then without the mends of each finding; SEEDS=60 FIRST=1
 	$(BIN)/python -m tests.world --first $(or $(FIRST),1) --seeds $(or $(SEEDS),60)
 	$(BIN)/python -m tests.world --mutants
 

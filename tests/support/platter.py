@@ -18,7 +18,7 @@ from unittest.mock import patch
 from ottla_broker.storage import files
 
 STEPS: Final = ("rename", "replace", "unlink", "mkdir", "ftruncate", "pwritev")
-"""Functions of `os` that change names or bytes, apart from writes to new files."""
+"""Functions of `os` that change names or bytes, apart from the creation of files."""
 
 
 class _Node:

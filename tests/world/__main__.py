@@ -96,9 +96,12 @@ def _mutants(first: int, seeds: int, storm_s: float) -> int:
             if not outcome.is_green:
                 break
         assert outcome is not None
-        is_caught = not outcome.is_green
+        # The defect of the mend has to be what was found: the seed is green with the mend in its place.
+        is_caught = not outcome.is_green and run_in_a_fork(Plan(outcome.seed, storm_s)).is_green
         caught += is_caught
-        how = f"caught at seed {outcome.seed}: {_why(outcome)[0]}" if is_caught else f"not caught in {seeds} seeds"
+        how = (
+            f"caught at seed {outcome.seed}: {_why(outcome)[0]}" if is_caught else f"not caught in {totals.seeds} seeds"
+        )
         print(f"{name}: {how} ({totals.cpu_s:.0f} s of the processor)", flush=True)
     print(json.dumps({"mutants": len(MUTANTS), "mutants_caught": caught}))
     return 0 if caught == len(MUTANTS) else 1

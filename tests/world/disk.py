@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from errno import EEXIST, EISDIR, ENOENT, ENOTDIR
+from contextlib import suppress
+from errno import EBADF, EEXIST, EISDIR, ENOENT, ENOTDIR
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +18,6 @@ from tests.world.fibers import World
 
 from ottla_broker.storage.files import DataFile, Room
 
-_inodes: Final = itertools.count(1)
 _FAST_S: Final = 8e-6
 _SYNC_S: Final = (0.3e-3, 4e-3)
 _HOT_SHARE: Final = 0.9
@@ -29,8 +28,8 @@ Change: TypeAlias = "tuple[int, bytes] | int"
 
 
 class File:
-    def __init__(self, inode: int | None = None) -> None:
-        self.inode: Final = next(_inodes) if inode is None else inode
+    def __init__(self, inode: int) -> None:
+        self.inode: Final = inode
         self.data = bytearray()
         self.durable = bytearray()
         self.changes: list[Change] = []
@@ -68,7 +67,6 @@ class File:
 
 class Directory:
     def __init__(self) -> None:
-        self.inode: Final = next(_inodes)
         self.names: dict[str, File | Directory] = {}
         self.durable: dict[str, File | Directory] = {}
         self.changes: list[Callable[[dict[str, File | Directory]], None]] = []
@@ -154,6 +152,7 @@ class SimulatedFile(DataFile):
         return f"1:{self._node.inode}"
 
     def read(self, position: int, size_bytes: int) -> bytes:
+        self._check(writes=False)
         self._disks.wait(_FAST_S)
         return bytes(self._node.data[position : position + size_bytes])
 
@@ -167,6 +166,7 @@ class SimulatedFile(DataFile):
         return None if hot and len(data) < len(view) else len(data)
 
     def write(self, buffers: Sequence[bytes | memoryview], position: int) -> int:
+        self._check(writes=True)
         data = b"".join(buffers)
         # A kill may come in the middle of a write.
         cut = self._disks.world.random.randint(0, len(data)) if len(data) > _TORN_BYTES else 0
@@ -177,7 +177,12 @@ class SimulatedFile(DataFile):
         self._node.modified_ns = self._disks.wall_ns()
         return len(data)
 
+    def _check(self, *, writes: bool) -> None:
+        if not self._is_open or (writes and not self.takes_writes):
+            raise OSError(EBADF, "Bad file descriptor", str(self.path))
+
     def truncate(self, size_bytes: int) -> None:
+        self._check(writes=True)
         self._disks.wait(_FAST_S)
         self._node.change(size_bytes)
         self._node.modified_ns = self._disks.wall_ns()
@@ -207,6 +212,7 @@ class Disks:
     def __init__(self, world: World) -> None:
         self.world: Final = world
         self.volumes: Final[dict[str, Volume]] = {}
+        self._inodes: Final = itertools.count(1)
 
     @property
     def process(self) -> Any:
@@ -235,7 +241,7 @@ class Disks:
         if node is None:
             if not (write and create):
                 raise _missing(path)
-            node = File()
+            node = File(next(self._inodes))
             node.modified_ns = self.wall_ns()
             _put(parent, path.name, node)
         if isinstance(node, Directory):
@@ -278,8 +284,8 @@ class Disks:
             raise NotADirectoryError(ENOTDIR, "Not a directory", str(directory))
         return list(node.names)
 
-    def make_directory(self, path: PurePath) -> None:
-        for each in (*reversed(path.parents), path):
+    def make_directory(self, path: PurePath, *, parents: bool = False) -> None:
+        for each in (*reversed(path.parents), path) if parents else (path,):
             if len(each.parts) <= 2:  # the root, and the volume itself
                 continue
             node = self._find(each)
@@ -301,7 +307,11 @@ class Disks:
 
     def remove(self, path: PurePath) -> None:
         self.wait(_FAST_S)
-        self._node(path)
+        if isinstance(self._node(path), Directory):
+            raise IsADirectoryError(EISDIR, "Is a directory", str(path))
+        self._forget(path)
+
+    def _forget(self, path: PurePath) -> None:
 
         def change(names: dict[str, Node]) -> None:
             names.pop(path.name, None)
@@ -309,17 +319,20 @@ class Disks:
         self._parent(path).change(change)
 
     def remove_if_there(self, path: PurePath) -> None:
-        if self._find(path) is not None:
+        with suppress(FileNotFoundError):
             self.remove(path)
 
     def remove_tree(self, directory: PurePath) -> None:
         node = self._find(directory)
-        if isinstance(node, Directory):
-            for name in list(node.names):
-                self.remove_tree(directory / name) if isinstance(node.names[name], Directory) else self.remove(
-                    directory / name
-                )
-            self.remove(directory)
+        if not isinstance(node, Directory):
+            return
+        for name in list(node.names):
+            if self.is_directory(directory / name):
+                self.remove_tree(directory / name)
+            else:
+                self.remove_if_there(directory / name)
+        if not node.names and self._find(directory) is node:
+            self._forget(directory)
 
     def sync_names(self, directory: PurePath) -> None:
         self.sync([self._node(directory)])
@@ -381,19 +394,3 @@ def _all(directory: Directory) -> Iterator[Node]:
             yield from _all(node)
         else:
             yield node
-
-
-@contextmanager
-def in_place_of_files(disks: Disks) -> Iterator[None]:
-    """Let the broker's code use these disks instead of the machine's."""
-    from ottla_broker.storage import files
-
-    names = [name for name in vars(Disks) if not name.startswith("_") and hasattr(files, name)]
-    kept = {name: getattr(files, name) for name in names}
-    for name in names:
-        setattr(files, name, getattr(disks, name))
-    try:
-        yield
-    finally:
-        for name, original in kept.items():
-            setattr(files, name, original)

@@ -24,7 +24,7 @@ _LAST_STEPS: Final = 200
 
 
 class StuckError(Exception):
-    """The world can't go on, or goes on without an end."""
+    """The world can't go on."""
 
 
 class World:
@@ -32,7 +32,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.seed: Final = seed
-        self.random: Final = Random(seed)
+        self.random: Final = self.chance("world")
         self.now = 0.0
         self.steps = 0
         self.current: Fiber | None = None
@@ -44,6 +44,10 @@ class World:
         self._queue: Final[list[tuple[float, int, Callable[[], None]]]] = []
         self._numbers: Final = itertools.count()
         self._trace: Final = hashlib.sha256()
+
+    def chance(self, purpose: str) -> Random:
+        """Return a source of chance that this seed gives for one purpose."""
+        return Random(f"{self.seed}/{purpose}")
 
     @property
     def trace(self) -> str:
@@ -89,7 +93,7 @@ class World:
         if not fiber.process.is_alive or fiber.dead:
             return
         self.current = fiber
-        self._trace.update(b"%.9f %s" % (self.now, fiber.process.name.encode()))
+        self._trace.update(f"{self.now:.9f} {fiber.process.name} {fiber.name}".encode())
         asyncio._set_running_loop(fiber.process.loop if fiber.is_loop else None)
         try:
             fiber.switch()
@@ -102,6 +106,8 @@ class World:
         fiber = self.current
         if fiber is None:
             return
+        if not fiber.process.is_alive:
+            self._hub.switch()  # it has just ended itself
         resumed_at = self.now + seconds
         if self._queue and self._queue[0][0] <= resumed_at:
             self.at(resumed_at, lambda: self.resume(fiber))

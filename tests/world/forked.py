@@ -18,7 +18,7 @@ class ForkError(Exception):
 
 
 def in_a_fork(work: Callable[[], Any]) -> Any:
-    """Return what `work` returns, as JSON brings it back. No `finally` runs of anything that is left unfinished there.
+    """Return what `work` returns, as JSON brings it back. No `finally` block runs for work left unfinished there.
 
     Raises ForkError with the traceback of what it raised.
     """
@@ -27,8 +27,8 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
     child = os.fork()
     if child == 0:
         # A time limit of pytest would end the parent alone.
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, _LIMIT_S)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, _LIMIT_S)
         try:
             said = {"result": work()}
         except BaseException:

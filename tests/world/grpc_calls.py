@@ -108,21 +108,21 @@ class SimulatedChannel:
         self, method: str, *, request_serializer: Any = None, response_deserializer: Any = None
     ) -> Callable[..., Any]:
         async def call(request: Any, *, timeout: float, metadata: Any = ()) -> Any:
-            began = self._begin(method, metadata, timeout)
+            call: _Call | None = None
             try:
                 async with asyncio.timeout(timeout):
-                    call = await began
+                    call = begun = await self._begin(method, metadata, timeout)
                     data = request_serializer(request) if request_serializer else request
-                    call.to_server.send(lambda: call.requests.put(data))
-                    response = await call.responses.get()
+                    begun.to_server.send(lambda: begun.requests.put(data))
+                    response = await begun.responses.get()
             except TimeoutError:
                 raise _error(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded") from None
             finally:
-                if "call" in locals():
-                    self._over(locals()["call"])
+                if call is not None:
+                    self._over(call)
             if response is grpc.aio.EOF:
-                assert call.status is not None
-                raise _error(*call.status)
+                assert begun.status is not None
+                raise _error(*begun.status)
             return response_deserializer(response) if response_deserializer else response
 
         return call

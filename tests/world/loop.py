@@ -10,23 +10,21 @@ from typing import Any, Final
 from tests.world.fibers import World
 from tests.world.threads import Executor
 
-_numbers: Final = itertools.count(1)
-
 
 class _Task(asyncio.Task[Any]):
     """A task that hashes by its number, so that a set of tasks has the same order in every run."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        self._number: Final = next(_numbers)
-        super().__init__(*arguments, **named)
+    def __init__(self, number: int, coro: Any, **named: Any) -> None:
+        self._number: Final = number
+        super().__init__(coro, **named)
 
     def __hash__(self) -> int:
         return self._number
 
 
 class _Future(asyncio.Future[Any]):
-    def __init__(self, *, loop: asyncio.AbstractEventLoop) -> None:
-        self._number: Final = next(_numbers)
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._number: Final = number
         super().__init__(loop=loop)
 
     def __hash__(self) -> int:
@@ -38,8 +36,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._world: Final = world
         self._process: Final = process
         self._default: Final = Executor(world, process, 8)
+        self._numbers: Final = itertools.count(1)
         super().__init__()
-        self.set_task_factory(_new_task)
+        self.set_task_factory(lambda _, coro, **named: _Task(next(self._numbers), coro, loop=self, **named))
         self.set_exception_handler(self._on_exception)
 
     # ---- for the process -------------------------------------------------------------------------------------------
@@ -83,7 +82,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return True
 
     def create_future(self) -> asyncio.Future[Any]:
-        return _Future(loop=self)
+        return _Future(next(self._numbers), self)
 
     def _write_to_self(self) -> None:
         self._process.wake()
@@ -102,10 +101,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
         return await self._process.network.connect(self._process, protocol_factory, host, port)
-
-
-def _new_task(loop: asyncio.AbstractEventLoop, coro: Any, **named: Any) -> Any:
-    return _Task(coro, loop=loop, **named)
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

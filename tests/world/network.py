@@ -1,7 +1,7 @@
 """The network between simulated processes: byte streams for Kafka's protocol, and calls in the place of gRPC.
 
-Messages of one connection arrive in their order, each after a delay of its own. A connection ends when a process ends,
-or when it was cut for so long that a keepalive would have found out.
+Messages of one connection arrive in their order, each after a delay of its own. A connection ends when one of its
+processes ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tests.world.fibers import World
 
 _LEAST_S: Final = 50e-6
 _MOST_S: Final = 400e-6
-_CUT_FOUND_S: Final = 12.0
 
 
 class Pipe:
@@ -76,9 +75,10 @@ class Network:
             raise ConnectionRefusedError(111, f"{host}:{port} takes no connection")
         mine = Stream(self, process, (process.name, self.free_port()), (host, port))
         other = Stream(self, server.process, (host, port), mine.own)
-        mine.join(other, factory())
-        other.join(mine, server.factory())
-        other.begin()
+        mine.join(other)
+        other.join(mine)
+        mine.protocol = factory()
+        other.begin(server.factory)
         mine.protocol.connection_made(mine)
         return mine, mine.protocol
 
@@ -125,15 +125,19 @@ class Stream(asyncio.Transport):
         self._is_closing = False
         self._is_over = False
         self._is_paused = False
-        self._held: list[bytes] = []
+        self._held: Final = bytearray()
 
-    def join(self, other: Stream, protocol: Any) -> None:
-        self._other, self.protocol = other, protocol
+    def join(self, other: Stream) -> None:
+        self._other = other
         self._pipe = Pipe(self._network, self._process, other._process)
         self._process.on_end.append(self._on_process_end)
 
-    def begin(self) -> None:
-        self._process.loop.call_soon_threadsafe(self.protocol.connection_made, self)
+    def begin(self, factory: Callable[[], Any]) -> None:
+        def accept() -> None:
+            self.protocol = factory()
+            self.protocol.connection_made(self)
+
+        self._process.loop.call_soon_threadsafe(accept)
 
     # ---- what the protocol calls -----------------------------------------------------------------------------------
 
@@ -164,9 +168,7 @@ class Stream(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._is_paused = False
-        held, self._held = self._held, []
-        for data in held:
-            self._process.loop.call_soon(self._deliver, data)
+        self._process.loop.call_soon(self._deliver, b"")
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": self.peer, "sockname": self.own}.get(name, default)
@@ -183,22 +185,20 @@ class Stream(asyncio.Transport):
         self._process.loop.call_soon_threadsafe(self._deliver, data)
 
     def _deliver(self, data: bytes) -> None:
-        if self._is_paused:
-            self._held.append(data)
-            return
+        """Give the protocol what has come, in its order, until it pauses."""
+        self._held += data
         protocol = self.protocol
-        if not isinstance(protocol, asyncio.BufferedProtocol):
-            protocol.data_received(data)
-            return
-        while data and not self._is_closing:
-            if self._is_paused:
-                self._held.insert(0, data)
-                return
-            buffer = memoryview(protocol.get_buffer(len(data)))
-            count = min(len(buffer), len(data))
-            buffer[:count] = data[:count]
-            protocol.buffer_updated(count)
-            data = data[count:]
+        while self._held and not self._is_paused and not self._is_closing:
+            if isinstance(protocol, asyncio.BufferedProtocol):
+                buffer = memoryview(protocol.get_buffer(len(self._held)))
+                count = min(len(buffer), len(self._held))
+                buffer[:count] = self._held[:count]
+                del self._held[:count]
+                protocol.buffer_updated(count)
+            else:
+                arrived = bytes(self._held)
+                self._held.clear()
+                protocol.data_received(arrived)
 
     def on_end(self) -> None:
         self._process.loop.call_soon_threadsafe(self._on_other_closed)

@@ -27,7 +27,6 @@ class Process:
         self.ended: BaseException | None = None
         self._idle = False
         self._clock_offset_s = world.random.uniform(0, 100)
-        self._wall_offset_ms = 0
         self.loop: Final = SimulatedLoop(world, self)
         self.fibers: Final[set[Fiber]] = set()
         self.on_end: Final[list[Callable[[], None]]] = []
@@ -39,20 +38,13 @@ class Process:
         world.note(f"{name} starts")
         world.after(0, lambda: self._begin(main))
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
     # ---- its clocks ------------------------------------------------------------------------------------------------
 
     def monotonic(self) -> float:
         return self.world.now + self._clock_offset_s
 
     def wall_ms(self) -> int:
-        return EPOCH_MS + int(self.world.now * 1000) + self._wall_offset_ms
-
-    def step_clock(self, milliseconds: int) -> None:
-        """Set the wall clock forward, or back."""
-        self._wall_offset_ms += milliseconds
+        return EPOCH_MS + int(self.world.now * 1000)
 
     # ---- its life --------------------------------------------------------------------------------------------------
 
@@ -61,6 +53,7 @@ class Process:
             self.ended = None if task.cancelled() else task.exception()
             if self.ended is not None:
                 self.world.note(f"{self.name} fails: {self.ended}")
+                self.world.failures.append(f"{self.name} has ended by itself: {self.ended!r}")
             self.end()
 
         self._main = self.loop.create_task(main(self))

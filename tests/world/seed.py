@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from random import Random
 from typing import Any, Final
 
 from tests.regressions.injection import Injection, Report
@@ -99,7 +98,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def _live(plan: Plan, world: World, network: Network, disks: Disks, history: History, outcome: Outcome) -> None:
-    random = Random(world.seed)
+    random = world.chance("weather")
     unclean = random.random() < 0.5
     cluster = Cluster(
         world,
@@ -151,7 +150,8 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
     outcome.healed = world.run_until(table.is_whole, limit_s=_HEALED_S)
     if not outcome.healed:
         outcome.waiting = [task for process in cluster.processes.values() for task in process.tasks()]
-    world.run_for(3.0)  # what was written last reaches each disk
+    world.run_for(5.0)  # what was written last reaches each disk, and a broker that was killed last leaves the ISR
+    outcome.healed = outcome.healed and world.run_until(table.is_whole, limit_s=_HEALED_S)
     read: list[Any] = []
 
     async def look(_: Process) -> None:
@@ -177,6 +177,8 @@ def _log_to(world: World, *, log: bool) -> None:
                 print(f"{world.now:10.5f} {name:10} {record.name}: {record.getMessage()}", file=sys.stderr)
                 if record.exc_info:
                     traceback.print_exception(*record.exc_info, file=sys.stderr)
+            if record.levelno >= logging.ERROR and record.exc_info:
+                world.failures.append(f"{name} logged {record.getMessage()}: {record.exc_info[1]!r}")
 
     logging.getLogger().handlers[:] = [Lines()]
     logging.getLogger().setLevel(logging.INFO)

@@ -19,16 +19,17 @@ from tests.world.client import RawClient, batch_of, records_of
 from tests.world.cluster import Cluster
 from tests.world.process import Process
 
-from ottla_broker.storage.scan import headers
-from ottla_broker.storage.transactions import aborted_index  # noqa: F401 - its module is loaded before a seed begins
+from ottla_broker.storage.scan import sound_batches
 from ottla_core.cluster.codec import decode
 from ottla_core.cluster.image import Partition
 from ottla_core.cluster.keys import parse_key
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import iter_headers
 
 TOPIC: Final = "table"
 _ALL: Final = -1
+_CARRIED_OUT_S: Final = 10.0
+"""A request whose answer is lost may still be carried out within this time."""
 
 
 @dataclass(slots=True)
@@ -45,16 +46,19 @@ class Write:
 
 @dataclass(slots=True)
 class History:
-    """What clients did and were told, and how often what happened."""
+    """What clients did and were told, and how often each thing happened."""
 
     writes: dict[bytes, Write] = field(default_factory=dict)
-    deleted_to: int = 0
-    """Where the last DeleteRecords that may have been carried out has moved the start."""
+    deletions: list[tuple[int, float]] = field(default_factory=list)
+    """DeleteRecords that may have been carried out: up to which offset, and until when at the latest."""
     forgiven_until: float = -1.0
     """What was acknowledged up to then may be gone, because a replica led that was neither in the ISR nor in the
     ELR."""
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
+
+    def may_be_deleted(self, write: Write) -> bool:
+        return any(write.offset < offset and write.at <= until for offset, until in self.deletions)
 
     def violate(self, text: str) -> None:
         if len(self.violations) < 20:
@@ -70,10 +74,12 @@ class Table:
         self._cluster: Final = cluster
         self._random: Final = random
         self._configs: Final = configs
+        self._may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
         self._numbers: Final = itertools.count()
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
         self._partition: Partition | None = None
-        self._last: Partition | None = None
+        self._rests_until = 0.0
+        """Producers write nothing before then."""
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
@@ -81,6 +87,7 @@ class Table:
         """Write one record after the other, to whoever is said to lead."""
         random, leader = self._random, -1
         while True:
+            await asyncio.sleep(max(0.0, self._rests_until - self._cluster.world.now))
             if leader < 0:
                 leader = await self._find_leader(raw)
             if leader < 0:
@@ -117,20 +124,22 @@ class Table:
             await asyncio.sleep(0.2)
 
     async def delete_records(self, raw: RawClient) -> None:
-        """Delete all that is committed."""
+        """Delete all that is committed. Often nothing is written for some time around it, and the log is empty then."""
+        if self._random.random() < 0.7:
+            self._rests_until = self._cluster.world.now + self._random.uniform(0.2, 5.0)
+            await asyncio.sleep(0.1)
         leader = await self._find_leader(raw)
         if leader < 0:
             return
         try:
             found = await raw.fetch(f"broker-{leader}", TOPIC, self.topic_id, 0)
-            self.history.deleted_to = max(self.history.deleted_to, found.high_watermark)
-            answer = await raw.delete_records(f"broker-{leader}", TOPIC, -1)
+            if found.high_watermark < 0:
+                return
+            self.history.deletions.append((found.high_watermark, self._cluster.world.now + _CARRIED_OUT_S))
+            answer = await raw.delete_records(f"broker-{leader}", TOPIC, found.high_watermark)
         except OSError:
-            self.history.deleted_to = 1 << 60  # nobody knows where the high watermark was
             return
-        if answer.code == ErrorCode.NONE:
-            self.history.deleted_to = max(self.history.deleted_to, answer.offset)
-            self.history.counts["deletions"] += 1
+        self.history.counts["deletions"] += answer.code == ErrorCode.NONE
 
     async def _find_leader(self, raw: RawClient) -> int:
         try:
@@ -166,6 +175,8 @@ class Table:
                 world.note("this election is unclean")
                 self.history.counts["unclean"] += 1
                 self.history.forgiven_until = world.now
+                if not self._may_be_unclean and (old.isr or old.elr):
+                    self.history.violate(f"an unclean election, which the topic forbids: {old} became {new}")
 
     def is_whole(self) -> bool:
         """Return whether all replicas are in the ISR."""
@@ -198,7 +209,10 @@ class Table:
                 if offset >= end:
                     return found
                 # What compaction has emptied has batches without records.
-                offset = max([offset, *(header.next_offset for _, header in iter_headers(fetched.records))])
+                following = max([offset, *(header.next_offset for _, header in iter_headers(fetched.records))])
+                if following == offset:
+                    return None
+                offset = following
         except OSError:
             return None
 
@@ -220,22 +234,22 @@ class Table:
         newest: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
             newest[key] = offset
-            if value is not None and value not in history.writes:
-                history.violate(f"offset {offset} has the value {value!r}, which nobody has written")
+            if value is not None and (value not in history.writes or history.writes[value].key != key):
+                history.violate(f"offset {offset} has {key!r} and {value!r}, which nobody has written")
         acked = [
             each
             for each in history.writes.values()
             if 0 <= each.acked_at < acked_before and each.acks == _ALL and each.at > history.forgiven_until
         ]
         for write in acked:
-            if write.offset < history.deleted_to:
+            if history.may_be_deleted(write):
                 continue
+            history.counts["judged"] += 1
             there = read.get(write.offset)
             if there is not None and there != (write.key, write.value):
                 history.violate(f"{write.value!r} was acknowledged at offset {write.offset}, which has {there}")
             elif there is None and newest.get(write.key, -1) < write.offset:
                 history.violate(f"{write.value!r} was acknowledged at offset {write.offset} and is gone")
-        history.counts["judged"] += len(acked)
 
     def compare_disks(self) -> None:
         """Compare the replicas on the disks. They have the same newest value of each key, and the same records at the
@@ -257,25 +271,28 @@ class Table:
 
     def _must_be_on_both(self, offset: int, records: dict[int, tuple[bytes, bytes | None]]) -> bool:
         write = self.history.writes[records[offset][1] or b""]
-        return offset >= self.history.deleted_to and write.at > self.history.forgiven_until
+        return write.at > self.history.forgiven_until and not self.history.may_be_deleted(write)
 
     def _records_on(self, name: str) -> dict[int, tuple[bytes, bytes | None]]:
         disks = self._cluster.disks
         directory = PurePosixPath("/", name, "data", f"{self.topic_id.hex()}-0")
         found: dict[int, tuple[bytes, bytes | None]] = {}
+        next_offset = 0
         if not disks.exists(directory):
             return found
         for file_name in sorted(disks.names_in(directory)):
             if not file_name.endswith(".log"):
                 continue
             file = disks.open_file(directory / file_name)
-            for position, header in headers(file, 0, file.size_bytes()):
-                try:
-                    records = records_of(file.read(position, header.size_bytes))
-                except OttlaError as error:
-                    self.history.violate(f"{name}/{file_name} has a damaged batch at {position}: {error}")
-                    break
+            end = 0
+            for position, header in sound_batches(file, file.size_bytes()):
+                if header.base_offset < next_offset:
+                    self.history.violate(f"offset {header.base_offset} of {name}/{file_name} is there twice")
+                records = records_of(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records)
+                next_offset, end = header.next_offset, position + header.size_bytes
+            if end < file.size_bytes():
+                self.history.violate(f"{name}/{file_name} has a damaged batch at {end}")
         return found
 
 

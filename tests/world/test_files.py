@@ -117,7 +117,9 @@ def test_what_is_missing_or_of_another_kind_is_an_error(case: _Case) -> None:
 
 def test_names_are_listed_renamed_and_removed(case: _Case) -> None:
     files, directory = case.files, case.directory / "a" / "b"
-    files.make_directory(directory)
+    with pytest.raises(FileNotFoundError):
+        files.make_directory(directory)
+    files.make_directory(directory, parents=True)
     files.make_directory(directory)
     for name in ("one", "two", "three"):
         files.open_empty(directory / name)

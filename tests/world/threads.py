@@ -85,6 +85,8 @@ class Lock:
         return True
 
     def release(self) -> None:
+        if not self._depth:
+            raise RuntimeError("release unlocked lock")
         self._depth -= 1
         if self._depth:
             return
@@ -92,9 +94,6 @@ class Lock:
         if self._waiting:
             waiting = self._waiting.popleft()
             self.world.after(0, lambda: self.world.resume(waiting))
-
-    def locked(self) -> bool:
-        return self._holder is not None
 
     def __enter__(self) -> bool:
         return self.acquire()

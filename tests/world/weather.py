@@ -1,4 +1,4 @@
-"""What happens to a cluster: kills, power cuts, pauses of the network, deletions, all from one source of chance."""
+"""What happens to a cluster: kills, power cuts, network cuts, deletions, all from one source of chance."""
 
 from __future__ import annotations
 
@@ -27,8 +27,18 @@ class Weather:
 
     def _chosen(self) -> list[Callable[[], None]]:
         """Return the faults of this seed: few kinds, some of them often, find more than all kinds alike."""
-        kinds = [self._kill, self._kill, self._cut_power, self._kill_for_long, self._cut_network, self._delete]
-        return [kind for kind in kinds if self._random.random() < 0.7] or [self._kill]
+        kinds = [
+            self._kill,
+            self._kill,
+            self._cut_power,
+            self._kill_for_long,
+            self._take_turns,
+            self._take_turns,
+            self._cut_network,
+            self._delete,
+            self._delete,
+        ]
+        return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
     def begin(self) -> None:
         self._cluster.world.after(self._random.expovariate(1 / self._every_s), self._strike)
@@ -63,6 +73,16 @@ class Weather:
 
     def _kill_for_long(self) -> None:
         self._kill(longer=3.0)
+
+    def _take_turns(self) -> None:
+        """Kill who is up, and start who is down: each may lead alone for a while."""
+        up = [name for name in self._cluster.brokers if self._cluster.is_up(name)]
+        down = [name for name in self._cluster.brokers if not self._cluster.is_up(name)]
+        for name in up if down else up[:1]:
+            self.kills += 1
+            self._cluster.kill(name)
+        for name in down:
+            self._start(name)
 
     def _cut_network(self) -> None:
         one, other = self._random.sample(self._cluster.brokers, 2)

@@ -39,7 +39,7 @@ class Component(Protocol):
 
 
 AdminPort = Callable[[str, int, Metrics, Callable[[], str | None]], Component]
-"""Makes a service's admin port from its host, its port, its metrics, and what tells why it is not ready
+"""Makes a service's admin port from its host, its port, its metrics, and a function that says why it is not ready
 (`AdminHttp`)."""
 
 

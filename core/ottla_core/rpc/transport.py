@@ -1,7 +1,8 @@
-"""What ottla uses of gRPC's asyncio: channels and servers. A simulation puts its own in their place.
+"""The parts of gRPC's asyncio API by which services call each other: channels and servers.
 
-So the functions are called as `transport.open_channel(…)`, and never imported by name. What a call raises is gRPC's own
-`AioRpcError`, with a status and words.
+A simulation puts its own in their place. So the functions are called as `transport.open_channel(…)`, and never
+imported by name. A call raises gRPC's own `AioRpcError`, with a status code and details. The client of etcd has its own
+channel (`cluster.etcd`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ottla_core.rpc.status import CHANNEL_OPTIONS, SERVER_OPTIONS
 
 
 class Channel(Protocol):
-    """The calls of one address. It connects at the first call, and again after the connection was lost."""
+    """Calls to one address. It connects at the first call and reconnects when the connection is lost."""
 
     def unary_unary(
         self, method: str, *, request_serializer: Any = None, response_deserializer: Any = None
@@ -33,7 +34,7 @@ class Channel(Protocol):
 
 
 class Server(Protocol):
-    """Serves the methods of generic handlers at one port, each call with a `grpc.aio.ServicerContext`."""
+    """Serves the methods of generic handlers on one port, each call with a `grpc.aio.ServicerContext`."""
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Any) -> None: ...
     def add_insecure_port(self, address: str) -> int:

@@ -71,7 +71,7 @@ def build(
     """Make a broker. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
     Tests pass a store, a clock, functions that wrap each method and each served API of Kafka's, another admin port, and
-    what cleans logs instead of worker processes.
+    a function that cleans logs in place of worker processes.
     """
     parts = _Parts(
         config,

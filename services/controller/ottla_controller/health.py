@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2
 
-from ottla_core.rpc.status import CHANNEL_OPTIONS
+from ottla_core.rpc import transport
 
 FAILURES: Final = 2
 FAILURES_APART_S: Final = 0.1  # two of them in well under 300 ms
@@ -104,7 +104,7 @@ async def _refuses_once(address: str) -> bool:
 
 
 def _channel(address: str) -> Any:
-    return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return transport.open_channel(address)
 
 
 def _health(kind: Any, path: str) -> Any:

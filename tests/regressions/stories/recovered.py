@@ -164,7 +164,7 @@ STORIES = (
     ),
     Story(
         "follower-before-its-leaders-start-never-came-back",
-        "A follower came back in the leader epoch in which it had left, and all that it had was deleted by then: its "
+        "A follower came back in the leader epoch in which it had left, and by then all that it had was deleted: its "
         "last epoch seemed to begin at the leader's start, so it was told to truncate, hundreds of times a second, and "
         "never joined the ISR again",
         instead_of("ottla_broker.replication.leading:Leading.on_follower_fetch", _compared_wherever_it_ends),

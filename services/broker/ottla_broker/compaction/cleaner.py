@@ -70,7 +70,7 @@ class _Failure:
 
 
 class LogCleaner:
-    """A component that compacts logs. `run` does one job, in a process of its own."""
+    """A component that compacts logs. `run` does one job, normally in a process of its own."""
 
     def __init__(
         self,

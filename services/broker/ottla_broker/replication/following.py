@@ -101,6 +101,9 @@ class Following:
         or, if it knows none, because the two can't be compared.
         """
         if self._may_write:
+            end = self._disk.log.log_end_offset
+            text = "%s ends at offset %d, and the log of its leader, broker %s, starts at %d: copying all of that log"
+            _log.warning(text, self._disk, end, self.leader_id, leader_start)
             await self._truncate(self._disk.log.truncate_fully_and_start_at, leader_start)
 
     @property

@@ -342,8 +342,7 @@ class Leading:
         """Note that a follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
 
         If its log has left this one, nothing is noted, and the end of that epoch in this log is returned. Raises
-        NOT_LEADER_OR_FOLLOWER for a broker that is not a replica, and OFFSET_OUT_OF_RANGE for offsets that this log
-        never had.
+        NOT_LEADER_OR_FOLLOWER for a broker that is not a replica, and OFFSET_OUT_OF_RANGE for offsets outside this log.
         """
         if not self.leader.is_replica(follower_id):
             raise OttlaError(
@@ -352,10 +351,10 @@ class Leading:
                 hint="the metadata of one of the two brokers is behind",
             )
         log = self.log
-        # Divergence is looked for before the end of the range. A follower whose log is longer must truncate by epochs;
-        # an out-of-range error would have it discard its whole log.
-        # A follower that ends before this log's start is not compared: it has nothing that this log has. And this log
-        # no longer knows where its first epoch began, which seems to begin at the start.
+        # Divergence is checked before the end of the range. A follower whose log is longer must truncate by epochs; an
+        # out-of-range error would have it discard its whole log.
+        # A follower that ends before this log's start is not compared: it has nothing that this log has. Nor does this
+        # log still know where its first epoch really began: it seems to begin at the log's start.
         if offset >= log.log_start_offset:
             diverging = find_divergence(log.epochs, log.log_end_offset, last_epoch, offset)
             if diverging is not None:

@@ -277,8 +277,12 @@ class Disk:
         data = content.encode() if isinstance(content, str) else content
         try:
             file = files.open_empty(temporary)
-            file.write_all([data], 0, len(data))
-            self._sync_new(file, path)
+            try:
+                file.write_all([data], 0, len(data))
+                self._sync_new(file, path)
+            finally:
+                # A traceback would keep it open, and with it the room that it takes after it was removed.
+                file.close()
             if self._syncs_later and files.exists(path):
                 self._put_off.replacements[path] = temporary
             else:

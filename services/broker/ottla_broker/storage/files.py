@@ -1,4 +1,4 @@
-"""All that the broker does with files, and the only module that may do it.
+"""Everything the broker does with files. No other module may touch them.
 
 Everywhere else in the broker a path is a `PurePath`: it names a file and can't touch it. So nothing escapes a
 simulation that replaces the functions of this module, as long as they are called as `files.rename(…)` and never
@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from errno import ENOSPC, EOPNOTSUPP
@@ -43,22 +44,22 @@ class DataFile:
         self.path: Final = path
         self.takes_writes: Final = write
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if write and create else 0)
-        self._fd = os.open(path, flags | (os.O_TRUNC if empty else 0) | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, flags | (os.O_TRUNC if empty else 0) | os.O_CLOEXEC, 0o666)
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the file, and release the lock that it holds."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Close the file, and release the lock that it holds. A second call does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def size_bytes(self) -> int:
         return os.fstat(self._fd).st_size
 
     def location(self) -> str:
-        """Return which file of which device it is. A restored copy has another inode, and another file system another
+        """Identify the file by its device and inode. A restored copy has another inode, and another file system another
         device."""
         status = os.fstat(self._fd)
         return f"{status.st_dev}:{status.st_ino}"
@@ -99,7 +100,7 @@ class DataFile:
         os.ftruncate(self._fd, size_bytes)
 
     def allocate(self, size_bytes: int) -> None:
-        """Give the file that size, with all of its room on the disk."""
+        """Give the file that size, with all its blocks allocated."""
         os.posix_fallocate(self._fd, 0, size_bytes)
 
     def sync(self) -> None:
@@ -120,7 +121,7 @@ def open_file(path: PurePath, *, write: bool = False, create: bool = True) -> Da
 
 
 def open_empty(path: PurePath) -> DataFile:
-    """Return an empty file, open for writes. What a file of that name had is lost."""
+    """Return an empty file, open for writes. An existing file of that name loses its content."""
     return DataFile(path, write=True, empty=True)
 
 
@@ -135,11 +136,19 @@ def read_text(path: PurePath) -> str:
 
 
 def exists(path: PurePath) -> bool:
-    return os.path.exists(path)
+    """Return whether there is a file or a directory. A disk that can't tell is an error, and no answer."""
+    return _mode(path) is not None
 
 
 def is_directory(path: PurePath) -> bool:
-    return os.path.isdir(path)
+    return stat.S_ISDIR(_mode(path) or 0)
+
+
+def _mode(path: PurePath) -> int | None:
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def size_bytes(path: PurePath) -> int:
@@ -159,13 +168,20 @@ def names_in(directory: PurePath) -> list[str]:
     return os.listdir(directory)
 
 
-def make_directory(path: PurePath) -> None:
-    """Create the directory and those above it, unless it exists."""
-    os.makedirs(path, exist_ok=True)
+def make_directory(path: PurePath, *, parents: bool = False) -> None:
+    """Create the directory, unless it exists, and with `parents` those above it."""
+    if parents:
+        os.makedirs(path, exist_ok=True)
+        return
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not is_directory(path):
+            raise
 
 
 def rename(path: PurePath, target: PurePath) -> None:
-    """Rename a file or a directory. A file takes the place of one that has the name."""
+    """Rename a file or a directory. A file replaces an existing file of that name."""
     os.rename(path, target)
 
 
@@ -181,7 +197,7 @@ def remove_if_there(path: PurePath) -> None:
 
 
 def remove_tree(directory: PurePath) -> None:
-    """Remove a directory and what is in it, as far as that is possible. It raises nothing."""
+    """Remove a directory with its contents, as far as possible. Raises nothing."""
     shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -198,9 +214,9 @@ def sync_file_system(path: PurePath) -> None:
     """Return once everything that anyone wrote to the file system under `path` is on the disk.
 
     300 new logs on an ordinary disk take 1.9 s with an fsync for each of their files and directories, and 0.03 s with
-    one sync of the file system. Call it only where `SYNCS_FILE_SYSTEMS`.
+    one sync of the file system. Call it only if `SYNCS_FILE_SYSTEMS` is true.
     """
-    assert _syncfs is not None, "where SYNCS_FILE_SYSTEMS"
+    assert _syncfs is not None, "SYNCS_FILE_SYSTEMS is true"
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if _syncfs(fd) != 0:

@@ -116,7 +116,7 @@ class LogDir:
         """
         disk = Disk(path, max_open_files=descriptors.for_logs())
         try:
-            files.make_directory(path)
+            files.make_directory(path, parents=True)
             lock = DirectoryLock(path)
         except OSError as error:
             raise disk.error(f"opening the data directory {path}", error) from error
@@ -410,7 +410,7 @@ class LogDir:
         self._lock.release()
 
     def _ending_in(self, suffix: str) -> list[PurePath]:
-        """Return the directories whose names end with `suffix`."""
+        """Return the paths in the data directory whose names end with `suffix`."""
         return [self.disk.path / name for name in files.names_in(self.disk.path) if name.endswith(suffix)]
 
     def _rename(self, directory: PurePath, ending: str) -> PurePath:

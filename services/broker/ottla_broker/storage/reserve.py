@@ -54,8 +54,11 @@ class Reserve:
             if disk.usable_bytes < 2 * size_bytes:
                 return False
             file = files.open_file(self._path, write=True)
-            file.allocate(2 * size_bytes)
-            file.truncate(size_bytes)
+            try:
+                file.allocate(2 * size_bytes)
+                file.truncate(size_bytes)
+            finally:
+                file.close()
         except OSError as error:
             with suppress(OSError):
                 files.remove_if_there(self._path)

@@ -66,8 +66,11 @@ def write_vouch(directory: PurePath, directory_id: str, incarnation: Incarnation
     temporary = directory / f"{BOOT_ID}.tmp"
     file = files.open_empty(temporary)
     text = f"{files.boot_id()}\n{file.location()}\n{incarnation_text(incarnation, directory_id)}\n".encode()
-    file.write_all([text], 0, len(text))
-    file.sync()
+    try:
+        file.write_all([text], 0, len(text))
+        file.sync()
+    finally:
+        file.close()
     files.rename(temporary, directory / BOOT_ID)
 
 
