@@ -126,7 +126,7 @@ class Table:
     async def delete_records(self, raw: RawClient) -> None:
         """Delete all that is committed. Often nothing is written for some time around it, and the log is empty then."""
         if self._random.random() < 0.7:
-            self._rests_until = self._cluster.world.now + self._random.uniform(0.2, 5.0)
+            self._rests_until = self._cluster.world.now + self._random.uniform(1.0, 8.0)
             await asyncio.sleep(0.1)
         leader = await self._find_leader(raw)
         if leader < 0:

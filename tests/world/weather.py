@@ -10,6 +10,7 @@ from tests.world.cluster import Cluster
 
 _DOWN_S: Final = (0.2, 6.0)
 _CUT_S: Final = (0.05, 4.0)
+_EMPTY_S: Final = (0.5, 4.0)
 
 
 class Weather:
@@ -36,7 +37,8 @@ class Weather:
             self._take_turns,
             self._cut_network,
             self._delete,
-            self._delete,
+            self._empty,
+            self._empty,
         ]
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
@@ -90,3 +92,8 @@ class Weather:
 
     def _delete(self) -> None:
         self._delete_records()
+
+    def _empty(self) -> None:
+        """Kill a broker some time after all records were deleted, perhaps before others came."""
+        self._delete_records()
+        self._cluster.world.after(self._random.uniform(*_EMPTY_S), self._kill)
