@@ -11,6 +11,8 @@ from tests.world.cluster import Cluster
 _DOWN_S: Final = (0.2, 6.0)
 _CUT_S: Final = (0.05, 4.0)
 _EMPTY_S: Final = (0.5, 4.0)
+_OVERTAKING_SHARE: Final = 0.4
+_OVERTAKING_S: Final = 12.0
 
 
 class Weather:
@@ -21,13 +23,16 @@ class Weather:
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
-        self._every_s: Final = every_s
+        self._every_s = every_s
         self._delete_records: Final = delete_records
         self._blows = True
         self._kinds: Final = self._chosen()
 
     def _chosen(self) -> list[Callable[[], None]]:
         """Return the faults of this seed: few kinds, some of them often, find more than all kinds alike."""
+        if self._random.random() < _OVERTAKING_SHARE:
+            self._every_s = _OVERTAKING_S
+            return [self._overtake]
         kinds = [
             self._kill,
             self._kill,
@@ -66,6 +71,11 @@ class Weather:
         self._cluster.kill(name, power_cut=power_cut)
         self._cluster.world.after(self._random.uniform(*_DOWN_S) * longer, lambda: self._start(name))
 
+    def _stop(self, name: str) -> None:
+        if self._cluster.is_up(name):
+            self.kills += 1
+            self._cluster.kill(name)
+
     def _start(self, name: str) -> None:
         if not self._cluster.is_up(name):
             self._cluster.start(name)
@@ -81,8 +91,7 @@ class Weather:
         up = [name for name in self._cluster.brokers if self._cluster.is_up(name)]
         down = [name for name in self._cluster.brokers if not self._cluster.is_up(name)]
         for name in up if down else up[:1]:
-            self.kills += 1
-            self._cluster.kill(name)
+            self._stop(name)
         for name in down:
             self._start(name)
 
@@ -97,3 +106,19 @@ class Weather:
         """Kill a broker some time after all records were deleted, perhaps before others came."""
         self._delete_records()
         self._cluster.world.after(self._random.uniform(*_EMPTY_S), self._kill)
+
+    def _overtake(self) -> None:
+        """Let one broker lead alone until all of its records are deleted, and then the other one, which has fewer.
+
+        That takes an unclean election. The first one comes back when the other may have passed the end of its log.
+        """
+        one, other = self._random.sample(self._cluster.brokers, 2)
+        uniform, after = self._random.uniform, self._cluster.world.after
+        self._start(one)
+        self._stop(other)
+        deleted_s = uniform(0.5, 2.0)
+        turned_s = deleted_s + uniform(2.5, 4.5)
+        after(deleted_s, self._delete_records)
+        after(turned_s, lambda: self._stop(one))
+        after(turned_s, lambda: self._start(other))
+        after(turned_s + uniform(3.0, 9.0), lambda: self._start(one))
