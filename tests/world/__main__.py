@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tests.regressions.injection import Injection
@@ -29,7 +29,7 @@ from tests.world.seed import Outcome, Plan, run_in_a_fork
 
 @dataclass(slots=True)
 class _Totals:
-    """What many seeds have done."""
+    """The totals of many seeds."""
 
     seeds: int = 0
     red: int = 0
@@ -74,7 +74,9 @@ def main(arguments: list[str]) -> int:
         return _mutants(given.first, given.seeds or SEEDS, given.storm)
     began, totals = time.monotonic(), _Totals()
     injections = _injections(filter(None, given.without.split(",")))
-    plans = (Plan(seed, given.storm, injections, given.log) for seed in _seeds(given.first, given.seeds or 20))
+    plans = (
+        Plan(seed, given.storm, injections, given.log) for seed in range(given.first, given.first + (given.seeds or 20))
+    )
     for outcome in map(run_in_a_fork, plans):
         totals.add(outcome)
         print(_line(outcome), flush=True)
@@ -90,7 +92,7 @@ def _mutants(first: int, seeds: int, storm_s: float) -> int:
     caught = 0
     for name, stories in MUTANTS.items():
         injections, totals, outcome = _injections(stories), _Totals(), None
-        for seed in _seeds(first, seeds):
+        for seed in range(first, first + seeds):
             outcome = run_in_a_fork(Plan(seed, storm_s, injections))
             totals.add(outcome)
             if not outcome.is_green:
@@ -105,10 +107,6 @@ def _mutants(first: int, seeds: int, storm_s: float) -> int:
         print(f"{name}: {how} ({totals.cpu_s:.0f} s of the processor)", flush=True)
     print(json.dumps({"mutants": len(MUTANTS), "mutants_caught": caught}))
     return 0 if caught == len(MUTANTS) else 1
-
-
-def _seeds(first: int, count: int) -> Iterator[int]:
-    return iter(range(first, first + count))
 
 
 def _injections(stories: Iterable[str]) -> Sequence[Injection]:

@@ -1,4 +1,4 @@
-"""A raw client of Kafka's protocol in the world: it sends what it is told, and remembers nothing of a broker."""
+"""A raw Kafka client in the world. It sends what its caller wants sent, and keeps no metadata of brokers."""
 
 from __future__ import annotations
 

@@ -23,19 +23,6 @@ from ottla_controller.config import ControllerConfig
 from ottla_core.process.lifecycle import ServiceApp
 
 
-class _ProcessClock:
-    """A `Clock` of the process that reads it."""
-
-    def __init__(self, process: Process) -> None:
-        self._process: Final = process
-
-    def monotonic(self) -> float:
-        return self._process.monotonic()
-
-    def wall_ms(self) -> int:
-        return self._process.wall_ms()
-
-
 class _NoAdminPort:
     """Nobody scrapes a simulated process."""
 
@@ -81,10 +68,10 @@ class Cluster:
         raise error
 
     def _build(self, process: Process) -> ServiceApp:
-        store, clock = SimulatedStore(self.etcd, process), _ProcessClock(process)
+        store = SimulatedStore(self.etcd, process)
         if process.name == "controller":
             config = ControllerConfig(host=process.name, first_configs=self._configs)
-            return ottla_controller.app.build(config, store=store, clock=clock, admin=_NoAdminPort)
+            return ottla_controller.app.build(config, store=store, clock=process, admin=_NoAdminPort)
         broker = BrokerConfig(
             node_id=int(process.name.rpartition("-")[2]),
             host=process.name,
@@ -94,7 +81,7 @@ class Cluster:
             checkpoint_interval_s=1.0,
         )
         return ottla_broker.app.build(
-            broker, store=store, clock=clock, admin=_NoAdminPort, run_cleaning=_Cleaner(process).run
+            broker, store=store, clock=process, admin=_NoAdminPort, run_cleaning=_Cleaner(process).run
         )
 
 
@@ -111,13 +98,13 @@ class _Cleaner:
             """Let the loop put the group in its place, and wait until it has."""
             me, world, failure = self._process.world.current, self._process.world, list[BaseException]()
 
-            def on_taken(task: asyncio.Task[Any]) -> None:
+            def on_taken(task: asyncio.Future[Any]) -> None:
                 if not task.cancelled() and (error := task.exception()) is not None:
                     failure.append(error)
                 world.after(0, lambda: world.resume(me) if me is not None else None)
 
             def begin() -> None:
-                loop.create_task(_taken(take, group)).add_done_callback(on_taken)
+                asyncio.ensure_future(take(group)).add_done_callback(on_taken)
 
             loop.call_soon_threadsafe(begin)
             world.park()
@@ -125,7 +112,3 @@ class _Cleaner:
                 raise failure[0]
 
         return await loop.run_in_executor(None, lambda: clean(job, take_and_wait))
-
-
-async def _taken(take: Take, group: CleanedGroup) -> None:
-    await take(group)

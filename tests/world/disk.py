@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from tests.world.fibers import World
 
-from ottla_broker.storage.files import DataFile, Room
+from ottla_broker.storage.files import DataFile, DiskSpace
 
 _FAST_S: Final = 8e-6
 _SYNC_S: Final = (0.3e-3, 4e-3)
@@ -340,11 +340,11 @@ class Disks:
     def sync_file_system(self, path: PurePath) -> None:
         self.sync(list(_all(self.volumes[path.parts[1]].root)))
 
-    def room(self, path: PurePath) -> Room:
+    def disk_space(self, path: PurePath) -> DiskSpace:
         self._node(path)
         volume = self.volumes[path.parts[1]]
         used = sum(len(node.data) for node in _all(volume.root) if isinstance(node, File))
-        return Room(volume.total_bytes, max(0, volume.total_bytes - used), is_read_only=False)
+        return DiskSpace(volume.total_bytes, max(0, volume.total_bytes - used), is_read_only=False)
 
     def boot_id(self) -> str:
         process = self.process

@@ -34,7 +34,6 @@ class World:
         self.seed: Final = seed
         self.random: Final = self.chance("world")
         self.now = 0.0
-        self.steps = 0
         self.current: Fiber | None = None
         self.failures: Final[list[str]] = []
         self.last_steps: Final[deque[str]] = deque(maxlen=_LAST_STEPS)
@@ -77,7 +76,6 @@ class World:
                 self.now = ends_at
                 return False
             self.now, _, happen = heapq.heappop(self._queue)
-            self.steps += 1
             happen()
         return True
 

@@ -15,7 +15,10 @@ EPOCH_MS: Final = 1_800_000_000_000
 
 
 class Process:
-    """`name` is also its host. `main` runs on its loop; the process ends when that returns or raises."""
+    """`name` is also its host. `main` runs on its loop; the process ends when that returns or raises.
+
+    It is the `Clock` of the services that run in it.
+    """
 
     def __init__(
         self, world: World, network: Network, name: str, main: Callable[[Process], Coroutine[Any, Any, None]]

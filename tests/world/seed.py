@@ -51,7 +51,6 @@ class Outcome:
     trace: str = ""
     virtual_s: float = 0.0
     cpu_s: float = 0.0
-    steps: int = 0
     faults: int = 0
     kills: int = 0
     healed: bool = False
@@ -89,7 +88,7 @@ def run(plan: Plan) -> Outcome:
     except StuckError as error:
         history.violate(str(error))
     history.violations += world.failures[:20]
-    outcome.trace, outcome.virtual_s, outcome.steps = world.trace, world.now, world.steps
+    outcome.trace, outcome.virtual_s = world.trace, world.now
     outcome.cpu_s = _cpu() - began
     outcome.counts, outcome.violations = dict(history.counts), history.violations
     if not outcome.is_green:

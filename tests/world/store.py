@@ -23,30 +23,16 @@ from ottla_core.cluster.store import (
 )
 
 
-class _TrueClock:
-    """The clock of etcd."""
-
-    def __init__(self, world: World) -> None:
-        self._world: Final = world
-
-    def monotonic(self) -> float:
-        return self._world.now
-
-    def wall_ms(self) -> int:
-        return int(self._world.now * 1000)
-
-
 class Etcd:
     """The process, which lives as long as the world."""
 
     def __init__(self, world: World, network: Network) -> None:
         self.memory: MemoryStore
         self._tasks: Final[deque[asyncio.Task[None]]] = deque(maxlen=1000)
-        self._world: Final = world
         self.process: Final = Process(world, network, "etcd", self._main)
 
-    async def _main(self, _: Process) -> None:
-        self.memory = MemoryStore(clock=_TrueClock(self._world))
+    async def _main(self, process: Process) -> None:
+        self.memory = MemoryStore(clock=process)
         await asyncio.get_running_loop().create_future()
 
     def start(self, work: Coroutine[Any, Any, None], begun: MutableSequence[asyncio.Task[None]] | None = None) -> None:

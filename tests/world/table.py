@@ -52,7 +52,7 @@ class History:
     deletions: list[tuple[int, float]] = field(default_factory=list)
     """DeleteRecords that may have been carried out: up to which offset, and until when at the latest."""
     forgiven_until: float = -1.0
-    """What was acknowledged up to then may be gone, because a replica led that was neither in the ISR nor in the
+    """What was sent up to then may be gone, because a replica led that was neither in the ISR nor in the
     ELR."""
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)

@@ -41,7 +41,7 @@ def test_the_simulation_has_every_function_of_the_port() -> None:
         for name, value in vars(real_files).items()
         if not name.startswith("_") and callable(value) and value.__module__ == real_files.__name__
     }
-    assert functions - {"DataFile", "Room"} <= vars(Disks).keys()
+    assert functions - {"DataFile", "DiskSpace"} <= vars(Disks).keys()
 
 
 def test_a_file_holds_what_was_written_where_it_was_written(case: _Case) -> None:
@@ -161,9 +161,9 @@ def test_a_file_keeps_its_place_and_takes_a_time(case: _Case) -> None:
 
 
 def test_a_file_system_has_room_and_is_synced(case: _Case) -> None:
-    room = case.files.room(case.directory)
-    assert 0 < room.usable_bytes <= room.total_bytes
-    assert not room.is_read_only
+    space = case.files.disk_space(case.directory)
+    assert 0 < space.usable_bytes <= space.total_bytes
+    assert not space.is_read_only
     assert case.files.boot_id() == case.files.boot_id()
     if case.files.SYNCS_FILE_SYSTEMS:
         case.files.sync_file_system(case.directory)

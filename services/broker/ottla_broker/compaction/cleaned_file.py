@@ -44,9 +44,9 @@ class CleanedFile:
         self._paths: Final = [path_of(log_path.with_suffix(kind), CLEANED) for kind in (LOG_SUFFIX, *BESIDE_LOG)]
         for path in self._paths:
             files.remove_if_there(path)  # an earlier clean may have left something in it
-        for path in self._paths[:-1]:
+        for path in self._paths[1:-1]:
             files.open_empty(path)
-        self._file: Final = files.open_file(self._paths[0], write=True)
+        self._file: Final = files.open_empty(self._paths[0])
 
     def takes(self, source: SourceSegment) -> bool:
         """Return whether `source` fits behind what is written so far, even if it loses nothing."""

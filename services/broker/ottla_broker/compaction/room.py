@@ -26,7 +26,7 @@ class Room:
     @property
     def usable_bytes(self) -> int:
         """This is how many bytes a clean may write now. Raises OSError."""
-        disk = files.room(self._directory)
+        disk = files.disk_space(self._directory)
         return max(0, disk.usable_bytes - _RESERVES * reserve_bytes(disk))
 
     def check(self, size_bytes: int) -> None:

@@ -26,7 +26,7 @@ _IOV_MAX: Final = 1024  # the most buffers that Linux takes in one pwritev
 _KERNELS_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
-class Room(NamedTuple):
+class DiskSpace(NamedTuple):
     """The size of a file system and what is free for this user, in bytes."""
 
     total_bytes: int
@@ -226,10 +226,12 @@ def sync_file_system(path: PurePath) -> None:
         os.close(fd)
 
 
-def room(path: PurePath) -> Room:
-    """Return the room on the file system of `path`."""
+def disk_space(path: PurePath) -> DiskSpace:
+    """Return the space on the file system of `path`."""
     usage = os.statvfs(path)
-    return Room(usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize, bool(usage.f_flag & os.ST_RDONLY))
+    return DiskSpace(
+        usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize, bool(usage.f_flag & os.ST_RDONLY)
+    )
 
 
 def boot_id() -> str:

@@ -381,8 +381,8 @@ class LogDir:
             self.checkpoint({})
 
     def sizes(self) -> LogDirSizes:
-        room = files.room(self.disk.path)
-        return LogDirSizes(str(self.disk.path), room.total_bytes, room.usable_bytes)
+        space = files.disk_space(self.disk.path)
+        return LogDirSizes(str(self.disk.path), space.total_bytes, space.usable_bytes)
 
     def close(self, high_watermarks: Mapping[PartitionId, int], *, now_ms: int) -> None:
         """Flush and close every log, then leave the marker that spares the next start its checks.

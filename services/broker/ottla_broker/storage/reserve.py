@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Final
 
 from ottla_broker.storage import files
-from ottla_broker.storage.files import Room
+from ottla_broker.storage.files import DiskSpace
 
 FILE: Final = ".reserve"
 NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EROFS})
@@ -22,7 +22,7 @@ MOST_BYTES: Final = 8 << 20
 _SHARE: Final = 16
 
 
-def reserve_bytes(disk: Room) -> int:
+def reserve_bytes(disk: DiskSpace) -> int:
     """Return how many bytes are reserved on that disk: eight megabytes, or a sixteenth of a small disk."""
     return min(MOST_BYTES, disk.total_bytes // _SHARE)
 
@@ -45,7 +45,7 @@ class Reserve:
     def make(self) -> bool:
         """Keep the room if there is twice as much, and return whether there was. For a thread."""
         try:
-            disk = files.room(self._path.parent)
+            disk = files.disk_space(self._path.parent)
             size_bytes = reserve_bytes(disk)
             if disk.is_read_only:
                 return False

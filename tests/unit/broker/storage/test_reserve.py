@@ -133,11 +133,11 @@ def test_a_disk_that_became_read_only_is_tried_until_it_is_writable(
     def read_only(*_: object) -> int:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    mounted = files.room(tmp_path)._replace(is_read_only=True)
+    mounted = files.disk_space(tmp_path)._replace(is_read_only=True)
     with monkeypatch.context() as patched:
         patched.setattr(DataFile, "write", read_only)
         patched.setattr(files, "remove", read_only)
-        patched.setattr(files, "room", lambda _: mounted)
+        patched.setattr(files, "disk_space", lambda _: mounted)
         assert "Read-only file system" in refused(log).message
         disk.keep_reserve()
         assert "Read-only" in disk.full
