@@ -211,13 +211,15 @@ class MirroredRun(FaultRun[MirroredResult]):
     # ---- translations ---------------------------------------------------------------------------------------------
 
     def _translate(self) -> None:
-        """Again and again, until all is over: offsets that were copied a moment before."""
-        positions: dict[tuple[str, str, int], int] = {}
+        """Again and again, until all is over: offsets before the positions that were committed."""
         while not self._over.wait(_TRANSLATE_EVERY_S):
-            before, positions = positions, self.cluster.positions()
-            if not before:
+            try:
+                committed = self.cluster.committed()
+            except ottla.OttlaError:
                 continue
-            (flow, topic, partition), position = self._random.choice(sorted(before.items()))
+            if not committed:
+                continue
+            (flow, topic, partition), position = self._random.choice(sorted(committed.items()))
             if topic == TABLE or not position:
                 continue
             asked = [self._random.randrange(max(0, position - _RECENT), position) for _ in range(_TRANSLATED_AT_ONCE)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import shutil
 import sys
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -178,21 +179,33 @@ class Sites(Site):
 
     def positions(self) -> dict[tuple[str, str, int], int]:
         """By flow and partition of the source: what comes before it is in the copy."""
-        found = {}
-        for name in self.mirrors:
-            try:
-                flows = self.status(name)
-            except ottla.OttlaError:
-                continue
-            found.update(
-                {
-                    (f.name, p.topic, p.partition): p.position
-                    for f in flows
-                    for p in f.partitions
-                    if p.HasField("position")
-                }
-            )
+        return {
+            (flow.name, p.topic, p.partition): p.position
+            for flow in self._flows()
+            for p in flow.partitions
+            if p.HasField("position")
+        }
+
+    def committed(self) -> dict[tuple[str, str, int], int]:
+        """By flow and partition of the source: what comes before it can be translated.
+
+        Positions are committed once the offset syncs up to them are written (I31). While the target refuses syncs, the
+        copies go on, so `positions` may be far ahead. Raises OttlaError.
+        """
+        found: dict[tuple[str, str, int], int] = {}
+        for flow in self._flows():
+            offsets = self.admin().groups.committed(flow.group)
+            for p in flow.partitions:
+                copy = ottla.TopicPartition(p.copy, p.partition)
+                if copy in offsets:
+                    found[flow.name, p.topic, p.partition] = offsets[copy]
         return found
+
+    def _flows(self) -> Iterator[pb.FlowStatus]:
+        """Yield what the mirrors that can be reached say of their flows."""
+        for name in self.mirrors:
+            with suppress(ottla.OttlaError):
+                yield from self.status(name)
 
     def remove_data(self) -> None:
         for data_dir in self.data_dirs:
