@@ -40,13 +40,14 @@ class Cluster:
         self.disks: Final = disks
         self.etcd: Final = Etcd(world, network)
         self.processes: Final[dict[str, Process]] = {}
-        self.apps: Final[dict[str, ServiceApp]] = {}
+        self._stopping: Final[dict[str, asyncio.Event]] = {}
         self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
         self.brokers: Final = [f"broker-{number}" for number in range(brokers)]
         for name in self.brokers:
             disks.volumes[name] = Volume("data")
 
     def start(self, name: str) -> None:
+        self._stopping[name] = asyncio.Event()
         self.processes[name] = Process(self.world, self.network, name, self._main)
 
     def is_up(self, name: str) -> bool:
@@ -59,13 +60,20 @@ class Cluster:
             self.world.note(f"{name} loses its power")
             self.disks.volumes[name].crash(self.world)
 
+    def stop(self, name: str) -> None:
+        """Have a process stop in order, as SIGTERM does."""
+        self.processes[name].loop.call_soon_threadsafe(self._stopping[name].set)
+
     async def _main(self, process: Process) -> None:
-        app = self._build(process)
-        self.apps[process.name] = app
+        stopping, app = self._stopping[process.name], self._build(process)
         await app.start()
-        error = await app.until_failed()
+        failed, stopped = asyncio.create_task(app.until_failed()), asyncio.create_task(stopping.wait())
+        await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
         await app.stop()
-        raise error
+        if failed.done():
+            raise failed.result()
+        failed.cancel()
+        stopped.cancel()
 
     def _build(self, process: Process) -> ServiceApp:
         store = SimulatedStore(self.etcd, process)

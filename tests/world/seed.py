@@ -30,6 +30,8 @@ import ottla_controller.health  # noqa: F401
 
 _HEALED_S: Final = 60.0
 _PRODUCERS: Final = 3
+_POLICIES: Final = ("compact", "compact,delete", "delete")
+_EMPTYING_SHARE: Final = 0.4
 _cpu = time.process_time
 
 
@@ -98,7 +100,8 @@ def run(plan: Plan) -> Outcome:
 
 def _live(plan: Plan, world: World, network: Network, disks: Disks, history: History, outcome: Outcome) -> None:
     random = world.chance("weather")
-    unclean = random.random() < 0.5
+    emptying = random.random() < _EMPTYING_SHARE
+    unclean = emptying or random.random() < 0.5
     cluster = Cluster(
         world,
         network,
@@ -111,37 +114,25 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
         history,
         random,
         {
-            "cleanup.policy": random.choice(("compact", "compact,delete")),
+            "cleanup.policy": random.choice(("compact,delete", "delete") if emptying else _POLICIES),
             "segment.bytes": random.choice(("400", "1000", "4000")),
             "min.cleanable.dirty.ratio": "0.01",
             "min.insync.replicas": "1",
             "unclean.leader.election.enable": str(unclean).lower(),
         },
     )
-    created: list[bool] = []
-
-    async def work(process: Process) -> None:
-        await table.create(RawClient())
-        created.append(True)
-        await asyncio.gather(
-            table.audit(RawClient()), *(table.produce(process, RawClient()) for _ in range(_PRODUCERS))
-        )
-
     for name in ("controller", *cluster.brokers):
         cluster.start(name)
     world.run_for(0.5)
     table.watch()
-    clients = Process(world, network, "client", work)
-    world.run_until(lambda: bool(created), limit_s=10)
+    table.start_clients(_PRODUCERS)
+    world.run_until(lambda: table.is_created, limit_s=10)
 
-    def delete() -> None:
-        clients.loop.call_soon_threadsafe(lambda: clients.loop.create_task(table.delete_records(RawClient())))
-
-    weather = Weather(cluster, random, random.choice((1.0, 2.0, 4.0)), delete)
+    weather = Weather(cluster, random, table, emptying=emptying)
     weather.begin()
     world.run_for(plan.storm_s)
     weather.end()
-    clients.kill()
+    cluster.kill("client")
     outcome.faults, outcome.kills = weather.faults, weather.kills
     for name in ("controller", *cluster.brokers):
         if not cluster.is_up(name):

@@ -45,12 +45,19 @@ class Write:
 
 
 @dataclass(slots=True)
+class Deletion:
+    """A DeleteRecords of what is before `offset`, which was carried out at `until` or earlier, or never."""
+
+    offset: int
+    until: float
+
+
+@dataclass(slots=True)
 class History:
     """What clients did and were told, and how often each thing happened."""
 
     writes: dict[bytes, Write] = field(default_factory=dict)
-    deletions: list[tuple[int, float]] = field(default_factory=list)
-    """DeleteRecords that may have been carried out: up to which offset, and until when at the latest."""
+    deletions: list[Deletion] = field(default_factory=list)
     forgiven_until: float = -1.0
     """What was sent up to then may be gone, because a replica led that was neither in the ISR nor in the
     ELR."""
@@ -58,7 +65,7 @@ class History:
     violations: list[str] = field(default_factory=list)
 
     def may_be_deleted(self, write: Write) -> bool:
-        return any(write.offset < offset and write.at <= until for offset, until in self.deletions)
+        return any(write.offset < each.offset and write.at <= each.until for each in self.deletions)
 
     def violate(self, text: str) -> None:
         if len(self.violations) < 20:
@@ -75,19 +82,44 @@ class Table:
         self._random: Final = random
         self._configs: Final = configs
         self._may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
+        self._is_compacted: Final = "compact" in configs["cleanup.policy"]
         self._numbers: Final = itertools.count()
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
         self._partition: Partition | None = None
         self._rests_until = 0.0
         """Producers write nothing before then."""
+        self.is_created = False
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
-    async def produce(self, process: Process, raw: RawClient) -> None:
+    def start_clients(self, producers: int) -> None:
+        """Create the topic, and have producers and an auditor work with it in a process of their own."""
+
+        async def work(process: Process) -> None:
+            await self._create(RawClient())
+            self.is_created = True
+            await asyncio.gather(
+                self._audit(RawClient()), *(self._produce(process, RawClient()) for _ in range(producers))
+            )
+
+        self._cluster.processes["client"] = Process(self._cluster.world, self._cluster.network, "client", work)
+
+    def rest(self, seconds: float) -> None:
+        """Have producers write nothing for `seconds`."""
+        self._rests_until = self._cluster.world.now + seconds
+
+    def delete_records(self) -> None:
+        """Delete all that is committed, soon. A topic that is only compacted refuses that."""
+        loop = self._cluster.processes["client"].loop
+        loop.call_soon_threadsafe(lambda: loop.create_task(self._delete_records(RawClient())))
+
+    async def _produce(self, process: Process, raw: RawClient) -> None:
         """Write one record after the other, to whoever is said to lead."""
         random, leader = self._random, -1
         while True:
-            await asyncio.sleep(max(0.0, self._rests_until - self._cluster.world.now))
+            if self._cluster.world.now < self._rests_until:
+                await asyncio.sleep(0.1)
+                continue
             if leader < 0:
                 leader = await self._find_leader(raw)
             if leader < 0:
@@ -111,7 +143,7 @@ class Table:
                 leader = -1
             await asyncio.sleep(random.expovariate(20.0))
 
-    async def create(self, raw: RawClient) -> None:
+    async def _create(self, raw: RawClient) -> None:
         while True:
             try:
                 code = await raw.create_topic(
@@ -123,11 +155,8 @@ class Table:
                 pass
             await asyncio.sleep(0.2)
 
-    async def delete_records(self, raw: RawClient) -> None:
-        """Delete all that is committed. Often nothing is written for some time around it, and the log is empty then."""
-        if self._random.random() < 0.7:
-            self._rests_until = self._cluster.world.now + self._random.uniform(1.0, 8.0)
-            await asyncio.sleep(0.1)
+    async def _delete_records(self, raw: RawClient) -> None:
+        """Delete all that is committed."""
         leader = await self._find_leader(raw)
         if leader < 0:
             return
@@ -135,11 +164,14 @@ class Table:
             found = await raw.fetch(f"broker-{leader}", TOPIC, self.topic_id, 0)
             if found.high_watermark < 0:
                 return
-            self.history.deletions.append((found.high_watermark, self._cluster.world.now + _CARRIED_OUT_S))
+            deletion = Deletion(found.high_watermark, self._cluster.world.now + _CARRIED_OUT_S)
+            self.history.deletions.append(deletion)
             answer = await raw.delete_records(f"broker-{leader}", TOPIC, found.high_watermark)
         except OSError:
             return
-        self.history.counts["deletions"] += answer.code == ErrorCode.NONE
+        if answer.code == ErrorCode.NONE:
+            deletion.until = self._cluster.world.now
+            self.history.counts["deletions"] += 1
 
     async def _find_leader(self, raw: RawClient) -> int:
         try:
@@ -216,7 +248,7 @@ class Table:
         except OSError:
             return None
 
-    async def audit(self, raw: RawClient) -> None:
+    async def _audit(self, raw: RawClient) -> None:
         """Read everything again and again while the weather blows: what a clean election has lost is found before an
         unclean one excuses it."""
         history, world = self.history, self._cluster.world
@@ -248,7 +280,7 @@ class Table:
             there = read.get(write.offset)
             if there is not None and there != (write.key, write.value):
                 history.violate(f"{write.value!r} was acknowledged at offset {write.offset}, which has {there}")
-            elif there is None and newest.get(write.key, -1) < write.offset:
+            elif there is None and not (self._is_compacted and newest.get(write.key, -1) > write.offset):
                 history.violate(f"{write.value!r} was acknowledged at offset {write.offset} and is gone")
 
     def compare_disks(self) -> None:
@@ -265,9 +297,13 @@ class Table:
             here, there = newest_here.get(key, -1), newest_there.get(key, -1)
             if here != there and self._must_be_on_both(max(here, there), one if here > there else other):
                 self.history.violate(f"the newest {key!r} is at offset {here} on {first} and at {there} on {second}")
-        for offset in one.keys() & other.keys():
+        for offset in sorted(one.keys() & other.keys()):
             if one[offset] != other[offset]:
                 self.history.violate(f"offset {offset} has {one[offset]} on {first} and {other[offset]} on {second}")
+        for offset in [] if self._is_compacted else sorted(one.keys() ^ other.keys()):
+            name, records = (second, one) if offset in one else (first, other)
+            if self._must_be_on_both(offset, records):
+                self.history.violate(f"{name} lacks the record of offset {offset}")
 
     def _must_be_on_both(self, offset: int, records: dict[int, tuple[bytes, bytes | None]]) -> bool:
         write = self.history.writes[records[offset][1] or b""]

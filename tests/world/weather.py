@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from tests.world.cluster import Cluster
 
 _DOWN_S: Final = (0.2, 6.0)
 _CUT_S: Final = (0.05, 4.0)
 _EMPTY_S: Final = (0.5, 4.0)
-_OVERTAKING_SHARE: Final = 0.4
-_OVERTAKING_S: Final = 12.0
+_REST_S: Final = (1.0, 8.0)
+_WAIT_S: Final = 15.0
+
+
+Fault = Callable[[], Iterator[float] | None]
+"""It happens at once, or in steps: then it yields how long it is until the next one."""
+
+
+class Clients(Protocol):
+    """What clients are asked to do, and what they know."""
+
+    @property
+    def leader(self) -> int:
+        """This is the broker that leads, or -1."""
+
+    def rest(self, seconds: float) -> None:
+        """Write nothing for some time."""
+
+    def delete_records(self) -> None:
+        """Delete all that is committed, soon."""
 
 
 class Weather:
-    """One fault at a time, on average every `every_s` seconds, as long as it `blows`."""
+    """One fault at a time, on average every few seconds, as long as it `blows`.
 
-    def __init__(self, cluster: Cluster, random: Random, every_s: float, delete_records: Callable[[], None]) -> None:
+    With `emptying`, logs are emptied, in one of two ways: `_overtake` or `_leave_behind`.
+    """
+
+    def __init__(self, cluster: Cluster, random: Random, clients: Clients, *, emptying: bool) -> None:
         self.faults = 0
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
-        self._every_s = every_s
-        self._delete_records: Final = delete_records
+        self._clients: Final = clients
+        self._every_s: Final = random.choice((1.0, 2.0, 4.0))
         self._blows = True
-        self._kinds: Final = self._chosen()
+        self._kinds: Final[list[Fault]] = [] if emptying else self._chosen()
 
-    def _chosen(self) -> list[Callable[[], None]]:
+    def _chosen(self) -> list[Fault]:
         """Return the faults of this seed: few kinds, some of them often, find more than all kinds alike."""
-        if self._random.random() < _OVERTAKING_SHARE:
-            self._every_s = _OVERTAKING_S
-            return [self._overtake]
-        kinds = [
+        kinds: list[Fault] = [
             self._kill,
+            self._restart,
             self._kill,
             self._cut_power,
             self._kill_for_long,
@@ -48,7 +67,10 @@ class Weather:
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
     def begin(self) -> None:
-        self._cluster.world.after(self._random.expovariate(1 / self._every_s), self._strike)
+        if self._kinds:
+            self._cluster.world.after(self._random.expovariate(1 / self._every_s), self._strike)
+        else:
+            self._follow(self._random.choice((self._overtake, self._overtake, self._leave_behind))(), self.begin)
 
     def end(self) -> None:
         self._blows = False
@@ -56,8 +78,18 @@ class Weather:
     def _strike(self) -> None:
         if self._blows:
             self.faults += 1
-            self._random.choice(self._kinds)()
+            script = self._random.choice(self._kinds)()
+            if script is not None:
+                self._follow(script, lambda: None)
             self.begin()
+
+    def _follow(self, script: Iterator[float], then: Callable[[], None]) -> None:
+        """Take the next step of a script, which yields how long it is until the following one."""
+        pause_s = next(script, None) if self._blows else None
+        if pause_s is not None:
+            self._cluster.world.after(pause_s, lambda: self._follow(script, then))
+        elif self._blows:
+            then()
 
     def _victim(self) -> str | None:
         up = [name for name in self._cluster.brokers if self._cluster.is_up(name)]
@@ -70,6 +102,20 @@ class Weather:
         self.kills += 1
         self._cluster.kill(name, power_cut=power_cut)
         self._cluster.world.after(self._random.uniform(*_DOWN_S) * longer, lambda: self._start(name))
+
+    def _restart(self) -> Iterator[float]:
+        """Stop a broker as an operator does, and start it."""
+        name = self._victim()
+        if name is not None:
+            yield from self._stopped(name)
+            yield self._random.uniform(*_DOWN_S)
+            self._start(name)
+
+    def _stopped(self, name: str) -> Iterator[float]:
+        """Have a broker stop in order, and wait until it has."""
+        self._cluster.stop(name)
+        while self._cluster.is_up(name):
+            yield 0.1
 
     def _stop(self, name: str) -> None:
         if self._cluster.is_up(name):
@@ -100,25 +146,65 @@ class Weather:
         self._cluster.network.cut(one, other, self._random.uniform(*_CUT_S))
 
     def _delete(self) -> None:
-        self._delete_records()
+        """Delete all that is committed. Often nothing is written for some time after it, and the log stays empty."""
+        if self._random.random() < 0.7:
+            self._clients.rest(self._random.uniform(*_REST_S))
+        self._clients.delete_records()
 
     def _empty(self) -> None:
         """Kill a broker some time after all records were deleted, perhaps before others came."""
-        self._delete_records()
+        self._delete()
         self._cluster.world.after(self._random.uniform(*_EMPTY_S), self._kill)
 
-    def _overtake(self) -> None:
+    def _overtake(self) -> Iterator[float]:
         """Let one broker lead alone until all of its records are deleted, and then the other one, which has fewer.
 
-        That takes an unclean election. The first one comes back when the other may have passed the end of its log.
+        That takes an unclean election. The first one comes back when the other may have passed the end of its log, and
+        leads alone again if it is in sync.
         """
+        uniform = self._random.uniform
         one, other = self._random.sample(self._cluster.brokers, 2)
-        uniform, after = self._random.uniform, self._cluster.world.after
+        self.faults += 1
         self._start(one)
         self._stop(other)
-        deleted_s = uniform(0.5, 2.0)
-        turned_s = deleted_s + uniform(2.5, 4.5)
-        after(deleted_s, self._delete_records)
-        after(turned_s, lambda: self._stop(one))
-        after(turned_s, lambda: self._start(other))
-        after(turned_s + uniform(3.0, 9.0), lambda: self._start(one))
+        yield from self._until_leads(one)
+        yield uniform(0.5, 2.0)
+        self._clients.rest(_WAIT_S)
+        yield 0.1
+        self._clients.delete_records()
+        yield uniform(2.0, 4.0)
+        if self._random.random() < 0.5:
+            yield from self._stopped(one)
+        self._stop(one)
+        self._start(other)
+        yield from self._until_leads(other)
+        self._clients.rest(0.0)
+        yield uniform(1.0, 6.0)
+        self._start(one)
+        yield uniform(1.0, 4.0)
+        self._stop(other)
+        yield uniform(1.0, 4.0)
+        self._start(other)
+        yield uniform(0.0, 2.0)
+
+    def _leave_behind(self) -> Iterator[float]:
+        """Delete all that a follower has while it is away. Both brokers know no leader epoch but the present one."""
+        uniform = self._random.uniform
+        for name in self._cluster.brokers:
+            self._start(name)
+        self.faults += 1
+        yield uniform(1.0, 3.0)
+        self._clients.delete_records()
+        yield uniform(0.5, 2.0)
+        other = next(name for name in self._cluster.brokers if name != f"broker-{self._clients.leader}")
+        self._stop(other)
+        yield uniform(0.5, 2.0)
+        self._clients.delete_records()
+        yield uniform(0.1, 2.0)
+        self._start(other)
+        yield uniform(2.0, 5.0)
+
+    def _until_leads(self, name: str) -> Iterator[float]:
+        limit = self._cluster.world.now + _WAIT_S
+        while f"broker-{self._clients.leader}" != name and self._cluster.world.now < limit:
+            yield 0.1

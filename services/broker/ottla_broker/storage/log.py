@@ -493,7 +493,6 @@ class Log:
         `Disk.unlink_discarded` frees the space later, because deleting large files takes long.
 
         The last sealed segment stays until `secure_emptied` has been called. Until then nothing else on disk shows how
-
         far the log has come, and in which epoch. So no call of the writer waits for the disk.
         """
         # A cleaning reads the segments from there on in another process. It is not disturbed: retention has its turn
