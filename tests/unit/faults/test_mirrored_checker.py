@@ -109,6 +109,15 @@ def test_of_what_is_there_twice_either_place_will_do(translated: int, kinds: dic
     assert {kind: count for kind, count in findings.counts.items() if count} == kinds
 
 
+@pytest.mark.parametrize(("translated", "kinds"), [(3, {}), (2, {}), (1, {"behind": 1})])
+def test_what_was_copied_again_before_a_record_does_not_make_its_translation_late(
+    translated: int, kinds: dict[str, int]
+) -> None:
+    findings, checked = Findings(), pair([0, 1, 2, 0, 1, 2, 3, 4])
+    check_translations(findings, checked, range(8), [Translation("least", TOPIC, 0, 4, translated)])
+    assert {kind: count for kind, count in findings.counts.items() if count} == kinds
+
+
 def test_a_writers_history_says_what_it_was_told() -> None:
     history = [
         {"f": "send", "type": type_, "topic": TOPIC, "first": first, "count": 2}
