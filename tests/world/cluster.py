@@ -20,7 +20,11 @@ from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResul
 from ottla_broker.compaction.worker import Take
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.process.lifecycle import ServiceApp
+
+_SUPERVISED_S: Final = 1.0
+"""A supervisor starts a process that has ended by itself after so long."""
 
 
 class _NoAdminPort:
@@ -60,13 +64,26 @@ class Cluster:
             self.world.note(f"{name} loses its power")
             self.disks.volumes[name].crash(self.world)
 
+    def replace_disk(self, name: str, *, by_backup: bool) -> None:
+        """Give a broker that is down an empty disk, or an old copy of its own."""
+        self.world.note(f"{name} gets {'an old copy of its disk' if by_backup else 'an empty disk'}")
+        self.disks.volumes[name].replace(by_backup=by_backup)
+
     def stop(self, name: str) -> None:
         """Have a process stop in order, as SIGTERM does."""
         self.processes[name].loop.call_soon_threadsafe(self._stopping[name].set)
 
     async def _main(self, process: Process) -> None:
         stopping, app = self._stopping[process.name], self._build(process)
-        await app.start()
+        try:
+            await app.start()
+        except OttlaError as error:
+            if error.code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                raise
+            # A broker with another disk is refused as long as its former life may still be there. It is started again,
+            # as by a supervisor.
+            self.world.after(_SUPERVISED_S, lambda: None if self.is_up(process.name) else self.start(process.name))
+            return
         failed, stopped = asyncio.create_task(app.until_failed()), asyncio.create_task(stopping.wait())
         await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
         await app.stop()

@@ -42,6 +42,13 @@ class File:
         _apply(self.data, change)
         self.changes.append(change)
 
+    def copied(self) -> File:
+        """Return a file with the same content, all of which is durable."""
+        copy = File(self.inode)
+        copy.modified_ns = self.modified_ns
+        copy.data, copy.durable = bytearray(self.data), bytearray(self.data)
+        return copy
+
     def sync_to(self, change_number: int) -> None:
         """Make the changes before that number durable. Later ones, made while the sync ran, need another one."""
         count = max(0, change_number - self.synced)
@@ -84,6 +91,12 @@ class Directory:
         del self.changes[:count]
         self.synced += count
 
+    def copied(self) -> Directory:
+        copy = Directory()
+        copy.names = {name: node.copied() for name, node in self.names.items()}
+        copy.durable = dict(copy.names)
+        return copy
+
     def after_crash(self, world: World) -> Directory:
         left, names = Directory(), dict(self.durable)
         for change in self.changes[: world.random.randint(0, len(self.changes))]:
@@ -111,11 +124,22 @@ class Volume:
 
     def __init__(self, *directories: str) -> None:
         """Make a disk on which these directories are there already."""
-        self.root = Directory()
+        self._empty: Final = Directory()
         for name in directories:
-            self.root.names[name] = self.root.durable[name] = Directory()
+            self._empty.names[name] = self._empty.durable[name] = Directory()
+        self.root = self._empty.copied()
+        self._backup: Directory | None = None
         self.boot = 1
         self.total_bytes = 1 << 40
+
+    def back_up(self) -> None:
+        """Keep a copy of what is on the disk now."""
+        self._backup = self.root.copied()
+
+    def replace(self, *, by_backup: bool) -> None:
+        """Put an empty disk in the place of this one, or the last copy of it if there is one, and boot again."""
+        self.root = (self._backup if by_backup and self._backup is not None else self._empty).copied()
+        self.boot += 1
 
     def crash(self, world: World) -> None:
         """Lose what a power cut loses, and boot again."""

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from tests.regressions.injection import Injection, Report
 from tests.world import substitutes
@@ -21,7 +21,7 @@ from tests.world.fibers import StuckError, World
 from tests.world.forked import ForkError, in_a_fork
 from tests.world.network import Network
 from tests.world.process import Process
-from tests.world.table import History, Table
+from tests.world.table import History, Reading, Table
 from tests.world.weather import Weather
 
 import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
@@ -102,11 +102,12 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
     random = world.chance("weather")
     emptying = random.random() < _EMPTYING_SHARE
     unclean = emptying or random.random() < 0.5
+    brokers = random.choice((2, 3))
     cluster = Cluster(
         world,
         network,
         disks,
-        2,
+        brokers,
         {"log.cleaner.backoff.ms": "200", "replica.lag.time.max.ms": random.choice(("500", "2000"))},
     )
     table = Table(
@@ -117,7 +118,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
             "cleanup.policy": random.choice(("compact,delete", "delete") if emptying else _POLICIES),
             "segment.bytes": random.choice(("400", "1000", "4000")),
             "min.cleanable.dirty.ratio": "0.01",
-            "min.insync.replicas": "1",
+            "min.insync.replicas": "1" if emptying or brokers == 2 else random.choice(("1", "2")),
             "unclean.leader.election.enable": str(unclean).lower(),
         },
     )
@@ -142,7 +143,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
         outcome.waiting = [task for process in cluster.processes.values() for task in process.tasks()]
     world.run_for(5.0)  # what was written last reaches each disk, and a broker that was killed last leaves the ISR
     outcome.healed = outcome.healed and world.run_until(table.is_whole, limit_s=_HEALED_S)
-    read: list[Any] = []
+    read: list[Reading] = []
 
     async def look(_: Process) -> None:
         while (found := await table.read_all(RawClient())) is None:
@@ -151,8 +152,8 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
 
     Process(world, network, "reader", look)
     if world.run_until(lambda: bool(read), limit_s=_HEALED_S):
-        table.judge(read[0])
-        table.compare_disks()
+        table.judge(read[0].records)
+        table.compare_disks(read[0].start)
     else:
         outcome.healed = False
 

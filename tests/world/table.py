@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.world.client import RawClient, batch_of, records_of
 from tests.world.cluster import Cluster
@@ -25,6 +25,9 @@ from ottla_core.cluster.image import Partition
 from ottla_core.cluster.keys import parse_key
 from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import iter_headers
+
+_Records: TypeAlias = "dict[int, tuple[bytes, bytes | None]]"
+"""Keys and values by their offsets."""
 
 TOPIC: Final = "table"
 _ALL: Final = -1
@@ -42,6 +45,14 @@ class Write:
     at: float
     offset: int = -1
     acked_at: float = -1.0
+
+
+class Reading(NamedTuple):
+    """What a consumer got, from the log's start to the high watermark of that time."""
+
+    records: _Records
+    start: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -216,15 +227,20 @@ class Table:
         return partition is not None and partition.leader >= 0 and set(partition.isr) == set(partition.replicas)
 
     @property
+    def in_sync(self) -> list[str]:
+        """These brokers are in the ISR."""
+        return [f"broker-{number}" for number in self._partition.isr] if self._partition is not None else []
+
+    @property
     def leader(self) -> int:
         return self._partition.leader if self._partition is not None else -1
 
     # ---- the judge -------------------------------------------------------------------------------------------------
 
-    async def read_all(self, raw: RawClient) -> dict[int, tuple[bytes, bytes | None]] | None:
-        """Return what a consumer gets from the start to the present high watermark, by offset. Return None if it can't
-        be read now."""
-        found: dict[int, tuple[bytes, bytes | None]] = {}
+    async def read_all(self, raw: RawClient) -> Reading | None:
+        """Read as a consumer does, from the start to the present high watermark. Return None if that can't be done
+        now."""
+        found: _Records = {}
         offset, end, host = 0, -1, f"broker-{self.leader}"
         try:
             while True:
@@ -239,7 +255,7 @@ class Table:
                 found.update((each, (key, value)) for each, key, value in records if each >= offset)
                 end = fetched.high_watermark if end < 0 else end
                 if offset >= end:
-                    return found
+                    return Reading(found, fetched.log_start_offset, end)
                 # What compaction has emptied has batches without records.
                 following = max([offset, *(header.next_offset for _, header in iter_headers(fetched.records))])
                 if following == offset:
@@ -257,11 +273,15 @@ class Table:
             began, forgiven = world.now, history.forgiven_until
             read = await self.read_all(raw) if self.leader >= 0 else None
             if read is not None and history.forgiven_until == forgiven:
-                self.judge(read, acked_before=began)
+                self.judge(read.records, acked_before=began, before=read.end)
                 history.counts["audits"] += 1
 
-    def judge(self, read: dict[int, tuple[bytes, bytes | None]], *, acked_before: float = math.inf) -> None:
-        """Compare what was read with what was acknowledged before the reading began."""
+    def judge(self, read: _Records, *, acked_before: float = math.inf, before: float = math.inf) -> None:
+        """Compare what was read with what was acknowledged before the reading began.
+
+        A new leader's high watermark may be behind that of its predecessor for some time. What is not `before` the
+        offset where the reading ended is not missed.
+        """
         history = self.history
         newest: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
@@ -271,7 +291,10 @@ class Table:
         acked = [
             each
             for each in history.writes.values()
-            if 0 <= each.acked_at < acked_before and each.acks == _ALL and each.at > history.forgiven_until
+            if 0 <= each.acked_at < acked_before
+            and each.offset < before
+            and each.acks == _ALL
+            and each.at > history.forgiven_until
         ]
         for write in acked:
             if history.may_be_deleted(write):
@@ -283,15 +306,21 @@ class Table:
             elif there is None and not (self._is_compacted and newest.get(write.key, -1) > write.offset):
                 history.violate(f"{write.value!r} was acknowledged at offset {write.offset} and is gone")
 
-    def compare_disks(self) -> None:
-        """Compare the replicas on the disks. They have the same newest value of each key, and the same records at the
-        same offsets, but for what only one of them has cleaned.
+    def compare_disks(self, start: int) -> None:
+        """Compare the replicas on the disks, from the log's start on.
+
+        They have the same newest value of each key, and the same records at the same offsets, but for what only one of
+        them has cleaned.
 
         After an unclean election a replica may lack the value of a key: it has cleaned it away because of a newer one,
         and then lost that one (I16).
         """
-        logs = {name: self._records_on(name) for name in self._cluster.brokers}
-        (first, one), (second, other) = sorted(logs.items())[:2]
+        first, *others = self._cluster.brokers
+        records = self._records_on(first, start)
+        for name in others:
+            self._compare(first, records, name, self._records_on(name, start))
+
+    def _compare(self, first: str, one: _Records, second: str, other: _Records) -> None:
         newest_here, newest_there = _newest(one), _newest(other)
         for key in sorted(newest_here.keys() | newest_there.keys()):
             here, there = newest_here.get(key, -1), newest_there.get(key, -1)
@@ -305,14 +334,14 @@ class Table:
             if self._must_be_on_both(offset, records):
                 self.history.violate(f"{name} lacks the record of offset {offset}")
 
-    def _must_be_on_both(self, offset: int, records: dict[int, tuple[bytes, bytes | None]]) -> bool:
+    def _must_be_on_both(self, offset: int, records: _Records) -> bool:
         write = self.history.writes[records[offset][1] or b""]
         return write.at > self.history.forgiven_until and not self.history.may_be_deleted(write)
 
-    def _records_on(self, name: str) -> dict[int, tuple[bytes, bytes | None]]:
+    def _records_on(self, name: str, start: int) -> _Records:
         disks = self._cluster.disks
         directory = PurePosixPath("/", name, "data", f"{self.topic_id.hex()}-0")
-        found: dict[int, tuple[bytes, bytes | None]] = {}
+        found: _Records = {}
         next_offset = 0
         if not disks.exists(directory):
             return found
@@ -325,13 +354,13 @@ class Table:
                 if header.base_offset < next_offset:
                     self.history.violate(f"offset {header.base_offset} of {name}/{file_name} is there twice")
                 records = records_of(file.read(position, header.size_bytes))
-                found.update((offset, (key, value)) for offset, key, value in records)
+                found.update((offset, (key, value)) for offset, key, value in records if offset >= start)
                 next_offset, end = header.next_offset, position + header.size_bytes
             if end < file.size_bytes():
                 self.history.violate(f"{name}/{file_name} has a damaged batch at {end}")
         return found
 
 
-def _newest(records: dict[int, tuple[bytes, bytes | None]]) -> dict[bytes, int]:
+def _newest(records: _Records) -> dict[bytes, int]:
     """Return the offset of the newest record of each key."""
     return {key: offset for offset, (key, _) in sorted(records.items())}

@@ -49,7 +49,7 @@ class Made:
 def test_a_seed_has_one_trace_whatever_strings_hash_to() -> None:
     traces = set()
     for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "tests.world", "--first", "7", "--seeds", "1", "--storm", str(STORM_S)]
+        command = [sys.executable, "-m", "tests.world", "--first", "1", "--seeds", "8", "--storm", str(STORM_S)]
         ran = subprocess.run(
             command, env=os.environ | {"PYTHONHASHSEED": hash_seed}, capture_output=True, check=True, timeout=120
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from random import Random
 from typing import Final, Protocol
 
@@ -26,6 +26,10 @@ class Clients(Protocol):
     def leader(self) -> int:
         """This is the broker that leads, or -1."""
 
+    @property
+    def in_sync(self) -> Collection[str]:
+        """These brokers are in the ISR."""
+
     def rest(self, seconds: float) -> None:
         """Write nothing for some time."""
 
@@ -47,6 +51,10 @@ class Weather:
         self._clients: Final = clients
         self._every_s: Final = random.choice((1.0, 2.0, 4.0))
         self._blows = True
+        self._copying = ""
+        """This broker has lost its disk, and has not joined the ISR again."""
+        self._unnoticed = ""
+        """It is still in the ISR."""
         self._kinds: Final[list[Fault]] = [] if emptying else self._chosen()
 
     def _chosen(self) -> list[Fault]:
@@ -60,6 +68,9 @@ class Weather:
             self._take_turns,
             self._take_turns,
             self._cut_network,
+            self._kill_controller,
+            self._replace_disk,
+            self._back_up,
             self._delete,
             self._empty,
             self._empty,
@@ -76,11 +87,12 @@ class Weather:
         self._blows = False
 
     def _strike(self) -> None:
-        if self._blows:
+        if self._blows and not self._unnoticed:
             self.faults += 1
             script = self._random.choice(self._kinds)()
             if script is not None:
                 self._follow(script, lambda: None)
+        if self._blows:
             self.begin()
 
     def _follow(self, script: Iterator[float], then: Callable[[], None]) -> None:
@@ -93,7 +105,7 @@ class Weather:
 
     def _victim(self) -> str | None:
         up = [name for name in self._cluster.brokers if self._cluster.is_up(name)]
-        return self._random.choice(up) if up else None
+        return self._random.choice(up) if up and not self._unnoticed else None
 
     def _kill(self, *, power_cut: bool = False, longer: float = 1.0) -> None:
         name = self._victim()
@@ -127,7 +139,12 @@ class Weather:
             self._cluster.start(name)
 
     def _cut_power(self) -> None:
-        self._kill(power_cut=True)
+        """Kill a broker that loses what it has not synced, unless another one has lost its disk.
+
+        If both happened at once, a topic that forbids unclean elections would wait for an operator.
+        """
+        if not self._copying:
+            self._kill(power_cut=True)
 
     def _kill_for_long(self) -> None:
         self._kill(longer=3.0)
@@ -142,8 +159,39 @@ class Weather:
             self._start(name)
 
     def _cut_network(self) -> None:
-        one, other = self._random.sample(self._cluster.brokers, 2)
-        self._cluster.network.cut(one, other, self._random.uniform(*_CUT_S))
+        """Cut one direction between two hosts, of which at least one is a broker's."""
+        one = self._random.choice(self._cluster.brokers)
+        other = self._random.choice([name for name in (*self._cluster.brokers, "controller", "etcd") if name != one])
+        pair = (one, other) if self._random.random() < 0.5 else (other, one)
+        self._cluster.network.cut(*pair, self._random.uniform(*_CUT_S))
+
+    def _kill_controller(self) -> None:
+        self._stop("controller")
+        self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start("controller"))
+
+    def _back_up(self) -> None:
+        self._cluster.disks.volumes[self._random.choice(self._cluster.brokers)].back_up()
+
+    def _replace_disk(self) -> Iterator[float]:
+        """Kill a broker, and start it with an empty disk or an old copy of its own, if all are in sync.
+
+        Nothing else happens until the controller has noticed: a disk that is lost and another broker that ends within
+        that time are two faults at once.
+        """
+        names = self._cluster.brokers
+        if self._copying or len(self._clients.in_sync) < len(names) or not all(map(self._cluster.is_up, names)):
+            return
+        name = self._copying = self._unnoticed = self._random.choice(names)
+        self._stop(name)
+        self._cluster.replace_disk(name, by_backup=self._random.random() < 0.5)
+        while name in self._clients.in_sync:
+            yield 0.05
+        self._unnoticed = ""
+        yield self._random.uniform(*_DOWN_S)
+        self._start(name)
+        while name not in self._clients.in_sync:
+            yield 0.1
+        self._copying = ""
 
     def _delete(self) -> None:
         """Delete all that is committed. Often nothing is written for some time after it, and the log stays empty."""
@@ -157,16 +205,17 @@ class Weather:
         self._cluster.world.after(self._random.uniform(*_EMPTY_S), self._kill)
 
     def _overtake(self) -> Iterator[float]:
-        """Let one broker lead alone until all of its records are deleted, and then the other one, which has fewer.
+        """Let one broker lead alone until all of its records are deleted, and then another one, which has fewer.
 
         That takes an unclean election. The first one comes back when the other may have passed the end of its log, and
         leads alone again if it is in sync.
         """
         uniform = self._random.uniform
-        one, other = self._random.sample(self._cluster.brokers, 2)
+        one, *others = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
         self.faults += 1
         self._start(one)
-        self._stop(other)
+        for name in others:
+            self._stop(name)
         yield from self._until_leads(one)
         yield uniform(0.5, 2.0)
         self._clients.rest(_WAIT_S)
@@ -176,15 +225,16 @@ class Weather:
         if self._random.random() < 0.5:
             yield from self._stopped(one)
         self._stop(one)
-        self._start(other)
-        yield from self._until_leads(other)
+        self._start(others[0])
+        yield from self._until_leads(others[0])
         self._clients.rest(0.0)
         yield uniform(1.0, 6.0)
         self._start(one)
         yield uniform(1.0, 4.0)
-        self._stop(other)
+        self._stop(others[0])
         yield uniform(1.0, 4.0)
-        self._start(other)
+        for name in others:
+            self._start(name)
         yield uniform(0.0, 2.0)
 
     def _leave_behind(self) -> Iterator[float]:
@@ -196,7 +246,7 @@ class Weather:
         yield uniform(1.0, 3.0)
         self._clients.delete_records()
         yield uniform(0.5, 2.0)
-        other = next(name for name in self._cluster.brokers if name != f"broker-{self._clients.leader}")
+        other = self._random.choice([n for n in self._cluster.brokers if n != f"broker-{self._clients.leader}"])
         self._stop(other)
         yield uniform(0.5, 2.0)
         self._clients.delete_records()

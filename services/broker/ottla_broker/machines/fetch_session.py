@@ -180,20 +180,21 @@ class Watchers(Generic[S]):
     def __init__(self, call_soon: CallSoon = at_once) -> None:
         self.is_closed = False
         self._call_soon: Final = call_soon
-        self._by_partition: Final[dict[PartitionId, set[tuple[S, Any]]]] = {}
+        # The values are None. Unlike a set, a dict has an order: those who came first are woken first.
+        self._by_partition: Final[dict[PartitionId, dict[tuple[S, Any], None]]] = {}
 
     def watch(self, session: S, key: Any, partition: PartitionId) -> None:
         """Let an event of the partition make `key` due. The partition that `key` named before is no longer watched."""
         if session.watched.get(key) != partition and not session.is_ended:
             self.unwatch(session, key)
             session.watched[key] = partition
-            self._by_partition.setdefault(partition, set()).add((session, key))
+            self._by_partition.setdefault(partition, {})[session, key] = None
 
     def unwatch(self, session: S, key: Any) -> None:
         partition = session.watched.pop(key, None)
         if partition is not None:
             watching = self._by_partition[partition]
-            watching.discard((session, key))
+            watching.pop((session, key), None)
             if not watching:
                 del self._by_partition[partition]
 

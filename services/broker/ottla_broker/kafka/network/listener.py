@@ -62,7 +62,8 @@ class Listener:
         self.now: Final = time.monotonic
         self._listeners: Final = listeners
         self._on_drain = on_drain
-        self._connections: Final[set[KafkaConnection]] = set()
+        self._connections: Final[dict[KafkaConnection, None]] = {}
+        """They are in the order in which they came."""
         self._rejected = metrics.counter(
             "ottla_kafka_refused_total",
             "Kafka connections that the broker closed because of an error or an exceeded limit.",
@@ -129,14 +130,14 @@ class Listener:
     def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
         if self._is_closed:  # accepted in the same turn of the loop in which the listener was closed
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         if len(self._connections) <= self.limits.max_connections:
             return True
         self.on_rejected(f"{self.limits.max_connections} connections are open, and no more are accepted", client_host)
         return False
 
     def on_lost(self, connection: KafkaConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._large_waiting.pop(connection, None)
         if not self._connections:
             self._empty.set()
