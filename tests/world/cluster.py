@@ -58,6 +58,9 @@ class Cluster:
         process = self.processes.get(name)
         return process is not None and process.is_alive
 
+    def is_stopping(self, name: str) -> bool:
+        return self.is_up(name) and self._stopping[name].is_set()
+
     def kill(self, name: str, *, power_cut: bool = False) -> None:
         self.processes[name].kill()
         if power_cut:

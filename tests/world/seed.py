@@ -29,6 +29,7 @@ import ottla_controller.app
 import ottla_controller.health  # noqa: F401
 
 _HEALED_S: Final = 60.0
+_STOPPED_S: Final = 20.0
 _PRODUCERS: Final = 3
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 _EMPTYING_SHARE: Final = 0.4
@@ -135,6 +136,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
     weather.end()
     cluster.kill("client")
     outcome.faults, outcome.kills = weather.faults, weather.kills
+    world.run_until(lambda: not any(map(cluster.is_stopping, cluster.brokers)), limit_s=_STOPPED_S)
     for name in ("controller", *cluster.brokers):
         if not cluster.is_up(name):
             cluster.start(name)

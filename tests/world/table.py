@@ -168,9 +168,9 @@ class Table:
 
     async def _delete_records(self, raw: RawClient) -> None:
         """Delete all that is committed."""
-        leader = await self._find_leader(raw)
-        if leader < 0:
-            return
+        while self.leader < 0 or not self.topic_id:
+            await asyncio.sleep(0.1)
+        leader = self.leader
         try:
             found = await raw.fetch(f"broker-{leader}", TOPIC, self.topic_id, 0)
             if found.high_watermark < 0:
@@ -180,9 +180,11 @@ class Table:
             answer = await raw.delete_records(f"broker-{leader}", TOPIC, found.high_watermark)
         except OSError:
             return
+        deletion.until = self._cluster.world.now
         if answer.code == ErrorCode.NONE:
-            deletion.until = self._cluster.world.now
             self.history.counts["deletions"] += 1
+        elif answer.code in (ErrorCode.POLICY_VIOLATION, ErrorCode.OFFSET_OUT_OF_RANGE):
+            self.history.deletions.remove(deletion)
 
     async def _find_leader(self, raw: RawClient) -> int:
         try:
@@ -286,7 +288,7 @@ class Table:
         newest: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
             newest[key] = offset
-            if value is not None and (value not in history.writes or history.writes[value].key != key):
+            if value not in history.writes or history.writes[value].key != key:
                 history.violate(f"offset {offset} has {key!r} and {value!r}, which nobody has written")
         acked = [
             each
@@ -315,10 +317,9 @@ class Table:
         After an unclean election a replica may lack the value of a key: it has cleaned it away because of a newer one,
         and then lost that one (I16).
         """
-        first, *others = self._cluster.brokers
-        records = self._records_on(first, start)
-        for name in others:
-            self._compare(first, records, name, self._records_on(name, start))
+        logs = [(name, self._records_on(name, start)) for name in self._cluster.brokers]
+        for (first, one), (second, other) in itertools.combinations(logs, 2):
+            self._compare(first, one, second, other)
 
     def _compare(self, first: str, one: _Records, second: str, other: _Records) -> None:
         newest_here, newest_there = _newest(one), _newest(other)
@@ -336,7 +337,8 @@ class Table:
 
     def _must_be_on_both(self, offset: int, records: _Records) -> bool:
         write = self.history.writes[records[offset][1] or b""]
-        return write.at > self.history.forgiven_until and not self.history.may_be_deleted(write)
+        may_be_cleaned = self._is_compacted and write.at <= self.history.forgiven_until
+        return not may_be_cleaned and not self.history.may_be_deleted(write)
 
     def _records_on(self, name: str, start: int) -> _Records:
         disks = self._cluster.disks

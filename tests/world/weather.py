@@ -202,7 +202,7 @@ class Weather:
     def _empty(self) -> None:
         """Kill a broker some time after all records were deleted, perhaps before others came."""
         self._delete()
-        self._cluster.world.after(self._random.uniform(*_EMPTY_S), self._kill)
+        self._cluster.world.after(self._random.uniform(*_EMPTY_S), lambda: self._kill() if self._blows else None)
 
     def _overtake(self) -> Iterator[float]:
         """Let one broker lead alone until all of its records are deleted, and then another one, which has fewer.

@@ -95,7 +95,7 @@ class Presence:
         registrations = {_registration(process): process for process in self._registered()}
         for registration in self._watches.keys() - registrations.keys():
             self._watches.pop(registration)[1].cancel()
-        for registration in registrations.keys() - self._watches.keys():
+        for registration in [each for each in registrations if each not in self._watches]:
             watch = HealthWatch(registrations[registration].address)
             self._watches[registration] = (
                 watch,
