@@ -252,7 +252,9 @@ class Weather:
         self._clients.delete_records()
         yield uniform(0.1, 2.0)
         self._start(other)
-        yield uniform(2.0, 5.0)
+        # A new leader epoch would cure a follower that can't follow in this one.
+        while len(self._clients.in_sync) < len(self._cluster.brokers):
+            yield 0.1
 
     def _until_leads(self, name: str) -> Iterator[float]:
         limit = self._cluster.world.now + _WAIT_S
