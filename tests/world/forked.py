@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -29,6 +30,8 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
         # A time limit of pytest would end the parent alone.
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, _LIMIT_S)
+        # What the parent has left may have finalizers that wait for threads, which are not here.
+        gc.freeze()
         try:
             said = {"result": work()}
         except BaseException:

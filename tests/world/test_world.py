@@ -84,6 +84,28 @@ def test_what_a_killed_process_would_do_at_its_end_is_never_done() -> None:
     assert in_a_fork(work) == ["begun"]
 
 
+def test_what_a_parent_has_left_is_not_finalized_in_its_fork() -> None:
+    class Left:
+        me: Left
+        finalized = 0
+
+        def __del__(self) -> None:
+            Left.finalized += 1
+
+    def work() -> int:
+        gc.collect()
+        return Left.finalized
+
+    gc.disable()
+    try:
+        left = Left()
+        left.me = left
+        del left
+        assert in_a_fork(work) == 0
+    finally:
+        gc.enable()
+
+
 def test_a_kill_may_come_in_the_middle_of_a_write() -> None:
     def work() -> list[int]:
         found = []
