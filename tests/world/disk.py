@@ -43,7 +43,7 @@ class File:
         self.changes.append(change)
 
     def copied(self) -> File:
-        """Return a file with the same content, all of which is durable."""
+        """Return a copy of this file. Its whole content is durable."""
         copy = File(self.inode)
         copy.modified_ns = self.modified_ns
         copy.data, copy.durable = bytearray(self.data), bytearray(self.data)

@@ -30,7 +30,7 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
         # A time limit of pytest would end the parent alone.
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, _LIMIT_S)
-        # What the parent has left may have finalizers that wait for threads, which are not here.
+        # Garbage of the parent may have finalizers that wait for a thread, and a fork has no threads.
         gc.freeze()
         try:
             said = {"result": work()}

@@ -48,7 +48,7 @@ class Write:
 
 
 class Reading(NamedTuple):
-    """What a consumer got, from the log's start to the high watermark of that time."""
+    """The records that a consumer has read, from the log's `start` to `end`, the high watermark when it began."""
 
     records: _Records
     start: int
@@ -70,7 +70,7 @@ class History:
     writes: dict[bytes, Write] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
     forgiven_until: float = -1.0
-    """What was sent up to then may be gone, because a replica led that was neither in the ISR nor in the
+    """Records that were sent before then may be gone: a replica was elected that was neither in the ISR nor in the
     ELR."""
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import math
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from tests.world.cluster import Cluster
+from tests.world.table import Table
 
 _DOWN_S: Final = (0.2, 6.0)
 _CUT_S: Final = (0.05, 4.0)
@@ -14,27 +16,8 @@ _EMPTY_S: Final = (0.5, 4.0)
 _REST_S: Final = (1.0, 8.0)
 _WAIT_S: Final = 15.0
 
-
 Fault = Callable[[], Iterator[float] | None]
-"""It happens at once, or in steps: then it yields how long it is until the next one."""
-
-
-class Clients(Protocol):
-    """What clients are asked to do, and what they know."""
-
-    @property
-    def leader(self) -> int:
-        """This is the broker that leads, or -1."""
-
-    @property
-    def in_sync(self) -> Collection[str]:
-        """These brokers are in the ISR."""
-
-    def rest(self, seconds: float) -> None:
-        """Write nothing for some time."""
-
-    def delete_records(self) -> None:
-        """Delete all that is committed, soon."""
+"""A fault happens at once or in steps. If it has steps, it yields the time until the next one, in seconds."""
 
 
 class Weather:
@@ -43,12 +26,12 @@ class Weather:
     With `emptying`, logs are emptied, in one of two ways: `_overtake` or `_leave_behind`.
     """
 
-    def __init__(self, cluster: Cluster, random: Random, clients: Clients, *, emptying: bool) -> None:
+    def __init__(self, cluster: Cluster, random: Random, table: Table, *, emptying: bool) -> None:
         self.faults = 0
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
-        self._clients: Final = clients
+        self._table: Final = table
         self._every_s: Final = random.choice((1.0, 2.0, 4.0))
         self._blows = True
         self._copying = ""
@@ -111,8 +94,7 @@ class Weather:
         name = self._victim()
         if name is None:
             return
-        self.kills += 1
-        self._cluster.kill(name, power_cut=power_cut)
+        self._stop(name, power_cut=power_cut)
         self._cluster.world.after(self._random.uniform(*_DOWN_S) * longer, lambda: self._start(name))
 
     def _restart(self) -> Iterator[float]:
@@ -126,13 +108,12 @@ class Weather:
     def _stopped(self, name: str) -> Iterator[float]:
         """Have a broker stop in order, and wait until it has."""
         self._cluster.stop(name)
-        while self._cluster.is_up(name):
-            yield 0.1
+        yield from self._until(lambda: not self._cluster.is_up(name))
 
-    def _stop(self, name: str) -> None:
+    def _stop(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
             self.kills += 1
-            self._cluster.kill(name)
+            self._cluster.kill(name, power_cut=power_cut)
 
     def _start(self, name: str) -> None:
         if not self._cluster.is_up(name):
@@ -159,7 +140,7 @@ class Weather:
             self._start(name)
 
     def _cut_network(self) -> None:
-        """Cut one direction between two hosts, of which at least one is a broker's."""
+        """Cut one direction of the network between a broker and another host."""
         one = self._random.choice(self._cluster.brokers)
         other = self._random.choice([name for name in (*self._cluster.brokers, "controller", "etcd") if name != one])
         pair = (one, other) if self._random.random() < 0.5 else (other, one)
@@ -179,25 +160,23 @@ class Weather:
         that time are two faults at once.
         """
         names = self._cluster.brokers
-        if self._copying or len(self._clients.in_sync) < len(names) or not all(map(self._cluster.is_up, names)):
+        if self._copying or not self._table.is_whole() or not all(map(self._cluster.is_up, names)):
             return
         name = self._copying = self._unnoticed = self._random.choice(names)
         self._stop(name)
         self._cluster.replace_disk(name, by_backup=self._random.random() < 0.5)
-        while name in self._clients.in_sync:
-            yield 0.05
+        yield from self._until(lambda: name not in self._table.in_sync)
         self._unnoticed = ""
         yield self._random.uniform(*_DOWN_S)
         self._start(name)
-        while name not in self._clients.in_sync:
-            yield 0.1
+        yield from self._until(lambda: name in self._table.in_sync)
         self._copying = ""
 
     def _delete(self) -> None:
         """Delete all that is committed. Often nothing is written for some time after it, and the log stays empty."""
         if self._random.random() < 0.7:
-            self._clients.rest(self._random.uniform(*_REST_S))
-        self._clients.delete_records()
+            self._table.rest(self._random.uniform(*_REST_S))
+        self._table.delete_records()
 
     def _empty(self) -> None:
         """Kill a broker some time after all records were deleted, perhaps before others came."""
@@ -218,16 +197,16 @@ class Weather:
             self._stop(name)
         yield from self._until_leads(one)
         yield uniform(0.5, 2.0)
-        self._clients.rest(_WAIT_S)
+        self._table.rest(_WAIT_S)
         yield 0.1
-        self._clients.delete_records()
+        self._table.delete_records()
         yield uniform(2.0, 4.0)
         if self._random.random() < 0.5:
             yield from self._stopped(one)
         self._stop(one)
         self._start(others[0])
         yield from self._until_leads(others[0])
-        self._clients.rest(0.0)
+        self._table.rest(0.0)
         yield uniform(1.0, 6.0)
         self._start(one)
         yield uniform(1.0, 4.0)
@@ -238,25 +217,28 @@ class Weather:
         yield uniform(0.0, 2.0)
 
     def _leave_behind(self) -> Iterator[float]:
-        """Delete all that a follower has while it is away. Both brokers know no leader epoch but the present one."""
+        """Delete all that a follower has while it is away. It has records of the present leader epoch only."""
         uniform = self._random.uniform
         for name in self._cluster.brokers:
             self._start(name)
         self.faults += 1
         yield uniform(1.0, 3.0)
-        self._clients.delete_records()
+        self._table.delete_records()
         yield uniform(0.5, 2.0)
-        other = self._random.choice([n for n in self._cluster.brokers if n != f"broker-{self._clients.leader}"])
+        other = self._random.choice([n for n in self._cluster.brokers if n != f"broker-{self._table.leader}"])
         self._stop(other)
         yield uniform(0.5, 2.0)
-        self._clients.delete_records()
+        self._table.delete_records()
         yield uniform(0.1, 2.0)
         self._start(other)
         # A new leader epoch would cure a follower that can't follow in this one.
-        while len(self._clients.in_sync) < len(self._cluster.brokers):
-            yield 0.1
+        yield from self._until(self._table.is_whole)
 
     def _until_leads(self, name: str) -> Iterator[float]:
-        limit = self._cluster.world.now + _WAIT_S
-        while f"broker-{self._clients.leader}" != name and self._cluster.world.now < limit:
+        return self._until(lambda: f"broker-{self._table.leader}" == name, _WAIT_S)
+
+    def _until(self, is_so: Callable[[], bool], limit_s: float = math.inf) -> Iterator[float]:
+        """Wait until the condition holds, but no longer than `limit_s`, or than the weather blows."""
+        ends_at = self._cluster.world.now + limit_s
+        while not is_so() and self._cluster.world.now < ends_at:
             yield 0.1

@@ -157,7 +157,7 @@ def check_translations(
     records = [record for record in pair.source if record[1:] in first]
     limits = _from_each_on([last[record[1:]] for record in records])
     at = [record.offset for record in records]
-    # What a mirror copied again may lie between a record and the one before it. Its readers have had that already.
+    # Second copies of earlier records may lie before a record. Reading them again does not make a translation late.
     places = sorted(first.values())
     for translation in translations:
         number = bisect_left(at, translation.offset)
