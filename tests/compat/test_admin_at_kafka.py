@@ -149,7 +149,6 @@ def test_what_only_ottla_has_is_refused_with_the_reason(admin: ottla.Admin, name
         admin.groups.shards,
         admin.transactions.shards,
         admin.cluster.declare_restored,
-        lambda: admin.groups.lag("g"),
         lambda: admin.groups.explain("g"),
         lambda: admin.partitions.import_records(name, 0, b"", expected_offset=0),
     ):
