@@ -9,16 +9,15 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from typing import Final
 
-from tests.regressions.injection import Injection, Report
 from tests.world import substitutes
 from tests.world.client import RawClient
 from tests.world.cluster import Cluster
 from tests.world.disk import Disks
 from tests.world.fibers import StuckError, World
 from tests.world.forked import ForkError, in_a_fork
+from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
 from tests.world.table import History, Reading, Table
@@ -38,11 +37,11 @@ _cpu = time.process_time
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: a seed, how long its storm lasts in virtual seconds, and the mends that are taken out."""
+    """What to run: a seed, how long its storm lasts in virtual seconds, and the mends and rules that are taken out."""
 
     seed: int
     storm_s: float = 40.0
-    injections: Sequence[Injection] = ()
+    without: Sequence[str] = ()
     log: bool = False
 
 
@@ -80,8 +79,8 @@ def run(plan: Plan) -> Outcome:
     world = World(plan.seed)
     network, disks = Network(world), Disks(world)
     substitutes.put_in_place(world, network, disks)
-    for injection in plan.injections:
-        injection.put_in_place(import_module(injection.module), Report())
+    for name in plan.without:
+        take_out(name)
     _log_to(world, log=plan.log)
     began = _cpu()
     outcome = Outcome(plan.seed)
