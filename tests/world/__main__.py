@@ -2,7 +2,7 @@
 
     --seeds 60 --first 1   which seeds
     --storm 40             how long the weather blows in each, in virtual seconds
-    --without NAME,NAME    mends to take out, by the names of their stories, or rules, by those of tests/faults/mutants.py
+    --without NAME,NAME    mends to take out, by the names of their stories, or rules of tests/faults/mutants.py
     --until-red            stop at the first seed that finds something
     --log                  print what the services log
     --mutants              take each mend of mutants.py out: it has to be found

@@ -45,6 +45,7 @@ class Cluster:
         self.etcd: Final = Etcd(world, network)
         self.processes: Final[dict[str, Process]] = {}
         self._stopping: Final[dict[str, asyncio.Event]] = {}
+        self._with_another_disk: Final[set[str]] = set()
         self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
         self.brokers: Final = [f"broker-{number}" for number in range(brokers)]
         for name in self.brokers:
@@ -70,7 +71,8 @@ class Cluster:
     def replace_disk(self, name: str, *, by_backup: bool) -> None:
         """Give a broker that is down an empty disk, or an old copy of its own."""
         self.world.note(f"{name} gets {'an old copy of its disk' if by_backup else 'an empty disk'}")
-        self.disks.volumes[name].replace(by_backup=by_backup)
+        self.disks.replace(name, by_backup=by_backup)
+        self._with_another_disk.add(name)
 
     def stop(self, name: str) -> None:
         """Have a process stop in order, as SIGTERM does."""
@@ -81,12 +83,13 @@ class Cluster:
         try:
             await app.start()
         except OttlaError as error:
-            if error.code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            if error.code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or process.name not in self._with_another_disk:
                 raise
             # A broker with another disk is refused as long as its former life may still be there. It is started again,
             # as by a supervisor.
             self.world.after(_SUPERVISED_S, lambda: None if self.is_up(process.name) else self.start(process.name))
             return
+        self._with_another_disk.discard(process.name)
         failed, stopped = asyncio.create_task(app.until_failed()), asyncio.create_task(stopping.wait())
         await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
         await app.stop()

@@ -27,6 +27,10 @@ Change: TypeAlias = "tuple[int, bytes] | int"
 """A write at a position, or the size to which a file was cut."""
 
 
+def _unchanged(inode: int) -> int:
+    return inode
+
+
 class File:
     def __init__(self, inode: int) -> None:
         self.inode: Final = inode
@@ -42,9 +46,9 @@ class File:
         _apply(self.data, change)
         self.changes.append(change)
 
-    def copied(self) -> File:
+    def copied(self, new_inode: Callable[[int], int] = _unchanged) -> File:
         """Return a copy of this file. Its whole content is durable."""
-        copy = File(self.inode)
+        copy = File(new_inode(self.inode))
         copy.modified_ns = self.modified_ns
         copy.data, copy.durable = bytearray(self.data), bytearray(self.data)
         return copy
@@ -91,9 +95,9 @@ class Directory:
         del self.changes[:count]
         self.synced += count
 
-    def copied(self) -> Directory:
+    def copied(self, new_inode: Callable[[int], int] = _unchanged) -> Directory:
         copy = Directory()
-        copy.names = {name: node.copied() for name, node in self.names.items()}
+        copy.names = {name: node.copied(new_inode) for name, node in self.names.items()}
         copy.durable = dict(copy.names)
         return copy
 
@@ -136,10 +140,14 @@ class Volume:
         """Keep a copy of what is on the disk now."""
         self._backup = self.root.copied()
 
-    def replace(self, *, by_backup: bool) -> None:
-        """Put an empty disk in the place of this one, or the last copy of it if there is one, and boot again."""
-        self.root = (self._backup if by_backup and self._backup is not None else self._empty).copied()
-        self.boot += 1
+    def empty(self) -> None:
+        """Put an empty disk in the place of this one."""
+        self.root = self._empty.copied()
+
+    def restore(self, new_inode: Callable[[int], int]) -> None:
+        """Put the last copy in the place of the disk. Its files get these inodes: a snapshot keeps them."""
+        assert self._backup is not None
+        self.root = self._backup.copied(new_inode)
 
     def crash(self, world: World) -> None:
         """Lose what a power cut loses, and boot again."""
@@ -237,6 +245,17 @@ class Disks:
         self.world: Final = world
         self.volumes: Final[dict[str, Volume]] = {}
         self._inodes: Final = itertools.count(1)
+
+    def replace(self, name: str, *, by_backup: bool) -> None:
+        """Give a machine an empty disk, or an old copy of its own. It may have booted meanwhile."""
+        volume, random = self.volumes[name], self.world.random
+        if not by_backup:
+            volume.empty()
+        elif random.random() < 0.5:
+            volume.restore(_unchanged)
+        else:
+            volume.restore(lambda _: next(self._inodes))
+        volume.boot += random.random() < 0.7
 
     @property
     def process(self) -> Any:

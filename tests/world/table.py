@@ -26,7 +26,7 @@ from ottla_core.cluster.keys import parse_key
 from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import iter_headers
 
-_Records: TypeAlias = "dict[int, tuple[bytes, bytes | None]]"
+Records: TypeAlias = "dict[int, tuple[bytes, bytes | None]]"
 """Keys and values by their offsets."""
 
 TOPIC: Final = "table"
@@ -37,20 +37,24 @@ _CARRIED_OUT_S: Final = 10.0
 
 @dataclass(slots=True)
 class Write:
-    """One record, as its producer knows it. `offset` is -1 until it was acknowledged."""
+    """One record, as its producer knows it. `offset` is -1 until it was acknowledged, or read by a consumer."""
 
     key: bytes
     value: bytes
     acks: int
     at: float
     offset: int = -1
-    acked_at: float = -1.0
+    committed_at: float = -1.0
+    """It was acknowledged by acks=all then, or a consumer has read it."""
+    is_forgiven: bool = False
+    """It may be gone: it was not on the disk of a replica that was elected although it was neither in the ISR nor in
+    the ELR."""
 
 
 class Reading(NamedTuple):
     """The records that a consumer has read, from the log's `start` to `end`, the high watermark when it began."""
 
-    records: _Records
+    records: Records
     start: int
     end: int
 
@@ -69,14 +73,30 @@ class History:
 
     writes: dict[bytes, Write] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
-    forgiven_until: float = -1.0
-    """Records that were sent before then may be gone: a replica was elected that was neither in the ISR nor in the
-    ELR."""
+    forgiven_keys: dict[bytes, float] = field(default_factory=dict)
+    """The time of the last election that has lost a record of this key."""
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
 
     def may_be_deleted(self, write: Write) -> bool:
         return any(write.offset < each.offset and write.at <= each.until for each in self.deletions)
+
+    def forgive(self, kept: Records, now: float) -> None:
+        """Forgive that the cluster has lost all records but those of one log, the new leader's."""
+        values = {value for _, value in kept.values()}
+        # A log may have a higher offset of the key from a history that was lost before.
+        newest = {key: self.writes[kept[offset][1] or b""] for key, offset in newest_of(kept).items()}
+        for write in self.writes.values():
+            newer = newest.get(write.key)
+            is_superseded = newer is not None and newer.at > write.at
+            if not (write.is_forgiven or write.value in values or is_superseded):
+                write.is_forgiven = True
+                self.forgiven_keys[write.key] = now
+
+    def may_be_cleaned(self, write: Write) -> bool:
+        """Return whether a replica of a compacted topic may lack this record: it has cleaned it away because of a
+        newer one of its key, which an election has lost (I16)."""
+        return write.at <= self.forgiven_keys.get(write.key, -1.0)
 
     def violate(self, text: str) -> None:
         if len(self.violations) < 20:
@@ -148,7 +168,9 @@ class Table:
                 leader = -1
                 continue
             if answer.code == ErrorCode.NONE:
-                write.offset, write.acked_at = answer.offset, self._cluster.world.now
+                write.offset = answer.offset
+                if write.acks == _ALL:
+                    write.committed_at = self._cluster.world.now
                 self.history.counts["acked"] += 1
             else:
                 leader = -1
@@ -219,9 +241,27 @@ class Table:
             if new.leader not in (*old.isr, *old.elr):
                 world.note("this election is unclean")
                 self.history.counts["unclean"] += 1
-                self.history.forgiven_until = world.now
                 if not self._may_be_unclean and (old.isr or old.elr):
                     self.history.violate(f"an unclean election, which the topic forbids: {old} became {new}")
+                world.after(0, lambda: self._on_unclean(old, new))
+
+    def _on_unclean(self, old: Partition, new: Partition) -> None:
+        """Forgive what the new leader lacks. Where the topic forbids unclean elections, the logs of all that were
+        last in the ISR or ELR decide, and the new leader has the longest one."""
+        kept = self._records_on(f"broker-{new.leader}")
+        if not self._may_be_unclean:
+            for number in old.last_known_elr or old.replicas:
+                self._check_has_all(kept, f"broker-{number}", new)
+        self.history.forgive(kept, self._cluster.world.now)
+
+    def _check_has_all(self, kept: Records, name: str, new: Partition) -> None:
+        """Check that the log of the new leader lacks no committed record that is in that of another replica."""
+        history, newest = self.history, newest_of(kept)
+        for offset, (key, value) in self._records_on(name).items():
+            write = history.writes[value or b""]
+            is_lost = offset not in kept and newest.get(key, -1) < offset
+            if is_lost and write.committed_at >= 0 and not (write.is_forgiven or history.may_be_deleted(write)):
+                history.violate(f"broker {new.leader} was elected by its log, which lacks {offset}, as {name} has it")
 
     def is_whole(self) -> bool:
         """Return whether all replicas are in the ISR."""
@@ -242,7 +282,7 @@ class Table:
     async def read_all(self, raw: RawClient) -> Reading | None:
         """Read as a consumer does, from the start to the present high watermark. Return None if that can't be done
         now."""
-        found: _Records = {}
+        found: Records = {}
         offset, end, host = 0, -1, f"broker-{self.leader}"
         try:
             while True:
@@ -272,41 +312,40 @@ class Table:
         history, world = self.history, self._cluster.world
         while True:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
-            began, forgiven = world.now, history.forgiven_until
+            began, unclean = world.now, history.counts["unclean"]
             read = await self.read_all(raw) if self.leader >= 0 else None
-            if read is not None and history.forgiven_until == forgiven:
-                self.judge(read.records, acked_before=began, before=read.end)
+            if read is not None and history.counts["unclean"] == unclean:
+                self.judge(read.records, committed_before=began, before=read.end)
                 history.counts["audits"] += 1
 
-    def judge(self, read: _Records, *, acked_before: float = math.inf, before: float = math.inf) -> None:
-        """Compare what was read with what was acknowledged before the reading began.
+    def judge(self, read: Records, *, committed_before: float = math.inf, before: float = math.inf) -> None:
+        """Compare what was read with what was committed before the reading began. What was read is committed, too.
 
         A new leader's high watermark may be behind that of its predecessor for some time. What is not `before` the
         offset where the reading ended is not missed.
         """
-        history = self.history
-        newest: dict[bytes, int] = {}
+        history, newest = self.history, newest_of(read)
+        offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
-            newest[key] = offset
-            if value not in history.writes or history.writes[value].key != key:
+            write = history.writes.get(value or b"")
+            if write is None or write.key != key:
                 history.violate(f"offset {offset} has {key!r} and {value!r}, which nobody has written")
-        acked = [
-            each
-            for each in history.writes.values()
-            if 0 <= each.acked_at < acked_before
-            and each.offset < before
-            and each.acks == _ALL
-            and each.at > history.forgiven_until
-        ]
-        for write in acked:
-            if history.may_be_deleted(write):
+            elif offsets.setdefault(write.value, offset) != offset:
+                history.violate(f"{value!r} was written once and is at offsets {offsets[write.value]} and {offset}")
+            elif write.committed_at < 0 and offset < before:
+                write.offset, write.committed_at = offset, self._cluster.world.now
+        for write in history.writes.values():
+            if not (0 <= write.committed_at < committed_before and write.offset < before):
+                continue
+            may_be_cleaned = self._is_compacted and history.may_be_cleaned(write)
+            if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write):
                 continue
             history.counts["judged"] += 1
             there = read.get(write.offset)
             if there is not None and there != (write.key, write.value):
-                history.violate(f"{write.value!r} was acknowledged at offset {write.offset}, which has {there}")
+                history.violate(f"{write.value!r} was committed at offset {write.offset}, which has {there}")
             elif there is None and not (self._is_compacted and newest.get(write.key, -1) > write.offset):
-                history.violate(f"{write.value!r} was acknowledged at offset {write.offset} and is gone")
+                history.violate(f"{write.value!r} was committed at offset {write.offset} and is gone")
 
     def compare_disks(self, start: int) -> None:
         """Compare the replicas on the disks, from the log's start on.
@@ -317,12 +356,12 @@ class Table:
         After an unclean election a replica may lack the value of a key: it has cleaned it away because of a newer one,
         and then lost that one (I16).
         """
-        logs = [(name, self._records_on(name, start)) for name in self._cluster.brokers]
+        logs = [(name, self._records_on(name, start, is_at_rest=True)) for name in self._cluster.brokers]
         for (first, one), (second, other) in itertools.combinations(logs, 2):
             self._compare(first, one, second, other)
 
-    def _compare(self, first: str, one: _Records, second: str, other: _Records) -> None:
-        newest_here, newest_there = _newest(one), _newest(other)
+    def _compare(self, first: str, one: Records, second: str, other: Records) -> None:
+        newest_here, newest_there = newest_of(one), newest_of(other)
         for key in sorted(newest_here.keys() | newest_there.keys()):
             here, there = newest_here.get(key, -1), newest_there.get(key, -1)
             if here != there and self._must_be_on_both(max(here, there), one if here > there else other):
@@ -335,15 +374,16 @@ class Table:
             if self._must_be_on_both(offset, records):
                 self.history.violate(f"{name} lacks the record of offset {offset}")
 
-    def _must_be_on_both(self, offset: int, records: _Records) -> bool:
+    def _must_be_on_both(self, offset: int, records: Records) -> bool:
         write = self.history.writes[records[offset][1] or b""]
-        may_be_cleaned = self._is_compacted and write.at <= self.history.forgiven_until
+        may_be_cleaned = self._is_compacted and self.history.may_be_cleaned(write)
         return not may_be_cleaned and not self.history.may_be_deleted(write)
 
-    def _records_on(self, name: str, start: int) -> _Records:
+    def _records_on(self, name: str, start: int = 0, *, is_at_rest: bool = False) -> Records:
+        """Return the records on a disk, from `start` on. A log that is at rest has no damage."""
         disks = self._cluster.disks
         directory = PurePosixPath("/", name, "data", f"{self.topic_id.hex()}-0")
-        found: _Records = {}
+        found: Records = {}
         next_offset = 0
         if not disks.exists(directory):
             return found
@@ -353,16 +393,16 @@ class Table:
             file = disks.open_file(directory / file_name)
             end = 0
             for position, header in sound_batches(file, file.size_bytes()):
-                if header.base_offset < next_offset:
+                if is_at_rest and header.base_offset < next_offset:
                     self.history.violate(f"offset {header.base_offset} of {name}/{file_name} is there twice")
                 records = records_of(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records if offset >= start)
                 next_offset, end = header.next_offset, position + header.size_bytes
-            if end < file.size_bytes():
+            if is_at_rest and end < file.size_bytes():
                 self.history.violate(f"{name}/{file_name} has a damaged batch at {end}")
         return found
 
 
-def _newest(records: _Records) -> dict[bytes, int]:
+def newest_of(records: Records) -> dict[bytes, int]:
     """Return the offset of the newest record of each key."""
     return {key: offset for offset, (key, _) in sorted(records.items())}

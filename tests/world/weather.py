@@ -12,6 +12,8 @@ from tests.world.table import Table
 
 _DOWN_S: Final = (0.2, 6.0)
 _CUT_S: Final = (0.05, 4.0)
+_LONG_CUT_S: Final = (7.0, 12.0)
+"""This is longer than a lease."""
 _EMPTY_S: Final = (0.5, 4.0)
 _REST_S: Final = (1.0, 8.0)
 _WAIT_S: Final = 15.0
@@ -32,7 +34,7 @@ class Weather:
         self._cluster: Final = cluster
         self._random: Final = random
         self._table: Final = table
-        self._every_s: Final = random.choice((1.0, 2.0, 4.0))
+        self._every_s: Final = random.choice((0.5, 1.0, 2.0))
         self._blows = True
         self._copying = ""
         """This broker has lost its disk, and has not joined the ISR again."""
@@ -52,8 +54,8 @@ class Weather:
             self._take_turns,
             self._cut_network,
             self._kill_controller,
-            self._replace_disk,
-            self._back_up,
+            self._lose_disk,
+            self._restore_disk,
             self._delete,
             self._empty,
             self._empty,
@@ -132,43 +134,63 @@ class Weather:
 
     def _take_turns(self) -> None:
         """Kill who is up, and start who is down: each may lead alone for a while."""
-        up = [name for name in self._cluster.brokers if self._cluster.is_up(name)]
-        down = [name for name in self._cluster.brokers if not self._cluster.is_up(name)]
+        names = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
+        up = [name for name in names if self._cluster.is_up(name)]
+        down = [name for name in names if not self._cluster.is_up(name)]
         for name in up if down else up[:1]:
             self._stop(name)
         for name in down:
             self._start(name)
 
     def _cut_network(self) -> None:
-        """Cut one direction of the network between a broker and another host."""
-        one = self._random.choice(self._cluster.brokers)
+        """Cut one direction of the network between two hosts."""
+        one = self._random.choice((*self._cluster.brokers, "controller"))
         other = self._random.choice([name for name in (*self._cluster.brokers, "controller", "etcd") if name != one])
         pair = (one, other) if self._random.random() < 0.5 else (other, one)
-        self._cluster.network.cut(*pair, self._random.uniform(*_CUT_S))
+        length_s = _LONG_CUT_S if self._random.random() < 0.25 else _CUT_S
+        self._cluster.network.cut(*pair, self._random.uniform(*length_s))
 
     def _kill_controller(self) -> None:
         self._stop("controller")
         self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start("controller"))
 
-    def _back_up(self) -> None:
-        self._cluster.disks.volumes[self._random.choice(self._cluster.brokers)].back_up()
+    def _lose_disk(self) -> Iterator[float]:
+        """Kill a broker, and start it with an empty disk, if all are in sync."""
+        if self._may_lose_a_disk():
+            yield from self._replace_disk(self._random.choice(self._cluster.brokers), by_backup=False)
 
-    def _replace_disk(self) -> Iterator[float]:
-        """Kill a broker, and start it with an empty disk or an old copy of its own, if all are in sync.
-
-        Nothing else happens until the controller has noticed: a disk that is lost and another broker that ends within
-        that time are two faults at once.
-        """
-        names = self._cluster.brokers
-        if self._copying or not self._table.is_whole() or not all(map(self._cluster.is_up, names)):
+    def _restore_disk(self) -> Iterator[float]:
+        """Kill a broker, and start it with a copy of its disk that was made at an orderly stop some time before."""
+        if not self._may_lose_a_disk():
             return
-        name = self._copying = self._unnoticed = self._random.choice(names)
-        self._stop(name)
-        self._cluster.replace_disk(name, by_backup=self._random.random() < 0.5)
-        yield from self._until(lambda: name not in self._table.in_sync)
-        self._unnoticed = ""
+        name = self._copying = self._random.choice(self._cluster.brokers)
+        yield from self._stopped(name)
+        self._cluster.disks.volumes[name].back_up()
         yield self._random.uniform(*_DOWN_S)
         self._start(name)
+        yield from self._until(self._all_are_in_sync)
+        yield self._random.uniform(0.0, 2.0)
+        yield from self._replace_disk(name, by_backup=True)
+
+    def _may_lose_a_disk(self) -> bool:
+        return not self._copying and self._all_are_in_sync()
+
+    def _all_are_in_sync(self) -> bool:
+        return self._table.is_whole() and all(map(self._cluster.is_up, self._cluster.brokers))
+
+    def _replace_disk(self, name: str, *, by_backup: bool) -> Iterator[float]:
+        """Kill a broker, and start it with another disk, often before the controller has noticed that it was gone.
+
+        Nothing else happens until the controller has: a disk that is lost and another broker that ends within that time
+        are two faults at once.
+        """
+        self._copying = self._unnoticed = name
+        self._stop(name)
+        self._cluster.replace_disk(name, by_backup=by_backup)
+        yield self._random.choice((0.0, self._random.uniform(*_DOWN_S)))
+        self._start(name)
+        yield from self._until(lambda: name not in self._table.in_sync, _WAIT_S)
+        self._unnoticed = ""
         yield from self._until(lambda: name in self._table.in_sync)
         self._copying = ""
 

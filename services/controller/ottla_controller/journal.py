@@ -122,6 +122,9 @@ class Journal:
         return await asyncio.shield(task)
 
     def _on_done(self, task: asyncio.Task[object]) -> None:
+        # A caller that was cancelled does not ask how its decision ended, and asyncio would log a failure as unhandled.
+        if not task.cancelled():
+            task.exception()
         self._running.discard(task)
         self._turns.give_back()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,6 +55,31 @@ async def test_a_request_whose_caller_has_gone_before_its_turn_is_not_decided(wo
     await journal.commit(lambda _: write_configs("2"))
     assert decided == []
     assert await configs(world) == {"num.partitions": "2"}
+
+
+async def test_a_decision_that_fails_after_its_caller_has_gone_is_no_unhandled_error(world: World) -> None:
+    node = await world.start_active()
+    journal, reached, ending = node.leadership.journal(), asyncio.Event(), asyncio.Event()
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        reached.set()
+        await ending.wait()
+        raise OttlaError(ErrorCode.NOT_CONTROLLER, "this controller has stepped down")
+
+    node.store.before_txn = before_txn
+    gone = asyncio.create_task(journal.commit(lambda _: write_configs("1")))
+    await reached.wait()
+    (decision,) = journal._running
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    ending.set()
+    await asyncio.wait({decision})
+    del decision
+    gc.collect()
+    assert unhandled == []
 
 
 async def test_more_requests_than_may_wait_are_refused_and_elections_go_first(
