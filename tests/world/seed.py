@@ -29,7 +29,7 @@ import ottla_controller.health  # noqa: F401
 
 _HEALED_S: Final = 60.0
 _STOPPED_S: Final = 20.0
-_PRODUCERS: Final = 3
+_PRODUCERS: Final = 5
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 _EMPTYING_SHARE: Final = 0.4
 _cpu = time.process_time
@@ -116,6 +116,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
         random,
         {
             "cleanup.policy": random.choice(("compact,delete", "delete") if emptying else _POLICIES),
+            "retention.bytes": "-1" if emptying else random.choice(("-1", "-1", "8000")),
             "segment.bytes": random.choice(("400", "1000", "4000")),
             "min.cleanable.dirty.ratio": "0.01",
             "min.insync.replicas": "1" if emptying or brokers == 2 else random.choice(("1", "2")),
@@ -153,7 +154,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
 
     Process(world, network, "reader", look)
     if world.run_until(lambda: bool(read), limit_s=_HEALED_S):
-        table.judge(read[0].records)
+        table.judge(read[0])
         table.compare_disks(read[0].start)
     else:
         outcome.healed = False

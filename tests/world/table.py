@@ -114,6 +114,7 @@ class Table:
         self._configs: Final = configs
         self._may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
         self._is_compacted: Final = "compact" in configs["cleanup.policy"]
+        self._retention_bytes: Final = int(configs["retention.bytes"])
         self._numbers: Final = itertools.count()
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
         self._partition: Partition | None = None
@@ -257,7 +258,8 @@ class Table:
     def _check_has_all(self, kept: Records, name: str, new: Partition) -> None:
         """Check that the log of the new leader lacks no committed record that is in that of another replica."""
         history, newest = self.history, newest_of(kept)
-        for offset, (key, value) in self._records_on(name).items():
+        start = 0 if self._retention_bytes < 0 else min(kept, default=0)
+        for offset, (key, value) in self._records_on(name, start).items():
             write = history.writes[value or b""]
             is_lost = offset not in kept and newest.get(key, -1) < offset
             if is_lost and write.committed_at >= 0 and not (write.is_forgiven or history.may_be_deleted(write)):
@@ -315,16 +317,17 @@ class Table:
             began, unclean = world.now, history.counts["unclean"]
             read = await self.read_all(raw) if self.leader >= 0 else None
             if read is not None and history.counts["unclean"] == unclean:
-                self.judge(read.records, committed_before=began, before=read.end)
+                self.judge(read, committed_before=began, before=read.end)
                 history.counts["audits"] += 1
 
-    def judge(self, read: Records, *, committed_before: float = math.inf, before: float = math.inf) -> None:
+    def judge(self, reading: Reading, *, committed_before: float = math.inf, before: float = math.inf) -> None:
         """Compare what was read with what was committed before the reading began. What was read is committed, too.
 
         A new leader's high watermark may be behind that of its predecessor for some time. What is not `before` the
         offset where the reading ended is not missed.
         """
-        history, newest = self.history, newest_of(read)
+        history, read = self.history, reading.records
+        newest = newest_of(read)
         offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
             write = history.writes.get(value or b"")
@@ -338,7 +341,8 @@ class Table:
             if not (0 <= write.committed_at < committed_before and write.offset < before):
                 continue
             may_be_cleaned = self._is_compacted and history.may_be_cleaned(write)
-            if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write):
+            is_retained = self._retention_bytes < 0 or write.offset >= reading.start
+            if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or not is_retained:
                 continue
             history.counts["judged"] += 1
             there = read.get(write.offset)

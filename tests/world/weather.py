@@ -30,11 +30,12 @@ class Weather:
 
     def __init__(self, cluster: Cluster, random: Random, table: Table, *, emptying: bool) -> None:
         self.faults = 0
+        """Counts kills, orderly stops, cuts and deletions."""
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
         self._table: Final = table
-        self._every_s: Final = random.choice((0.5, 1.0, 2.0))
+        self._every_s: Final = random.choice((0.3, 0.6, 1.2))
         self._blows = True
         self._copying = ""
         """This broker has lost its disk, and has not joined the ISR again."""
@@ -73,7 +74,6 @@ class Weather:
 
     def _strike(self) -> None:
         if self._blows and not self._unnoticed:
-            self.faults += 1
             script = self._random.choice(self._kinds)()
             if script is not None:
                 self._follow(script, lambda: None)
@@ -109,11 +109,13 @@ class Weather:
 
     def _stopped(self, name: str) -> Iterator[float]:
         """Have a broker stop in order, and wait until it has."""
+        self.faults += 1
         self._cluster.stop(name)
         yield from self._until(lambda: not self._cluster.is_up(name))
 
     def _stop(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
+            self.faults += 1
             self.kills += 1
             self._cluster.kill(name, power_cut=power_cut)
 
@@ -147,6 +149,7 @@ class Weather:
         one = self._random.choice((*self._cluster.brokers, "controller"))
         other = self._random.choice([name for name in (*self._cluster.brokers, "controller", "etcd") if name != one])
         pair = (one, other) if self._random.random() < 0.5 else (other, one)
+        self.faults += 1
         length_s = _LONG_CUT_S if self._random.random() < 0.25 else _CUT_S
         self._cluster.network.cut(*pair, self._random.uniform(*length_s))
 
@@ -198,6 +201,10 @@ class Weather:
         """Delete all that is committed. Often nothing is written for some time after it, and the log stays empty."""
         if self._random.random() < 0.7:
             self._table.rest(self._random.uniform(*_REST_S))
+        self._delete_all()
+
+    def _delete_all(self) -> None:
+        self.faults += 1
         self._table.delete_records()
 
     def _empty(self) -> None:
@@ -213,7 +220,6 @@ class Weather:
         """
         uniform = self._random.uniform
         one, *others = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
-        self.faults += 1
         self._start(one)
         for name in others:
             self._stop(name)
@@ -221,7 +227,7 @@ class Weather:
         yield uniform(0.5, 2.0)
         self._table.rest(_WAIT_S)
         yield 0.1
-        self._table.delete_records()
+        self._delete_all()
         yield uniform(2.0, 4.0)
         if self._random.random() < 0.5:
             yield from self._stopped(one)
@@ -243,14 +249,13 @@ class Weather:
         uniform = self._random.uniform
         for name in self._cluster.brokers:
             self._start(name)
-        self.faults += 1
         yield uniform(1.0, 3.0)
-        self._table.delete_records()
+        self._delete_all()
         yield uniform(0.5, 2.0)
         other = self._random.choice([n for n in self._cluster.brokers if n != f"broker-{self._table.leader}"])
         self._stop(other)
         yield uniform(0.5, 2.0)
-        self._table.delete_records()
+        self._delete_all()
         yield uniform(0.1, 2.0)
         self._start(other)
         # A new leader epoch would cure a follower that can't follow in this one.
