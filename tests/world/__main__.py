@@ -109,8 +109,8 @@ def _mutants(first: int, seeds: int, storm_s: float) -> int:
 def _line(outcome: Outcome) -> str:
     counts = " ".join(f"{name} {count}" for name, count in sorted(outcome.counts.items()))
     return (
-        f"seed {outcome.seed}: trace {outcome.trace}, {outcome.virtual_s:.0f} s in {outcome.cpu_s:.1f} s, "
-        f"{outcome.faults} faults, {counts}"
+        f"seed {outcome.seed}: {outcome.profile}, trace {outcome.trace}, {outcome.virtual_s:.0f} s in "
+        f"{outcome.cpu_s:.1f} s, {outcome.faults} faults, {counts}"
     )
 
 

@@ -6,17 +6,30 @@ import asyncio
 import itertools
 from typing import Any, Final, NamedTuple
 
-from ottla.client.kafka.apis import CREATE_TOPICS, DELETE_RECORDS, FETCH, METADATA, PRODUCE, Api
+from ottla.client.kafka.apis import (
+    ADD_PARTITIONS_TO_TXN,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    END_TXN,
+    FETCH,
+    INIT_PRODUCER_ID,
+    METADATA,
+    PRODUCE,
+    Api,
+)
 from ottla.client.kafka.frames import FrameReader, request_frame, response_in
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
+    AddPartitionsToTxnRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
+    EndTxnRequest,
     FetchRequest,
+    InitProducerIdRequest,
     MetadataRequest,
     ProduceRequest,
 )
-from ottla_core.records.batch import Buffer, iter_headers
+from ottla_core.records.batch import TRANSACTIONAL, Buffer, iter_headers
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
 
@@ -30,11 +43,22 @@ class Answer(NamedTuple):
     offset: int
 
 
+class Producer(NamedTuple):
+    """What a coordinator or a broker has given a producer: its id and epoch, and an error code."""
+
+    code: int
+    id: int
+    epoch: int
+
+
 class Fetched(NamedTuple):
     code: int
     high_watermark: int
     log_start_offset: int
     records: Buffer
+    last_stable_offset: int
+    aborted: list[tuple[int, int]]
+    """First offsets and producer ids of the aborted transactions in `records`."""
 
 
 class Connection(asyncio.Protocol):
@@ -93,12 +117,14 @@ class RawClient:
             connection.close()
             raise
 
-    async def create_topic(self, host: str, name: str, replicas: int, configs: dict[str, str]) -> int:
+    async def create_topic(
+        self, host: str, name: str, replicas: int, configs: dict[str, str], partitions: int = 1
+    ) -> int:
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
                     name=name,
-                    num_partitions=1,
+                    num_partitions=partitions,
                     replication_factor=replicas,
                     configs=[
                         CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
@@ -111,48 +137,68 @@ class RawClient:
         response = await self.ask(host, CREATE_TOPICS, 7, request)
         return int(response.topics[0].error_code)
 
-    async def leader(self, host: str, topic: str) -> tuple[int, bytes]:
-        """Return the leader, -1 for none, and the topic's id."""
+    async def leader(self, host: str, topic: str, partition: int = 0) -> int:
+        """Return the id of the leader that this broker names, or -1."""
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
-        response = await self.ask(host, METADATA, 12, request, 2.0)
-        found = response.topics[0]
-        return (found.partitions[0].leader_id if found.partitions else -1), found.topic_id
+        found = (await self.ask(host, METADATA, 12, request, 2.0)).topics[0]
+        return next((each.leader_id for each in found.partitions if each.partition_index == partition), -1)
 
-    async def produce(self, host: str, topic: str, records: bytes, acks: int, timeout_s: float) -> Answer:
+    async def produce(
+        self,
+        host: str,
+        topic: str,
+        records: bytes,
+        acks: int,
+        timeout_s: float,
+        partition: int = 0,
+        transactional_id: str | None = None,
+    ) -> Answer:
         request = ProduceRequest(
+            transactional_id=transactional_id,
             acks=acks,
             timeout_ms=int(timeout_s * 1000),
             topic_data=[
                 ProduceRequest.TopicProduceData(
-                    name=topic, partition_data=[ProduceRequest.PartitionProduceData(index=0, records=records)]
+                    name=topic, partition_data=[ProduceRequest.PartitionProduceData(index=partition, records=records)]
                 )
             ],
         )
         response = await self.ask(host, PRODUCE, 9, request, timeout_s + 1.0)
-        partition = response.responses[0].partition_responses[0]
-        return Answer(partition.error_code, partition.base_offset)
+        produced = response.responses[0].partition_responses[0]
+        return Answer(produced.error_code, produced.base_offset)
 
-    async def fetch(self, host: str, topic: str, topic_id: bytes, offset: int) -> Fetched:
+    async def fetch(
+        self, host: str, topic: str, topic_id: bytes, offset: int, partition: int = 0, *, committed: bool = False
+    ) -> Fetched:
+        """Fetch from an offset, as a consumer of read_committed if `committed` says so."""
         request = FetchRequest(
             max_wait_ms=100,
             min_bytes=1,
             max_bytes=1 << 20,
+            isolation_level=int(committed),
             topics=[
                 FetchRequest.FetchTopic(
                     topic=topic,
                     topic_id=topic_id,
                     partitions=[
-                        FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+                        FetchRequest.FetchPartition(
+                            partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
+                        )
                     ],
                 )
             ],
         )
         response = await self.ask(host, FETCH, 13, request)
-        partition = response.responses[0].partitions[0]
+        found = response.responses[0].partitions[0]
         return Fetched(
-            partition.error_code, partition.high_watermark, partition.log_start_offset, partition.records or b""
+            found.error_code,
+            found.high_watermark,
+            found.log_start_offset,
+            found.records or b"",
+            found.last_stable_offset,
+            [(each.first_offset, each.producer_id) for each in found.aborted_transactions or ()],
         )
 
     async def delete_records(self, host: str, topic: str, offset: int) -> Answer:
@@ -169,11 +215,52 @@ class RawClient:
         partition = response.topics[0].partitions[0]
         return Answer(partition.error_code, partition.low_watermark)
 
+    async def init_producer(self, host: str, transactional_id: str | None, timeout_ms: int = 60_000) -> Producer:
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        response = await self.ask(host, INIT_PRODUCER_ID, 4, request)
+        return Producer(response.error_code, response.producer_id, response.producer_epoch)
 
-def batch_of(key: bytes, value: bytes, timestamp_ms: int) -> bytes:
+    async def add_partition(
+        self, host: str, transactional_id: str, producer: Producer, topic: str, partition: int
+    ) -> int:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer.id,
+            v3_and_below_producer_epoch=producer.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])],
+        )
+        response = await self.ask(host, ADD_PARTITIONS_TO_TXN, 3, request)
+        return int(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+    async def end_transaction(self, host: str, transactional_id: str, producer: Producer, *, commit: bool) -> int:
+        request = EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            committed=commit,
+        )
+        return int((await self.ask(host, END_TXN, 3, request)).error_code)
+
+
+def batch_of(
+    key: bytes,
+    value: bytes,
+    timestamp_ms: int,
+    producer: Producer | None = None,
+    sequence: int = -1,
+    *,
+    transactional: bool = False,
+) -> bytes:
     builder = new_builder(1 << 20)
     assert builder.append(timestamp_ms, key, value)
-    return builder.seal()
+    if producer is None:
+        return builder.seal()
+    return builder.seal(
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        base_sequence=sequence,
+        attributes=TRANSACTIONAL if transactional else 0,
+    )
 
 
 def records_of(data: Buffer) -> list[tuple[int, bytes, bytes | None]]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from tests.world.client import KAFKA_PORT
 from tests.world.disk import Disks, Volume
 from tests.world.fibers import World
+from tests.world.metadata import Metadata
 from tests.world.network import Network
 from tests.world.process import Process
 from tests.world.store import Etcd, SimulatedStore
 
 import ottla_broker.app
 import ottla_controller.app
+import ottla_group_coordinator.app
+import ottla_txn_coordinator.app
 from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult
 from ottla_broker.compaction.worker import Take
@@ -22,7 +26,10 @@ from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.process.lifecycle import ServiceApp
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
+_NAME: Final = "ottla"
 _SUPERVISED_S: Final = 1.0
 """A supervisor starts a process that has ended by itself after so long."""
 
@@ -38,16 +45,30 @@ class _NoAdminPort:
 
 
 class Cluster:
-    def __init__(self, world: World, network: Network, disks: Disks, brokers: int, configs: dict[str, str]) -> None:
+    """`coordinators` says how many there are of each kind."""
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        disks: Disks,
+        configs: dict[str, str],
+        *,
+        brokers: int,
+        coordinators: int = 0,
+    ) -> None:
         self.world: Final = world
         self.network: Final = network
         self.disks: Final = disks
         self.etcd: Final = Etcd(world, network)
+        self.metadata: Final = Metadata(_NAME)
         self.processes: Final[dict[str, Process]] = {}
         self._stopping: Final[dict[str, asyncio.Event]] = {}
         self._with_another_disk: Final[set[str]] = set()
         self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
         self.brokers: Final = [f"broker-{number}" for number in range(brokers)]
+        self.coordinators: Final = [f"{kind}-{n}" for kind in _COORDINATORS for n in range(coordinators)]
+        self.services: Final = ["controller", *self.brokers, *self.coordinators]
         for name in self.brokers:
             disks.volumes[name] = Volume("data")
 
@@ -100,11 +121,14 @@ class Cluster:
 
     def _build(self, process: Process) -> ServiceApp:
         store = SimulatedStore(self.etcd, process)
-        if process.name == "controller":
+        kind, _, number = process.name.partition("-")
+        if kind == "controller":
             config = ControllerConfig(host=process.name, first_configs=self._configs)
             return ottla_controller.app.build(config, store=store, clock=process, admin=_NoAdminPort)
+        if kind in _COORDINATORS:
+            return _COORDINATORS[kind](int(number), process.name, store=store, clock=process, admin=_NoAdminPort)
         broker = BrokerConfig(
-            node_id=int(process.name.rpartition("-")[2]),
+            node_id=int(number),
             host=process.name,
             data_dir=PurePosixPath("/", process.name, "data"),
             kafka_port=KAFKA_PORT,
@@ -114,6 +138,18 @@ class Cluster:
         return ottla_broker.app.build(
             broker, store=store, clock=process, admin=_NoAdminPort, run_cleaning=_Cleaner(process).run
         )
+
+
+def _group(number: int, host: str, **ports: Any) -> ServiceApp:
+    return ottla_group_coordinator.app.build(GroupCoordinatorConfig(node_id=number, host=host), **ports)
+
+
+def _txn(number: int, host: str, **ports: Any) -> ServiceApp:
+    config = TxnCoordinatorConfig(node_id=number, host=host)
+    return ottla_txn_coordinator.app.build(config, **ports)
+
+
+_COORDINATORS: Final[dict[str, Callable[..., ServiceApp]]] = {"group": _group, "txn": _txn}
 
 
 class _Cleaner:

@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from random import Random
 from typing import Final
 
 from tests.world import substitutes
@@ -17,10 +18,11 @@ from tests.world.cluster import Cluster
 from tests.world.disk import Disks
 from tests.world.fibers import StuckError, World
 from tests.world.forked import ForkError, in_a_fork
+from tests.world.ledger import Ledger
 from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
-from tests.world.table import History, Reading, Table
+from tests.world.table import History, Table
 from tests.world.weather import Weather
 
 import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
@@ -29,9 +31,9 @@ import ottla_controller.health  # noqa: F401
 
 _HEALED_S: Final = 60.0
 _STOPPED_S: Final = 20.0
-_PRODUCERS: Final = 5
 _POLICIES: Final = ("compact", "compact,delete", "delete")
-_EMPTYING_SHARE: Final = 0.4
+_PROFILES: Final = ("table", "emptying", "eligible", "ledger")
+_SHARES: Final = (30, 20, 20, 30)
 _cpu = time.process_time
 
 
@@ -50,6 +52,7 @@ class Outcome:
     """What became of a seed. `trace` names every step of it."""
 
     seed: int
+    profile: str = ""
     trace: str = ""
     virtual_s: float = 0.0
     cpu_s: float = 0.0
@@ -100,64 +103,89 @@ def run(plan: Plan) -> Outcome:
 
 def _live(plan: Plan, world: World, network: Network, disks: Disks, history: History, outcome: Outcome) -> None:
     random = world.chance("weather")
-    emptying = random.random() < _EMPTYING_SHARE
-    unclean = emptying or random.random() < 0.5
-    brokers = random.choice((2, 3))
+    profile = outcome.profile = random.choices(_PROFILES, _SHARES)[0]
     cluster = Cluster(
         world,
         network,
         disks,
-        brokers,
-        {"log.cleaner.backoff.ms": "200", "replica.lag.time.max.ms": random.choice(("500", "2000"))},
-    )
-    table = Table(
-        cluster,
-        history,
-        random,
         {
-            "cleanup.policy": random.choice(("compact,delete", "delete") if emptying else _POLICIES),
-            "retention.bytes": "-1" if emptying else random.choice(("-1", "-1", "8000")),
-            "segment.bytes": random.choice(("400", "1000", "4000")),
-            "min.cleanable.dirty.ratio": "0.01",
-            "min.insync.replicas": "1" if emptying or brokers == 2 else random.choice(("1", "2")),
-            "unclean.leader.election.enable": str(unclean).lower(),
+            "log.cleaner.backoff.ms": "200",
+            "replica.lag.time.max.ms": random.choice(("500", "2000")),
+            "offsets.topic.num.partitions": "2",
+            "transaction.state.log.num.partitions": "2",
         },
+        brokers=3 if profile == "eligible" else random.choice((2, 3)),
+        coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
     )
-    for name in ("controller", *cluster.brokers):
+    workload: Table | Ledger
+    if profile == "ledger":
+        workload = _ledger(cluster, history, random)
+        weather = Weather(cluster, random, None, profile)
+    else:
+        workload = _table(cluster, history, random, profile)
+        weather = Weather(cluster, random, workload, profile)
+    for name in cluster.services:
         cluster.start(name)
     world.run_for(0.5)
-    table.watch()
-    table.start_clients(_PRODUCERS)
-    world.run_until(lambda: table.is_created, limit_s=10)
+    cluster.metadata.watch(cluster.etcd)
+    workload.start_clients()
+    world.run_until(lambda: workload.is_created, limit_s=10)
 
-    weather = Weather(cluster, random, table, emptying=emptying)
     weather.begin()
     world.run_for(plan.storm_s)
     weather.end()
     cluster.kill("client")
     outcome.faults, outcome.kills = weather.faults, weather.kills
     world.run_until(lambda: not any(map(cluster.is_stopping, cluster.brokers)), limit_s=_STOPPED_S)
-    for name in ("controller", *cluster.brokers):
+    for name in cluster.services:
         if not cluster.is_up(name):
             cluster.start(name)
-    outcome.healed = world.run_until(table.is_whole, limit_s=_HEALED_S)
+    is_whole = cluster.metadata.is_whole
+    outcome.healed = world.run_until(is_whole, limit_s=_HEALED_S)
     if not outcome.healed:
         outcome.waiting = [task for process in cluster.processes.values() for task in process.tasks()]
     world.run_for(5.0)  # what was written last reaches each disk, and a broker that was killed last leaves the ISR
-    outcome.healed = outcome.healed and world.run_until(table.is_whole, limit_s=_HEALED_S)
-    read: list[Reading] = []
+    outcome.healed = outcome.healed and world.run_until(is_whole, limit_s=_HEALED_S)
+    looked: list[bool] = []
 
     async def look(_: Process) -> None:
-        while (found := await table.read_all(RawClient())) is None:
+        while not await workload.look(RawClient()):
             await asyncio.sleep(0.2)
-        read.append(found)
+        looked.append(True)
 
     Process(world, network, "reader", look)
-    if world.run_until(lambda: bool(read), limit_s=_HEALED_S):
-        table.judge(read[0])
-        table.compare_disks(read[0].start)
-    else:
-        outcome.healed = False
+    outcome.healed = world.run_until(lambda: bool(looked), limit_s=_HEALED_S) and outcome.healed
+
+
+def _table(cluster: Cluster, history: History, random: Random, profile: str) -> Table:
+    brokers = len(cluster.brokers)
+    configs = {
+        "cleanup.policy": random.choice(_POLICIES),
+        "retention.bytes": random.choice(("-1", "-1", "8000")),
+        "segment.bytes": random.choice(("400", "1000", "4000")),
+        "min.cleanable.dirty.ratio": "0.01",
+        "min.insync.replicas": "1" if brokers == 2 else random.choice(("1", "2")),
+        "unclean.leader.election.enable": random.choice(("true", "false")),
+    }
+    match profile:
+        case "emptying":
+            configs |= {
+                "cleanup.policy": random.choice(("compact,delete", "delete")),
+                "retention.bytes": "-1",
+                "min.insync.replicas": "1",
+                "unclean.leader.election.enable": "true",
+            }
+        case "eligible":
+            configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+    return Table(cluster, history, random, configs)
+
+
+def _ledger(cluster: Cluster, history: History, random: Random) -> Ledger:
+    configs = {
+        "segment.bytes": random.choice(("1000", "4000")),
+        "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
+    }
+    return Ledger(cluster, history, random, configs)
 
 
 def _log_to(world: World, *, log: bool) -> None:

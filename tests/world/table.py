@@ -13,16 +13,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from random import Random
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tests.world.client import RawClient, batch_of, records_of
 from tests.world.cluster import Cluster
 from tests.world.process import Process
 
 from ottla_broker.storage.scan import sound_batches
-from ottla_core.cluster.codec import decode
 from ottla_core.cluster.image import Partition
-from ottla_core.cluster.keys import parse_key
 from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import iter_headers
 
@@ -31,6 +29,7 @@ Records: TypeAlias = "dict[int, tuple[bytes, bytes | None]]"
 
 TOPIC: Final = "table"
 _ALL: Final = -1
+_PRODUCERS: Final = 5
 _CARRIED_OUT_S: Final = 10.0
 """A request whose answer is lost may still be carried out within this time."""
 
@@ -108,7 +107,6 @@ class Table:
 
     def __init__(self, cluster: Cluster, history: History, random: Random, configs: dict[str, str]) -> None:
         self.history: Final = history
-        self.topic_id = b""
         self._cluster: Final = cluster
         self._random: Final = random
         self._configs: Final = configs
@@ -117,21 +115,21 @@ class Table:
         self._retention_bytes: Final = int(configs["retention.bytes"])
         self._numbers: Final = itertools.count()
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
-        self._partition: Partition | None = None
         self._rests_until = 0.0
         """Producers write nothing before then."""
         self.is_created = False
+        cluster.metadata.on_change(TOPIC, self._on_partition)
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
-    def start_clients(self, producers: int) -> None:
+    def start_clients(self) -> None:
         """Create the topic, and have producers and an auditor work with it in a process of their own."""
 
         async def work(process: Process) -> None:
             await self._create(RawClient())
             self.is_created = True
             await asyncio.gather(
-                self._audit(RawClient()), *(self._produce(process, RawClient()) for _ in range(producers))
+                self._audit(RawClient()), *(self._produce(process, RawClient()) for _ in range(_PRODUCERS))
             )
 
         self._cluster.processes["client"] = Process(self._cluster.world, self._cluster.network, "client", work)
@@ -211,30 +209,13 @@ class Table:
 
     async def _find_leader(self, raw: RawClient) -> int:
         try:
-            leader, topic_id = await raw.leader(self._random.choice(self._cluster.brokers), TOPIC)
+            return await raw.leader(self._random.choice(self._cluster.brokers), TOPIC)
         except OSError:
             return -1
-        self.topic_id = topic_id or self.topic_id
-        return leader
 
-    # ---- what the metadata say -------------------------------------------------------------------------------------
+    # ---- elections -------------------------------------------------------------------------------------------------
 
-    def watch(self) -> None:
-        """Note elections, as etcd sees them."""
-        memory = self._cluster.etcd.memory
-        commit = memory._commit
-
-        def noted(events: Any) -> None:
-            commit(events)
-            for event in events:
-                key = parse_key("ottla", event.entry.key)
-                if key is not None and key[0] == "partition" and not event.deleted:
-                    self._on_partition(decode(key, event.entry))
-
-        memory._commit = noted
-
-    def _on_partition(self, new: Partition) -> None:
-        old, self._partition = self._partition, new
+    def _on_partition(self, old: Partition | None, new: Partition) -> None:
         world = self._cluster.world
         if old is not None and new.leader_epoch > old.leader_epoch and new.leader >= 0:
             world.note(f"{TOPIC} is led by {new.leader}, epoch {new.leader_epoch}, isr {new.isr}")
@@ -265,19 +246,14 @@ class Table:
             if is_lost and write.committed_at >= 0 and not (write.is_forgiven or history.may_be_deleted(write)):
                 history.violate(f"broker {new.leader} was elected by its log, which lacks {offset}, as {name} has it")
 
-    def is_whole(self) -> bool:
-        """Return whether all replicas are in the ISR."""
-        partition = self._partition
-        return partition is not None and partition.leader >= 0 and set(partition.isr) == set(partition.replicas)
-
-    @property
-    def in_sync(self) -> list[str]:
-        """These brokers are in the ISR."""
-        return [f"broker-{number}" for number in self._partition.isr] if self._partition is not None else []
-
     @property
     def leader(self) -> int:
-        return self._partition.leader if self._partition is not None else -1
+        """The id of the broker that leads, or -1."""
+        return self._cluster.metadata.leader(TOPIC)
+
+    @property
+    def topic_id(self) -> bytes:
+        return self._cluster.metadata.topics.get(TOPIC, b"")
 
     # ---- the judge -------------------------------------------------------------------------------------------------
 
@@ -319,6 +295,14 @@ class Table:
             if read is not None and history.counts["unclean"] == unclean:
                 self.judge(read, committed_before=began, before=read.end)
                 history.counts["audits"] += 1
+
+    async def look(self, raw: RawClient) -> bool:
+        """Read everything, and judge it and the disks. Return False if it can't be read now."""
+        reading = await self.read_all(raw)
+        if reading is not None:
+            self.judge(reading)
+            self.compare_disks(reading.start)
+        return reading is not None
 
     def judge(self, reading: Reading, *, committed_before: float = math.inf, before: float = math.inf) -> None:
         """Compare what was read with what was committed before the reading began. What was read is committed, too.

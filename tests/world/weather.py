@@ -23,25 +23,36 @@ Fault = Callable[[], Iterator[float] | None]
 
 
 class Weather:
-    """One fault at a time, on average every few seconds, as long as it `blows`.
+    """One fault at a time, on average every second or so, as long as it blows.
 
-    With `emptying`, logs are emptied, in one of two ways: `_overtake` or `_leave_behind`.
+    `scripts` are repeated instead, if there are any. Without a table nothing is lost: power is cut only while all
+    replicas are in sync.
     """
 
-    def __init__(self, cluster: Cluster, random: Random, table: Table, *, emptying: bool) -> None:
+    def __init__(self, cluster: Cluster, random: Random, table: Table | None, profile: str) -> None:
         self.faults = 0
         """Counts kills, orderly stops, cuts and deletions."""
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
-        self._table: Final = table
+        self._metadata: Final = cluster.metadata
+        self._given_table: Final = table
         self._every_s: Final = random.choice((0.3, 0.6, 1.2))
         self._blows = True
         self._copying = ""
         """This broker has lost its disk, and has not joined the ISR again."""
         self._unnoticed = ""
         """It is still in the ISR."""
-        self._kinds: Final[list[Fault]] = [] if emptying else self._chosen()
+        self._scripts: Final = {
+            "emptying": [self._overtake, self._overtake, self._leave_behind],
+            "eligible": [self._lose_the_last],
+        }.get(profile, [])
+        self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
+
+    @property
+    def _table(self) -> Table:
+        assert self._given_table is not None, "this weather has no table"
+        return self._given_table
 
     def _chosen(self) -> list[Fault]:
         """Return the faults of this seed: few kinds, some of them often, find more than all kinds alike."""
@@ -49,25 +60,23 @@ class Weather:
             self._kill,
             self._restart,
             self._kill,
-            self._cut_power,
             self._kill_for_long,
             self._take_turns,
             self._take_turns,
             self._cut_network,
             self._kill_controller,
-            self._lose_disk,
-            self._restore_disk,
-            self._delete,
-            self._empty,
-            self._empty,
         ]
+        if self._given_table is not None:
+            kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._delete, self._empty, self._empty]
+        else:
+            kinds += [self._cut_power_alone, *[self._kill_coordinator] * 3]
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
     def begin(self) -> None:
         if self._kinds:
             self._cluster.world.after(self._random.expovariate(1 / self._every_s), self._strike)
         else:
-            self._follow(self._random.choice((self._overtake, self._overtake, self._leave_behind))(), self.begin)
+            self._follow(self._random.choice(self._scripts)(), self.begin)
 
     def end(self) -> None:
         self._blows = False
@@ -131,6 +140,18 @@ class Weather:
         if not self._copying:
             self._kill(power_cut=True)
 
+    def _cut_power_alone(self) -> Iterator[float]:
+        """Kill a broker that loses what it has not synced. Until it has joined each ISR again, no other one does."""
+        if self._may_lose_a_disk():
+            name = self._random.choice(self._cluster.brokers)
+            self._stop(name, power_cut=True)
+            yield from self._until_copied(name)
+
+    def _kill_coordinator(self) -> None:
+        name = self._random.choice(self._cluster.coordinators)
+        self._stop(name)
+        self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start(name))
+
     def _kill_for_long(self) -> None:
         self._kill(longer=3.0)
 
@@ -146,8 +167,9 @@ class Weather:
 
     def _cut_network(self) -> None:
         """Cut one direction of the network between two hosts."""
-        one = self._random.choice((*self._cluster.brokers, "controller"))
-        other = self._random.choice([name for name in (*self._cluster.brokers, "controller", "etcd") if name != one])
+        one = self._random.choice(self._cluster.services)
+        hosts = (*self._cluster.services, "etcd")
+        other = self._random.choice([name for name in hosts if name != one])
         pair = (one, other) if self._random.random() < 0.5 else (other, one)
         self.faults += 1
         length_s = _LONG_CUT_S if self._random.random() < 0.25 else _CUT_S
@@ -167,11 +189,7 @@ class Weather:
         if not self._may_lose_a_disk():
             return
         name = self._copying = self._random.choice(self._cluster.brokers)
-        yield from self._stopped(name)
-        self._cluster.disks.volumes[name].back_up()
-        yield self._random.uniform(*_DOWN_S)
-        self._start(name)
-        yield from self._until(self._all_are_in_sync)
+        yield from self._backed_up(name)
         yield self._random.uniform(0.0, 2.0)
         yield from self._replace_disk(name, by_backup=True)
 
@@ -179,22 +197,27 @@ class Weather:
         return not self._copying and self._all_are_in_sync()
 
     def _all_are_in_sync(self) -> bool:
-        return self._table.is_whole() and all(map(self._cluster.is_up, self._cluster.brokers))
+        return self._metadata.is_whole() and all(map(self._cluster.is_up, self._cluster.brokers))
 
     def _replace_disk(self, name: str, *, by_backup: bool) -> Iterator[float]:
-        """Kill a broker, and start it with another disk, often before the controller has noticed that it was gone.
-
-        Nothing else happens until the controller has: a disk that is lost and another broker that ends within that time
-        are two faults at once.
-        """
-        self._copying = self._unnoticed = name
+        """Kill a broker, and start it with another disk."""
         self._stop(name)
         self._cluster.replace_disk(name, by_backup=by_backup)
+        yield from self._until_copied(name)
+
+    def _until_copied(self, name: str) -> Iterator[float]:
+        """Start a broker that has lost something, often before the controller has noticed that it was gone, and wait
+        until it has copied that.
+
+        Nothing else happens until the controller has noticed: a disk that is lost and another broker that ends within
+        that time are two faults at once.
+        """
+        self._copying = self._unnoticed = name
         yield self._random.choice((0.0, self._random.uniform(*_DOWN_S)))
         self._start(name)
-        yield from self._until(lambda: name not in self._table.in_sync, _WAIT_S)
+        yield from self._until(lambda: not self._metadata.has_in_sync(name, everywhere=False), _WAIT_S)
         self._unnoticed = ""
-        yield from self._until(lambda: name in self._table.in_sync)
+        yield from self._until(lambda: self._metadata.has_in_sync(name, everywhere=True))
         self._copying = ""
 
     def _delete(self) -> None:
@@ -259,10 +282,52 @@ class Weather:
         yield uniform(0.1, 2.0)
         self._start(other)
         # A new leader epoch would cure a follower that can't follow in this one.
-        yield from self._until(self._table.is_whole)
+        yield from self._until(self._metadata.is_whole)
+
+    def _lose_the_last(self) -> Iterator[float]:
+        """Of three brokers, have two end one after the other, when the third is out of the ISR already.
+
+        Nothing is committed from then on, so either of the two has all that was. The first to return has lost some
+        of it, and must not lead unless both have.
+        """
+        uniform, metadata = self._random.uniform, self._metadata
+        one, two, third = self._random.sample(self._cluster.brokers, 3)
+        for name in self._cluster.brokers:
+            self._start(name)
+        yield from self._until(metadata.is_whole)
+        by_backup = self._random.random() < 0.5
+        if by_backup:
+            yield from self._backed_up(one)
+        yield uniform(0.2, 2.0)
+        self._stop(third)
+        yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
+        yield uniform(0.0, 1.0)
+        how = self._random.choice(("another disk", "power cut", "power cut of both"))
+        ends = [(one, how != "another disk"), (two, how == "power cut of both")]
+        self._random.shuffle(ends)
+        for name, power_cut in ends:
+            self._stop(name, power_cut=power_cut)
+            yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
+            yield uniform(0.0, 1.0)
+        if how == "another disk":
+            self._cluster.replace_disk(one, by_backup=by_backup)
+        for name in self._random.choice(([one, third, two], [third, one, two], [one, two, third])):
+            self._start(name)
+            yield uniform(0.0, 4.0)
+
+    def _leads(self, name: str) -> bool:
+        return f"broker-{self._table.leader}" == name
+
+    def _backed_up(self, name: str) -> Iterator[float]:
+        """Have a broker stop, keep a copy of its disk, and start it again."""
+        yield from self._stopped(name)
+        self._cluster.disks.volumes[name].back_up()
+        yield self._random.uniform(*_DOWN_S)
+        self._start(name)
+        yield from self._until(self._all_are_in_sync)
 
     def _until_leads(self, name: str) -> Iterator[float]:
-        return self._until(lambda: f"broker-{self._table.leader}" == name, _WAIT_S)
+        return self._until(lambda: self._leads(name), _WAIT_S)
 
     def _until(self, is_so: Callable[[], bool], limit_s: float = math.inf) -> Iterator[float]:
         """Wait until the condition holds, but no longer than `limit_s`, or than the weather blows."""

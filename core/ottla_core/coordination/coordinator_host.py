@@ -25,7 +25,7 @@ from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.runtime import NewShard, OwnedShards, PerformEffect, WhenLeft
 from ottla_core.coordination.shard import S
 from ottla_core.process.admin_http import AdminHttp
-from ottla_core.process.lifecycle import Component, ServiceApp
+from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
 from ottla_core.process.run import ServiceSettings
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
@@ -52,8 +52,8 @@ class CoordinatorSettings(ServiceSettings, Protocol):
 
 class CoordinatorHost(Generic[S]):
     """The process of a coordinator. `new_shard(n)` returns an empty state. The connection to etcd is its own unless a
-    `store` is given, which stays the caller's. Tests pass a store, a clock, and a function that wraps each method that
-    is served."""
+    `store` is given, which stays the caller's. Tests pass a store, a clock, a function that wraps each method that is
+    served, and another admin port."""
 
     def __init__(
         self,
@@ -65,11 +65,13 @@ class CoordinatorHost(Generic[S]):
         store: MetaStore | None = None,
         clock: Clock | None = None,
         around: Around = as_it_is,
+        admin: AdminPort = AdminHttp,
     ) -> None:
         self.kind: Final = kind
         self.metrics: Final = Metrics()
         self.clock: Final = clock or SystemClock()
         self._settings: Final = settings
+        self._admin: Final = admin
         self._incarnation: Final = uuid.uuid4().hex
         self._performers: Final[list[PerformEffect]] = []
         self._leavers: Final[list[WhenLeft]] = []
@@ -129,7 +131,7 @@ class CoordinatorHost(Generic[S]):
         # names it.
         self._components.extend(
             [
-                AdminHttp(settings.host, settings.admin_port, self.metrics, self.ready),
+                self._admin(settings.host, settings.admin_port, self.metrics, self.ready),
                 Following(self.follower, self._own_store),
                 self._controller,
                 self._log,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ottla_core.clock import Clock
 from ottla_core.cluster.store import MetaStore
 from ottla_core.coordination.coordinator_host import CoordinatorHost
-from ottla_core.process.lifecycle import ServiceApp
+from ottla_core.process.admin_http import AdminHttp
+from ottla_core.process.lifecycle import AdminPort, ServiceApp
 from ottla_core.routing import GROUP
 from ottla_core.rpc.server import Around, as_it_is
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
@@ -27,13 +28,16 @@ def build(
     store: MetaStore | None = None,
     clock: Clock | None = None,
     around: Around = as_it_is,
+    admin: AdminPort = AdminHttp,
 ) -> ServiceApp:
-    """Make a group-coordinator. `store`, `clock` and `around` are as in CoordinatorHost."""
+    """Make a group-coordinator. `store`, `clock`, `around` and `admin` are as in CoordinatorHost."""
 
     def new_shard(number: int) -> GroupShard:
         return GroupShard(configs.settings)
 
-    host = CoordinatorHost(GROUP, config, new_shard, config.limits(), store=store, clock=clock, around=around)
+    host = CoordinatorHost(
+        GROUP, config, new_shard, config.limits(), store=store, clock=clock, around=around, admin=admin
+    )
     shards, follower = host.shards, host.follower
     configs = GroupConfigListener(config, shards)
     deleted_topics = DeletedTopics(shards, follower)

@@ -6,7 +6,8 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.store import MetaStore
 from ottla_core.coordination.coordinator_host import CoordinatorHost
 from ottla_core.coordination.effects import ShardLimits
-from ottla_core.process.lifecycle import ServiceApp
+from ottla_core.process.admin_http import AdminHttp
+from ottla_core.process.lifecycle import AdminPort, ServiceApp
 from ottla_core.routing import TXN
 from ottla_core.rpc.server import Around, as_it_is
 from ottla_proto.contracts import Txn
@@ -26,14 +27,15 @@ def build(
     store: MetaStore | None = None,
     clock: Clock | None = None,
     around: Around = as_it_is,
+    admin: AdminPort = AdminHttp,
 ) -> ServiceApp:
-    """Make a txn-coordinator. `store`, `clock` and `around` are as in CoordinatorHost."""
+    """Make a txn-coordinator. `store`, `clock`, `around` and `admin` are as in CoordinatorHost."""
 
     def new_shard(number: int) -> TransactionShard:
         return TransactionShard(configs.settings)
 
     limits = ShardLimits(max_batch_bytes=LARGEST_BATCH_BYTES)
-    host = CoordinatorHost(TXN, config, new_shard, limits, store=store, clock=clock, around=around)
+    host = CoordinatorHost(TXN, config, new_shard, limits, store=store, clock=clock, around=around, admin=admin)
     shards, follower = host.shards, host.follower
     configs = TxnConfigListener(config, shards)
     calls, producer_ids = MarkerCalls(), host.producer_ids()
