@@ -268,8 +268,10 @@ def files() -> Iterator[Path]:
         for codec in CODECS:
             values = [Rec(b"k", b"%04d" % n + b"v" * 3_000, (("h", b"1"),), BASE_MS + n) for n in range(100)]
             SDK.open().produce(cluster.bootstrap, topic, values, codec=codec)
-        values = [Rec(None, b"%04d" % n + b"w" * 3_000, (), BASE_MS + n) for n in range(300)]
-        SDK.open().produce(cluster.bootstrap, topic, values)
+        # Each call is one batch. The second segment needs several, because an index has no entry for the first.
+        for first in range(0, 300, 25):
+            values = [Rec(None, b"%04d" % n + b"w" * 3_000, (), BASE_MS + n) for n in range(first, first + 25)]
+            SDK.open().produce(cluster.bootstrap, topic, values)
         folder = topics.folder(cluster, topic)
         cluster.brokers[0].stop()
         yield folder

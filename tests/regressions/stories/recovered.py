@@ -126,6 +126,15 @@ STORIES = (
         instead_of(f"{_STORAGE}.transactions.aborted_index:AbortedIndex.replace_from", _what_looks_older_stays),
     ),
     Story(
+        "emptied-segment-kept-its-index",
+        "A power cut took all batches of a segment and left its index of aborted transactions: readers left out the "
+        "records that came at their offsets, or got an error for good",
+        instead_of(
+            f"{_STORAGE}.producer_history:_has_stale_index",
+            lambda original, segment, end_offset, start: end_offset > start,
+        ),
+    ),
+    Story(
         "emptied-index-was-not-synced",
         "The index of a truncated segment that had nothing left was not synced: a power cut brought back what was "
         "aborted before, and readers left out the records that had come instead",

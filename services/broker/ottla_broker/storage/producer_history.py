@@ -99,7 +99,7 @@ class ProducerHistory:
         bases = {segment.base_offset for segment, _ in ranges}
         self._remove(offset for offset in offsets if offset < start and offset not in bases)
         for segment, segment_end in ranges:
-            if segment_end > start:
+            if _has_stale_index(segment, segment_end, start):
                 aborted = list(_aborted_in(segment, start, contents))
                 segment.aborted.replace_from(start, aborted)
                 segment.aborted.sync(self._disk)
@@ -206,6 +206,13 @@ class ProducerHistory:
         for path in paths:
             files.remove_if_there(path)
         return bool(paths)
+
+
+def _has_stale_index(segment: Segment, end_offset: int, start: int) -> bool:
+    """Return whether the index of a segment may differ from its batches, of which those before `start` are trusted."""
+    # A power cut may take all batches of a segment and leave its index, whose entries would hide what is written at
+    # their offsets later.
+    return end_offset > start or end_offset == segment.base_offset
 
 
 def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:

@@ -74,6 +74,22 @@ def test_whatever_a_power_cut_leaves_of_an_index_is_not_in_it_after_a_start(tmp_
 
 
 @pytest.mark.rule(38, 58)
+@pytest.mark.story("emptied-segment-kept-its-index")
+def test_a_power_cut_that_takes_all_batches_of_a_segment_leaves_nothing_in_its_index(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+    end_transaction(log, end_of(7, 1, committed=False))
+    log.segments[-1].aborted.write()
+    path = Path(log.segments[-1].path)
+    path.write_bytes(b"")
+    again = open_log(log.directory, recovery_point=0)
+    fill(again, 10)
+    again.flush(NOON)
+    assert again.aborted.between(0, again.log_end_offset) == []
+    assert path.with_suffix(".txnindex").stat().st_size == 0
+
+
+@pytest.mark.rule(38, 58)
 @pytest.mark.story("emptied-index-was-not-synced")
 def test_an_index_that_a_truncation_has_emptied_is_synced_with_its_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
