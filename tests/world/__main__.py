@@ -4,6 +4,7 @@
     --storm 40             how long the weather blows in each, in virtual seconds
     --without NAME,NAME    mends to take out, by the names of their stories, or rules of tests/faults/mutants.py
     --until-red            stop at the first seed that finds something
+    --profile NAME         one of table, emptying, eligible, ledger, instead of what each seed chooses
     --log                  print what the services log
     --mutants              take each mend of mutants.py out: it has to be found
 
@@ -21,7 +22,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.world.mutants import MUTANTS, SEEDS
-from tests.world.seed import Outcome, Plan, run_in_a_fork
+from tests.world.seed import PROFILES, Outcome, Plan, run_in_a_fork
 
 
 @dataclass(slots=True)
@@ -63,6 +64,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--storm", type=float, default=40.0)
     parser.add_argument("--without", default="")
+    parser.add_argument("--profile", default="", choices=("", *PROFILES))
     parser.add_argument("--until-red", action="store_true")
     parser.add_argument("--log", action="store_true")
     parser.add_argument("--mutants", action="store_true")
@@ -72,7 +74,8 @@ def main(arguments: list[str]) -> int:
     began, totals = time.monotonic(), _Totals()
     without = [name for name in given.without.split(",") if name]
     plans = (
-        Plan(seed, given.storm, without, given.log) for seed in range(given.first, given.first + (given.seeds or 20))
+        Plan(seed, given.storm, without, given.log, given.profile)
+        for seed in range(given.first, given.first + (given.seeds or 20))
     )
     for outcome in map(run_in_a_fork, plans):
         totals.add(outcome)

@@ -32,7 +32,7 @@ import ottla_controller.health  # noqa: F401
 _HEALED_S: Final = 60.0
 _STOPPED_S: Final = 20.0
 _POLICIES: Final = ("compact", "compact,delete", "delete")
-_PROFILES: Final = ("table", "emptying", "eligible", "ledger")
+PROFILES: Final = ("table", "emptying", "eligible", "ledger")
 _SHARES: Final = (30, 20, 20, 30)
 _cpu = time.process_time
 
@@ -45,6 +45,8 @@ class Plan:
     storm_s: float = 40.0
     without: Sequence[str] = ()
     log: bool = False
+    profile: str = ""
+    """This weather and workload, instead of those that the seed chooses."""
 
 
 @dataclass(slots=True)
@@ -103,7 +105,8 @@ def run(plan: Plan) -> Outcome:
 
 def _live(plan: Plan, world: World, network: Network, disks: Disks, history: History, outcome: Outcome) -> None:
     random = world.chance("weather")
-    profile = outcome.profile = random.choices(_PROFILES, _SHARES)[0]
+    chosen = random.choices(PROFILES, _SHARES)[0]
+    profile = outcome.profile = plan.profile or chosen
     cluster = Cluster(
         world,
         network,
