@@ -131,7 +131,8 @@ def finish(lake: Path, journal: Path, grace_s: float) -> int:
     deleted = 0
     for path, record in over.items():
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
-        for gone in map(Path, {*record["replaced"], *record["written"]} - used):
+        names = dict.fromkeys([*record["replaced"], *record["written"]])
+        for gone in [Path(name) for name in names if name not in used]:
             deleted += gone.exists()
             gone.unlink(missing_ok=True)
             gone.with_name(f".{gone.name}.crc").unlink(missing_ok=True)

@@ -139,9 +139,8 @@ class QueryTransactions:
         committed and forgotten, and that must never follow from a listing.
         """
         listed = admin.transactions.list(prefix=f"{self._name}-", pattern=attempts_of(self._batch.query))
-        names = {each.name for each in listed}
-        names |= {each.transactional_id for each in (*tasks, *(last.named if last else ()))}
-        described = admin.transactions.described(names)
+        named_ones = (each.transactional_id for each in (*tasks, *(last.named if last else ())))
+        described = admin.transactions.described(dict.fromkeys([*(each.name for each in listed), *named_ones]))
         return {name: Known(each.state, each.producer_id, each.producer_epoch) for name, each in described.items()}
 
     def settle(

@@ -208,7 +208,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _unchanged(self, read: Offsets, ids: TopicIds) -> dict[TopicPartition, int]:
         """Return `read` without the topics that were recreated, which are read from their beginning."""
         recreated = differing(ids, self._ids)
-        if unreported := {name for name in recreated if (name, self._ids[name]) not in self._reported_recreated}:
+        if unreported := [
+            name for name in sorted(recreated) if (name, self._ids[name]) not in self._reported_recreated
+        ]:
             raise_or_warn(topics_recreated(unreported), self._options)
             self._reported_recreated |= {(name, self._ids[name]) for name in unreported}
         return {p: at for p, at in read.items() if p.topic not in recreated}

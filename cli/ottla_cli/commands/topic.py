@@ -339,7 +339,7 @@ def _growth(admin: Admin, topic: TopicInfo, configs: Mapping[str, str]) -> dict[
     """As the leaders report it; None for a topic without records."""
     first_ms = admin.topics.first_timestamps(topic.name, timeout=ASIDE_S)
     leaders = {partition.partition: partition.leader for partition in topic.partitions}
-    led = {leader for number, leader in leaders.items() if number in first_ms}
+    led = dict.fromkeys(leader for number, leader in leaders.items() if number in first_ms)
     sizes = {
         p.partition: PartitionAge(size_bytes, first_ms[p.partition])
         for broker in led

@@ -14,7 +14,7 @@ This module is pure: it has no clock and no IO. It assumes that changes arrive i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -195,7 +195,7 @@ class ClusterImage:
     """It is the revision at which any topic last changed or was deleted. In a snapshot it is the snapshot's
     revision."""
     # These three say what changed, not what the cluster is. So two images of one state are equal whatever led to them.
-    changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
+    changed_partitions: Mapping[PartitionId, None] | None = field(default=None, compare=False, repr=False)
     """They are all partitions that may differ from the previous image, in themselves or in their topic. It is None if
     that is not known."""
     is_behind: bool = field(init=False)
@@ -254,15 +254,15 @@ class ClusterImage:
     def with_changes(self, changes: Iterable[Change], revision: int) -> ClusterImage:
         """Return the image after `changes`, which are all those of one or more complete revisions up to `revision`."""
         draft: dict[str, Any] = {}
-        changed: set[PartitionId] = set()
+        changed: dict[PartitionId, None] = {}
         for change in changes:
             # The partitions are collected from the image before the change, because a deleted topic is known there
             # alone.
-            changed.update(_partitions_of(self, change))
+            changed.update(dict.fromkeys(_partitions_of(self, change)))
             _apply(self, draft, change)
         # A topic that this revision deleted loses its entry, or the mapping would grow with every topic that ever
         # existed (I38).
-        for topic_id in {partition_id.topic_id for partition_id in changed}:
+        for topic_id in dict.fromkeys(partition_id.topic_id for partition_id in changed):
             exists = topic_id in draft.get("topic_names", self.topic_names)
             _set(self, draft, "topic_revisions", topic_id, revision if exists else None)
             draft["topics_revision"] = revision

@@ -59,7 +59,7 @@ class LeaseSession:
         self._lease: int | None = None
         self._registered = False
         self._again = False
-        self._renewals: Final[set[asyncio.Future[int]]] = set()  # those without an answer yet
+        self._renewals: Final[dict[asyncio.Future[int], None]] = {}  # those without an answer yet
         self._renewed = True  # what the last answer said
         self._resting: asyncio.Future[None] | None = None
         self._trouble = ""
@@ -156,12 +156,12 @@ class LeaseSession:
         """Renew the lease. Return whether the answer came before the next renewal is due. The answer is used whenever
         it comes."""
         renewal = asyncio.ensure_future(self._store.keep_alive(lease, timeout=self._ttl_s))
-        self._renewals.add(renewal)
+        self._renewals[renewal] = None
         renewal.add_done_callback(lambda _: self._on_renewal(lease, renewal))
         return bool((await asyncio.wait({renewal}, timeout=self._keep_alive_s))[0])
 
     def _on_renewal(self, lease: int, renewal: asyncio.Future[int]) -> None:
-        self._renewals.discard(renewal)
+        self._renewals.pop(renewal, None)
         if renewal.cancelled():
             return
         error = renewal.exception()  # retrieved, or asyncio would log it

@@ -67,7 +67,7 @@ class HeldShard(Generic[S]):
         self._loading = True
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at = NEVER
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[asyncio.Task[None], None] = {}
         self._responses: deque[Respond | RespondError] = deque()
         self._is_responding = False
 
@@ -102,8 +102,8 @@ class HeldShard(Generic[S]):
         match effect:
             case Send():
                 call = self._process.spawn(self._call(effect))
-                self._calls.add(call)
-                call.add_done_callback(self._calls.discard)
+                self._calls[call] = None
+                call.add_done_callback(self._calls.pop)
             case Respond() | RespondError():
                 self._responses.append(effect)
             case Perform(own):

@@ -86,7 +86,7 @@ class OwnedShards(Shards[S]):
         self._held: dict[int, HeldShard[S]] = {}
         self._to_load: OrderedDict[int, HeldShard[S]] = OrderedDict()
         self._waiting_bytes = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._shards = 0  # how many there are of this kind, by the image
         self._image: ClusterImage | None = None
         self._seen_as: int | None = None  # the incarnation that was compared with the image
@@ -332,8 +332,8 @@ class OwnedShards(Shards[S]):
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     def on_settled(self) -> None:

@@ -32,7 +32,7 @@ def load(
     merged: dict[str, Any] = {**_from_file(path, section), **_from_environment(environ, section), **options}
     types = get_type_hints(settings)
     known = {f.name for f in fields(settings)}  # type: ignore[arg-type]  # the caller's is a dataclass
-    for name in merged.keys() - known:
+    for name in [name for name in merged if name not in known]:
         near = get_close_matches(name, known, n=1)
         raise _invalid(
             f"there is no setting {name!r} of {section}", f"did you mean {near[0]!r}?" if near else _all(known)

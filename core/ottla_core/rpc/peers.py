@@ -15,7 +15,7 @@ class Peers:
     def __init__(self, *, client_id: str = "") -> None:
         self._client_id: Final = client_id
         self._connected: Final[dict[str, AioPeer]] = {}
-        self._closing: Final[set[asyncio.Task[None]]] = set()
+        self._closing: Final[dict[asyncio.Task[None], None]] = {}
 
     def at(self, address: str) -> AioPeer:
         peer = self._connected.get(address)
@@ -27,8 +27,8 @@ class Peers:
         """Close the connections to all other addresses, in the background, because their processes are gone."""
         for address in [address for address in self._connected if address not in addresses]:
             task = asyncio.create_task(self._connected.pop(address).close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._closing[task] = None
+            task.add_done_callback(self._closing.pop)
 
     async def close(self) -> None:
         connected = list(self._connected.values())

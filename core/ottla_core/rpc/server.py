@@ -164,7 +164,7 @@ class RpcServer:
         # or would not be served.
         if methods.keys() != described:
             raise ContractError(
-                f"{contract.__name__}: contracts.py and the proto differ in {methods.keys() ^ described}"
+                f"{contract.__name__}: contracts.py and the proto differ in {sorted(methods.keys() ^ described)}"
             )
         # The endpoint awaits what a method returns, so each method must be a coroutine function.
         missing = [n for n in methods if not asyncio.iscoroutinefunction(getattr(service, snake_case(n), None))]

@@ -93,7 +93,7 @@ class _ServedStream:
         self._draining = draining
         self._types = frame_types(endpoint.method)
         self._budget = StreamBudget(budget)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         # gRPC takes one write at a time, and the status that ends a stream counts as one.
         self._writing = asyncio.Lock()
         self._ended: asyncio.Future[EndStreamError] = asyncio.get_running_loop().create_future()
@@ -139,7 +139,7 @@ class _ServedStream:
             frame = self._types.request.FromString(data)
             in_flight = self._budget.take(len(data))
             task = asyncio.create_task(self._respond(frame, in_flight))
-            self._tasks.add(task)
+            self._tasks[task] = None
             # The bytes are given back in a callback and not by the task itself: a task that is cancelled before it
             # starts never runs a line of its own, and its bytes would count for ever.
             task.add_done_callback(partial(self._on_over, in_flight))
@@ -188,7 +188,7 @@ class _ServedStream:
 
     def _on_over(self, in_flight: FrameInFlight, task: asyncio.Task[None]) -> None:
         """Give the frame's bytes back. A callback calls this when the task is done, or cancelled before it started."""
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         in_flight.end()
 
     def _end(self, reason: EndStreamError) -> None:

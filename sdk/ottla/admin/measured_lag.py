@@ -6,7 +6,7 @@ oldest unread one is not known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping
 
 from ottla.admin.group_info import GroupInfo, GroupLag, GroupMember, PartitionLag
 from ottla.client.cluster import ClusterClient
@@ -24,10 +24,10 @@ def measured_lag(
     until = cluster.clock.monotonic() + timeout
     members = {partition: member for member in group.members for partition in member.partitions}
     partitions = sorted(committed.keys() | members.keys())
-    view = cluster.fetch_metadata({partition.topic for partition in partitions}, timeout=timeout)
-    led = {partition for partition in partitions if partition in view.routes}
+    view = cluster.fetch_metadata(dict.fromkeys(partition.topic for partition in partitions), timeout=timeout)
+    led = [partition for partition in partitions if partition in view.routes]
 
-    def at(when: int, some: Set[TopicPartition]) -> Offsets:
+    def at(when: int, some: Iterable[TopicPartition]) -> Offsets:
         left_s = max(0.001, until - cluster.clock.monotonic())
         return list_offsets(cluster, dict.fromkeys(some, when), timeout=left_s)
 

@@ -71,7 +71,7 @@ class Partitions:
         deadline = self._channel.deadline(timeout)
         named = None if partitions is None else list(partitions)
         before = self._channel.cluster.fetch_metadata(
-            {topic for topic, _ in named or ()}, all_topics=named is None, timeout=deadline.left()
+            dict.fromkeys(topic for topic, _ in named or ()), all_topics=named is None, timeout=deadline.left()
         )
         request = pb.ElectLeadersRequest(
             type=pb.ELECTION_UNCLEAN if unclean else pb.ELECTION_PREFERRED,
@@ -199,7 +199,8 @@ class Partitions:
                         return False
             return True
 
-        return until_all(self._channel, {e.topic for e in elections}, known, deadline, "leaders are elected")
+        topics = dict.fromkeys(election.topic for election in elections)
+        return until_all(self._channel, topics, known, deadline, "leaders are elected")
 
 
 def _with_leader(election: Election, view: ClusterView) -> Election:

@@ -315,7 +315,7 @@ class Transactions:
     def _holders(self, producer_ids: Collection[int], deadline: Deadline) -> dict[int, TransactionInfo]:
         """Return the transactions of these producers, by producer id."""
         found = self.list(producer_ids=sorted(producer_ids), timeout=deadline.left()) if producer_ids else []
-        described = self.described({each.name for each in found}, timeout=deadline.left())
+        described = self.described([each.name for each in found], timeout=deadline.left())
         return {each.producer_id: each for each in described.values()}
 
     def _lists_everything(self, deadline: Deadline) -> bool:

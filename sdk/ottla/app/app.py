@@ -106,7 +106,7 @@ class App:
         self._drain_s: Final = seconds(drain_timeout, "drain_timeout")
         self._consumer: Final = _CONSUMER_BY_DEFAULT | checked_consumer(consumer or {})
         self._producer: Final = dict(producer or {})
-        for unknown in self._producer.keys() - _PRODUCERS:
+        for unknown in [name for name in self._producer if name not in _PRODUCERS]:
             known = f"the possible settings are {', '.join(sorted(_PRODUCERS))}"
             hint = f"pass it to the App itself: App(name, {unknown}=…)" if unknown in self._cluster else known
             raise config_error(f"producer={{{unknown!r}: …}} can't be set", hint=hint)

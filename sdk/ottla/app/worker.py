@@ -226,8 +226,9 @@ class Worker:
                     counted(len(late), "handler"),
                     self._drain_s,
                 )
-            for task in late if self._handler.is_coroutine else ():
-                task.cancel()
+            if self._handler.is_coroutine:
+                for task in [task for task in running if task in late]:
+                    task.cancel()
         return self._in_topics(self._in_flight.to_commit(partitions))
 
     def forget(self, partitions: Partitions) -> None:

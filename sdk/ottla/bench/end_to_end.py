@@ -53,7 +53,7 @@ class EndToEnd:
 
         Returns the number of records that were not read within `patience_s` after the last send.
         """
-        for partition in self._consumer.assignment():
+        for partition in sorted(self._consumer.assignment()):
             self._consumer.position(partition)  # looked up now: what is sent from here on is what it reads
         pace = SendPace(time.monotonic(), self._rate)
         while self._sent < self._bounds.records and time.monotonic() - pace.began_at < self._bounds.seconds:

@@ -54,7 +54,7 @@ def list_offsets(
     gone: Set[TopicPartition] = offline if offline is not None else frozenset()
     while left := {p: at for p, at in timestamps.items() if p not in found and p not in gone}:
         remaining = max(0.001, started_at + timeout - cluster.clock.monotonic())
-        view = cluster.fetch_metadata({p.topic for p in left}, timeout=remaining)
+        view = cluster.fetch_metadata(dict.fromkeys(p.topic for p in left), timeout=remaining)
         if offline is not None:
             offline.update(p for p in left if view.is_offline(p) or (skips_missing and not view.exists(p)))
             left = {partition: at for partition, at in left.items() if partition not in offline}

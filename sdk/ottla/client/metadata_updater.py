@@ -214,7 +214,8 @@ class MetadataUpdater:
                 continue
             rejected.reset()
             unknown = set() if fetched is None else fetched.unknown(topics)
-            if fetched is None or fetched.without_leader(topics if self._waiting else set(topics) - unknown):
+            required = topics if self._waiting else [topic for topic in topics if topic not in unknown]
+            if fetched is None or fetched.without_leader(required):
                 pause = backoff.next()
                 self.refresh()
                 continue

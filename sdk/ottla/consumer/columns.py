@@ -63,7 +63,8 @@ def to_pandas(batches: Iterable[HasColumns], columns: Sequence[str] | None = Non
     """
     pandas = _imported("pandas")
     collected = collect(batches, columns)
-    for name in {"key", "value"} & collected.keys():  # pandas would make floats of integers, and NaN of None
+    for name in [name for name in ("key", "value") if name in collected]:
+        # pandas would make floats of integers, and NaN of None.
         if any(value is None for value in collected[name]):
             collected[name] = pandas.Series(collected[name], dtype=object)
     frame = pandas.DataFrame(collected, columns=list(collected))

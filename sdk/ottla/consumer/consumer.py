@@ -68,11 +68,11 @@ _LEAVE_AT_EXIT_S: Final = 1.0
 """How long the last commit may take if the process ends without a close, and how long the reading thread may take to
 return from its call."""
 
-# Members that nothing has closed. Weak, so that the set keeps no consumer alive that the program has dropped.
-_members: Final[weakref.WeakSet[Consumer[Any, Any]]] = weakref.WeakSet()
+# Members that nothing has closed. Weak, so that the dict keeps no consumer alive that the program has dropped.
+_members: Final[weakref.WeakKeyDictionary[Consumer[Any, Any], None]] = weakref.WeakKeyDictionary()
 
 # Threads that commit and leave for consumers that were garbage-collected. The end of the process waits for them.
-_leaving: Final[weakref.WeakSet[Thread]] = weakref.WeakSet()
+_leaving: Final[weakref.WeakKeyDictionary[Thread, None]] = weakref.WeakKeyDictionary()
 
 _client_numbers = itertools.count(1)
 
@@ -233,7 +233,7 @@ class Consumer(Generic[K, V]):
         # At the end of the process `_leave_at_exit` does more: it commits what a loop has processed.
         self._close.atexit = False
         if self._group is not None:
-            _members.add(self)
+            _members[self] = None
 
     def _open(self, options: ConsumerOptions) -> tuple[Assignment | GroupAssignment, RecordReader[K, V]]:
         """Return the assignment to read, a group member's or a fixed one, and the reader that returns its records."""
@@ -404,7 +404,7 @@ class Consumer(Generic[K, V]):
         The consumer's positions do not change.
         """
         when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
-        found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), **self._look_up)
+        found = list_offsets(self._cluster, dict.fromkeys(self._assignment.positions(), when), **self._look_up)
         return ByPartition({p: None if entry is None else entry.offset for p, entry in found.items()})
 
     @guarded
@@ -607,7 +607,7 @@ def _close(
         if assignment.in_group and isinstance(reader, GroupReader):
             # The garbage collector may run in any thread, and must not wait for a coordinator. So a thread leaves.
             leaving = Thread(target=_leave_group, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
-            _leaving.add(leaving)
+            _leaving[leaving] = None
             leaving.start()
             return
         assignment.close()

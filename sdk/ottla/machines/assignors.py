@@ -103,7 +103,7 @@ def _indexes_by_topic(ranked: Sequence[Subscriber]) -> dict[str, list[int]]:
     """Return, for each topic, the indexes in `ranked` of the members that subscribe to it, in order."""
     indexes_of: dict[str, list[int]] = {}
     for index, member in enumerate(ranked):
-        for topic in set(member.subscription.topics):
+        for topic in dict.fromkeys(member.subscription.topics):
             indexes_of.setdefault(topic, []).append(index)
     return indexes_of
 

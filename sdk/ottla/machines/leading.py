@@ -5,7 +5,7 @@ The coordinator knows nothing about partitions (rule 47), so this module has to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
 from ottla_core.errors import ErrorCode, OttlaError
@@ -24,7 +24,7 @@ NO_RACK = ""
 
 def offered(
     assignors: Iterable[Assignor],
-    topics: Iterable[str],
+    topics: Set[str],
     held: Sequence[TopicPartition],
     former: Sequence[TopicPartition],
     generation: int,
@@ -47,9 +47,9 @@ def offered(
     }
 
 
-def subscribed_topics(members: Iterable[Subscriber]) -> set[str]:
-    """Return all topics that at least one member of the group reads."""
-    return {topic for member in members for topic in member.subscription.topics}
+def subscribed_topics(members: Iterable[Subscriber]) -> list[str]:
+    """Return all topics that at least one member of the group reads, in order."""
+    return sorted({topic for member in members for topic in member.subscription.topics})
 
 
 def lead(assignor: Assignor, partitions_of: Mapping[str, int], members: Sequence[Subscriber]) -> Assignments:

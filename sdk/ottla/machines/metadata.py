@@ -142,10 +142,10 @@ class ClusterView:
         found = ((name, self.topics.get(name)) for name in topics)
         return {name for name, t in found if t is None or t.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
-    def undescribed(self, topics: Iterable[str]) -> set[str]:
+    def undescribed(self, topics: Iterable[str]) -> list[str]:
         """Return those of `topics` that exist, but that the broker could not describe."""
         found = ((name, self.topics.get(name)) for name in topics)
-        return {name for name, t in found if t is not None and t.error == ErrorCode.LEADER_NOT_AVAILABLE}
+        return [name for name, t in found if t is not None and t.error == ErrorCode.LEADER_NOT_AVAILABLE]
 
     def without_leader(self, topics: Iterable[str]) -> bool:
         """Return whether one of `topics` is missing or has a partition without a known leader."""

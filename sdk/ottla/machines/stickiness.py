@@ -45,7 +45,7 @@ def balance(
 
 def _readers(partitions: Iterable[TopicPartition], topics_of: TopicsOf) -> dict[str, list[str]]:
     """Return the members that subscribe to each topic, in their order."""
-    topics = {partition.topic for partition in partitions}
+    topics = dict.fromkeys(partition.topic for partition in partitions)
     return {
         topic: [member_id for member_id, owned_partitions in topics_of.items() if topic in owned_partitions]
         for topic in topics

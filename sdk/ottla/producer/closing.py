@@ -35,7 +35,7 @@ _ABORT_S: Final = 5.0
 
 _GARBAGE: Final = "because it was garbage-collected"
 
-_open: Final[set[Closing]] = set()
+_open: Final[dict[Closing, None]] = {}
 """The Closing of each producer that has not ended."""
 
 
@@ -53,7 +53,7 @@ class Closing:
 
     def watch(self, producer: object) -> None:
         """Close when `producer` is garbage-collected, or when the process ends."""
-        _open.add(self)
+        _open[self] = None
         weakref.finalize(producer, self._on_garbage).atexit = False
 
     def close(self, limit_s: float, quiet_s: float = float("inf"), *, unasked: str = "") -> None:
@@ -69,7 +69,7 @@ class Closing:
                 logger.warning("%s was not closed; closing it %s", self.announcer.name, unasked)
             self._end(limit_s, quiet_s, deadline_at)
         finally:
-            _open.discard(self)
+            _open.pop(self, None)
             self.ended.set()
         self.announcer.raise_failures()
 

@@ -128,8 +128,8 @@ class TableSnapshot:
         positions = consumer._assignment.positions()
         clock = self._clock = consumer._cluster.clock
         self._read_committed = consumer._fetcher.read_committed
-        ids = {at.topic_id for at in positions.values()}
-        if len(ids) == 1 and (topic_id := ids.pop()) is not None:
+        ids = dict.fromkeys(at.topic_id for at in positions.values())
+        if len(ids) == 1 and (topic_id := next(iter(ids))) is not None:
             known = {p.partition: (at.offset, at.offset_epoch) for p, at in positions.items() if at.offset is not None}
             self._state = (topic_id.hex(), known) if len(known) == len(positions) else None
         if caught_up and clock.monotonic() >= self._look_at:

@@ -110,7 +110,7 @@ class Table(Generic[K, V]):
         self._follower: Final = Follower(self._view, lambda: Consumer(topic, **ours), local)
         self._guard: Final = self._view.guard
         self._is_open = False  # from start to end; `get` has no time to check which process this is
-        _tables.add(self)
+        _tables[self] = None
         self._end: Final = weakref.finalize(self, _end, self._follower, self._guard)
         self._end.atexit = False
 
@@ -299,7 +299,7 @@ class Table(Generic[K, V]):
 
 _MISSING: Final = object()
 
-_tables: Final[weakref.WeakSet[Table[Any, Any]]] = weakref.WeakSet()
+_tables: Final[weakref.WeakKeyDictionary[Table[Any, Any], None]] = weakref.WeakKeyDictionary()
 
 _CONSUMERS: Final = {
     name: default

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from ottla.client.condition import Condition
 from ottla.client.guard import Guard
@@ -60,7 +60,7 @@ class TableView:
         self.goals: dict[Goal, None] = {}
         self._error: BaseException | None = None
         self._skip_bad: Final = skip_bad
-        self._watches: Final[WeakSet[Watcher]] = WeakSet()
+        self._watches: Final[WeakKeyDictionary[Watcher, None]] = WeakKeyDictionary()
         self._listeners: Final[dict[object, Callable[[], None]]] = {}
 
     # ---- the thread that applies -----------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class TableView:
     def watch(self, watch: Watcher) -> None:
         """Report changes to the watch for as long as it is referenced."""
         with self.changed:
-            self._watches.add(watch)
+            self._watches[watch] = None
 
     @contextmanager
     def listening(self, listener: Callable[[], None]) -> Iterator[None]:

@@ -93,7 +93,7 @@ class Presence:
     def _watch_all(self) -> None:
         """Have one stream for every registration, and none for others."""
         registrations = {_registration(process): process for process in self._registered()}
-        for registration in self._watches.keys() - registrations.keys():
+        for registration in [each for each in self._watches if each not in registrations]:
             self._watches.pop(registration)[1].cancel()
         for registration in [each for each in registrations if each not in self._watches]:
             watch = HealthWatch(registrations[registration].address)
@@ -108,7 +108,7 @@ class Presence:
 
     def _dead(self) -> list[_Process]:
         """Return the registered processes whose death was proven since the last look. Their watches are over."""
-        over = {registration for registration, (_, task) in self._watches.items() if task.done()}
+        over = dict.fromkeys(registration for registration, (_, task) in self._watches.items() if task.done())
         for registration in over:
             self._watches.pop(registration)[1].result()
         return [process for process in self._registered() if _registration(process) in over]

@@ -57,7 +57,7 @@ class Reconciler:
         self._within_grace = within_grace
         self._clock = clock
         self._changed = asyncio.Event()
-        self._due: set[PartitionId] | None = None  # to be looked at, or None between terms
+        self._due: dict[PartitionId, None] | None = None  # to be looked at, or None between terms
         self._seen_grace: frozenset[int] = frozenset()
         self._balanced_at = 0.0
         self._elections = metrics.counter("ottla_controller_leader_elections_total", "Leaders elected by this process.")
@@ -77,7 +77,7 @@ class Reconciler:
             self._due = None
 
     async def _run(self, journal: Journal) -> None:
-        self._due = set(self._follower.image.partitions)
+        self._due = dict.fromkeys(self._follower.image.partitions)
         self._balanced_at = self._clock.monotonic()
         backoff = Backoff(first_s=0.1)
         while True:
@@ -118,7 +118,7 @@ class Reconciler:
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if self._due is not None and (concerned := self._index.concerned(old, new)):
-            self._due |= concerned
+            self._due.update(dict.fromkeys(concerned))
             self._changed.set()
 
     async def _settle(self, journal: Journal) -> None:
@@ -136,9 +136,9 @@ class Reconciler:
         assert self._due is not None, "a term runs"
         within_grace, time_slice = self._within_grace(), Slice()
         for broker_id in within_grace ^ self._seen_grace:
-            self._due |= self._index.of(broker_id)
+            self._due.update(dict.fromkeys(self._index.of(broker_id)))
         self._seen_grace = within_grace
-        due, self._due = self._due, set()
+        due, self._due = self._due, {}
         left: list[PartitionId] = []
         try:
             for part in batched(list(due)):
@@ -148,7 +148,7 @@ class Reconciler:
         except BaseException:
             self._due |= due
             raise
-        self._due.update(left)
+        self._due.update(dict.fromkeys(left))
         image = self._follower.image
         existing = available(image, within_grace)
         lead_on = existing.willing - existing.read_only

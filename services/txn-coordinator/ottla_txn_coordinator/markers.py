@@ -99,7 +99,7 @@ class TxnMarkers:
         self._unknown: list[tuple[Ending, TopicPartition]] = []
         self._is_catching_up = False
         self._arrived: Final = asyncio.Event()
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._tasks: Final[dict[asyncio.Task[None], None]] = {}
         self._written: Final = metrics.counter("ottla_txn_markers_written_total", "Markers written to partitions.")
         self._failed: Final = metrics.counter(
             "ottla_txn_markers_failed_total",
@@ -124,14 +124,15 @@ class TxnMarkers:
             if (former := endings.get(ending.transactional_id)) is not None:
                 former.give_up()  # complete, or this one had not begun; its response was lost
             endings[ending.transactional_id] = ending
-            self._route_later(ending, effect.record.partitions)
+            self._route_later(ending, sorted(effect.record.partitions))
 
     def on_left(self, shard: int, epoch: int) -> None:
         for ending in self._endings.pop((shard, epoch), {}).values():
             ending.give_up()
         if self._late:
             others = chain.from_iterable(endings.values() for endings in self._endings.values())
-            for partition in self._late.keys() - set[TopicPartition]().union(*(ending.left for ending in others)):
+            left = set[TopicPartition]().union(*(ending.left for ending in others))
+            for partition in [partition for partition in self._late if partition not in left]:
                 del self._late[partition]
 
     def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
@@ -300,5 +301,5 @@ class TxnMarkers:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -220,11 +220,11 @@ def is_over(name: str, batch: Batch, last: Decision | None, *, decides: bool) ->
 
 def unused(
     known: Iterable[str], ended: Iterable[TaskTransaction], batch: Batch, last: Decision | None, *, decides: bool
-) -> Collection[str]:
+) -> list[str]:
     """Return the ids that no attempt uses again: those of other runs, and of batch writes."""
-    over = {name for name in known if is_over(name, batch, last, decides=decides)}
-    over |= {each.transactional_id for each in ended}
-    return over if not batch.mark else {name for name in over if (m := _parsed(name)) and m[2] != batch.mark}
+    own = (name for name in known if is_over(name, batch, last, decides=decides))
+    over = list(dict.fromkeys([*own, *(each.transactional_id for each in ended)]))
+    return over if not batch.mark else [name for name in over if (m := _parsed(name)) and m[2] != batch.mark]
 
 
 # ---- what is done with each transaction -----------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def deciding(
 
 
 def letting_go(
-    batch: Batch, tasks: Collection[TaskTransaction], last: Decision | None, known: Mapping[str, Known]
+    batch: Batch, tasks: Container[TaskTransaction], last: Decision | None, known: Mapping[str, Known]
 ) -> Decision | None:
     """Return the last decision with orphans of the batch's own: these tasks' transactions, and the others that its run
     has open. Return None if nothing is left to let go."""

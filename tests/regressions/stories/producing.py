@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from tests.regressions.injection import altered, constant, instead_of, skipped
 from tests.regressions.story import Story
@@ -46,7 +46,7 @@ def _quickly_after_an_error(original, self, limit_s, quiet_s=float("inf")):
 def _watched_by_nobody(original, self, producer):
     from ottla.producer import closing
 
-    closing._open.add(self)
+    closing._open[self] = None
 
 
 def _failed_in_silence(original, self, bug):
@@ -134,7 +134,7 @@ STORIES = (
     Story(
         "local-producer-loses-its-records",
         "A local producer that was never closed lost its accepted records silently: 0 of 100 arrived",
-        constant(f"{_PRODUCER}.closing:_open", WeakSet()),
+        constant(f"{_PRODUCER}.closing:_open", WeakKeyDictionary()),
         instead_of(f"{_PRODUCER}.closing:Closing.watch", _watched_by_nobody),
     ),
     Story(

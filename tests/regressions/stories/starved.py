@@ -63,7 +63,7 @@ def _answer_not_taken(original, self, lease, renewal):
     if lease == self._lease:
         original(self, lease, renewal)
     else:
-        self._renewals.discard(renewal)
+        self._renewals.pop(renewal, None)
 
 
 async def _with_its_traceback(original, self, timeout):

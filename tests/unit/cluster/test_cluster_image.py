@@ -119,7 +119,7 @@ def test_an_image_knows_which_partitions_may_differ_from_the_one_before() -> Non
         differ = {id_ for id_ in everywhere if seen_in(before, id_) is not seen_in(image, id_)}
         differ |= {id_ for id_ in everywhere if before.partitions.get(id_) is not image.partitions.get(id_)}
         assert image.changed_partitions is not None
-        assert differ <= image.changed_partitions
+        assert differ <= image.changed_partitions.keys()
         changed_topics = {id_.topic_id for id_ in differ} & image.topic_names.keys()
         assert all(image.topic_revisions[topic_id] == revision for topic_id in changed_topics)
         assert image.topic_revisions.keys() <= image.topic_names.keys(), "what is deleted takes no room"

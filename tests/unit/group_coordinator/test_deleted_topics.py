@@ -92,7 +92,7 @@ async def test_where_it_is_known_what_has_changed_that_topic_alone_is_looked_at(
     watch.on_image(before, after)
     await until(lambda: not watch.is_busy)
     assert held.forgotten == [(0, after.topics, frozenset({"t"}))]
-    watch.on_image(WITH_T, replace(after, changed_partitions={PartitionId(topic_id(8), 0)}))
+    watch.on_image(WITH_T, replace(after, changed_partitions={PartitionId(topic_id(8), 0): None}))
     assert not watch.is_busy
     await watch.stop()
 

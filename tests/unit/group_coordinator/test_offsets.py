@@ -222,7 +222,7 @@ def test_a_look_lists_the_groups_once(shard: Shard, monkeypatch: pytest.MonkeyPa
     listed: list[int] = []
     names = GroupShard._names
 
-    def counted(machine: GroupShard) -> set[str]:
+    def counted(machine: GroupShard) -> dict[str, None]:
         found = names(machine)
         listed.append(len(found))
         return found

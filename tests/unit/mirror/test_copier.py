@@ -201,12 +201,12 @@ def test_what_the_buffer_holds_of_a_paused_flow_still_counts(sides: Sides, monke
     sides.copier.hold(paused=False)
     while not partition.in_flight_bytes:
         sides.copier.step(0.1)
-    assert sides.copier._held_back == {partition}
+    assert sides.copier._held_back.keys() == {partition}
     assert sides.copier._discarded_bytes > 0
     sides.target.release()
     while partition.records < 10:
         sides.copier.step(0.1)
-    assert (sides.copier._discarded_bytes, sides.copier._held_back) == (0, set())
+    assert (sides.copier._discarded_bytes, sides.copier._held_back) == (0, {})
 
 
 def test_a_rejected_login_is_no_fault_of_a_partition(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:

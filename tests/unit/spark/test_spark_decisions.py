@@ -122,12 +122,12 @@ def test_a_driver_that_decides_nothing_lets_go_of_its_own_run_alone() -> None:
 
 def test_ids_of_other_runs_and_of_batch_writes_are_forgotten() -> None:
     names = [each.transactional_id for each in (MINE, OTHERS)]
-    assert unused(names, [], BATCH, LAST, decides=True) == {OTHERS.transactional_id}
-    assert unused(names, [], BATCH, LAST, decides=False) == set()
-    assert unused([], [OTHERS, MINE], BATCH, LAST, decides=False) == {OTHERS.transactional_id}
+    assert unused(names, [], BATCH, LAST, decides=True) == [OTHERS.transactional_id]
+    assert unused(names, [], BATCH, LAST, decides=False) == []
+    assert unused([], [OTHERS, MINE], BATCH, LAST, decides=False) == [OTHERS.transactional_id]
     writes = [each.transactional_id for each in (EQUAL, NEWER)]
-    assert unused(writes, [], WRITE, None, decides=True) == {EQUAL.transactional_id}
-    assert unused(["x"], [], WRITE, None, decides=True) == set()
+    assert unused(writes, [], WRITE, None, decides=True) == [EQUAL.transactional_id]
+    assert unused(["x"], [], WRITE, None, decides=True) == []
 
 
 def test_ids_name_their_query_and_no_other() -> None:

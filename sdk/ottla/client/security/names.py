@@ -125,7 +125,7 @@ def _tls(given: Tls | None, config: Mapping[str, Any], names: list[str]) -> Tls:
 
 
 def _first(config: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    values = {str(config[name]).upper() for name in names if config.get(name) is not None}
+    values = dict.fromkeys(str(config[name]).upper() for name in names if config.get(name) is not None)
     if len(values) > 1:
         raise config_error(f"{' and '.join(names)} contradict each other", hint="set only one of them")
     return next(iter(values), None)

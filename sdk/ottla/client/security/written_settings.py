@@ -21,7 +21,7 @@ from ottla.errors import ConfigError, config_error
 BOOTSTRAP: Final = "bootstrap.servers"
 _NAMES: Final = SECURITY_NAMES | {BOOTSTRAP}
 _PATHS: Final = frozenset(
-    [*(name for name in SECURITY_NAMES if name.endswith(".location")), *(f"{name}.file" for name in PASSWORD_NAMES)]
+    {*(name for name in SECURITY_NAMES if name.endswith(".location")), *(f"{name}.file" for name in PASSWORD_NAMES)}
 )
 
 

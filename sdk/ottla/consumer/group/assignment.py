@@ -70,7 +70,7 @@ class GroupAssignment:
         self._started = False
         self._joining: Call[JoinResult | JoinFailure] | None = None
         self._assigned: Sequence[TopicPartition] | None = None  # the new assignment, not taken over yet
-        self._unreported: Final[set[TopicPartition]] = set()  # taken over, but `on_assigned` was not called yet
+        self._unreported: Final[dict[TopicPartition, None]] = {}  # taken over, but `on_assigned` was not called yet
         self._former: tuple[TopicPartition, ...] = ()
         self._led: Mapping[str, int] = {}  # the topics that it assigned as leader, and their partition counts
         self._joined_topics: frozenset[str] = frozenset()
@@ -264,12 +264,13 @@ class GroupAssignment:
         self.rebalances += 1
         self._joining = None
 
-    def _followed(self, result: JoinResult) -> set[str]:
+    def _followed(self, result: JoinResult) -> dict[str, None]:
         """Return the topics whose metadata to follow from now on. With a pattern, every topic is fetched anyway, so
         missing ones need not be named."""
-        topics = {*self.options.topics, *(partition.topic for partition in (*result.partitions, *self.positions()))}
+        own = (partition.topic for partition in (*result.partitions, *self.positions()))
         by_pattern = self.options.pattern is not None
-        return topics.union(name for name, count in result.partitions_of.items() if count or not by_pattern)
+        found = (name for name, count in result.partitions_of.items() if count or not by_pattern)
+        return dict.fromkeys([*self.options.topics, *own, *found])
 
     def _on_join_failed(self, failure: JoinFailure) -> None:
         """Log a retriable failure from time to time; raise it if the group was never reached at all."""
@@ -300,7 +301,7 @@ class GroupAssignment:
             self._give_up(gone, listener.on_lost if self.member.lost else listener.on_revoked)
         for partition in (*gone, *added):
             self.commits.known.pop(partition, None)  # others may have committed since
-        self._unreported.update(added)
+        self._unreported.update(dict.fromkeys(added))
         with self._fetcher.lock:
             for partition in self._unreported:
                 self._subscription.assign(partition, None)  # at the committed offset, which is looked up
@@ -313,7 +314,7 @@ class GroupAssignment:
         with self._fetcher.lock:
             for partition in partitions:
                 self._subscription.unassign(partition)
-                self._unreported.discard(partition)
+                self._unreported.pop(partition, None)
 
     # ---- topics --------------------------------------------------------------------------------------------------
 

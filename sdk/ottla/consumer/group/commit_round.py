@@ -82,4 +82,4 @@ class CommitRound:
                 self.pending.append(commit)
         # If a later commit has moved a partition on, its older offset is never sent again.
         pending_partitions = {partition for commit in self.pending for partition in commit.in_topics}
-        self.left = {p: self.left[p] for p in failures.keys() & pending_partitions}
+        self.left = {p: self.left[p] for p in failures if p in pending_partitions}

@@ -149,7 +149,7 @@ class Commits:
                 if is_unknown:
                     # Over Kafka's protocol a request has the topic ids that this client knows. So a topic was created
                     # again, or the coordinator does not know a new one yet.
-                    self._cluster.fetch_metadata({p.topic for p in request.partitions}, timeout=TRY_S)
+                    self._cluster.fetch_metadata(dict.fromkeys(p.topic for p in request.partitions), timeout=TRY_S)
                 response = self._coordinator.call(Group.FETCH_OFFSETS, request)
                 for offset in response.offsets:
                     raise_if(offset.error)
@@ -220,9 +220,10 @@ class Commits:
                 for code, error in errors.items()
                 if not self._is_worth_another(sent.who, error) and code not in _GONE
             }
-            gone = {partition for partition, error in failures.items() if error.code in _GONE}
+            perhaps = {p: sent.left[p] for p, error in failures.items() if error.code in _GONE}
+            gone = set(perhaps)
             if gone and self._cluster.clock.monotonic() < gone_at and any(commit.retries for commit in sent.pending):
-                gone = self._gone({partition: sent.left[partition] for partition in gone}, missing)
+                gone = self._gone(perhaps, missing)
 
             def is_over(commit: Commit, error: OttlaError) -> bool:
                 return error.code in final or not commit.retries or not gone.isdisjoint(commit.in_topics)  # noqa: B023
@@ -243,7 +244,7 @@ class Commits:
         One of the brokers may lag as well.
         """
         try:
-            view = self._cluster.fetch_metadata({partition.topic for partition in offsets}, timeout=TRY_S)
+            view = self._cluster.fetch_metadata(dict.fromkeys(p.topic for p in offsets), timeout=TRY_S)
         except OttlaError:
             return set()
         gone = set()

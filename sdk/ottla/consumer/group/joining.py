@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -169,7 +169,7 @@ class Joining:
             )
         return encode_assignments(made)
 
-    def _given_out(self, topics: set[str]) -> dict[str, int]:
+    def _given_out(self, topics: Sequence[str]) -> dict[str, int]:
         """Return how many partitions of each topic are assigned. A leader that restarts has missed partitions that were
         added meanwhile."""
         request = pb.DescribeGroupsRequest(groups=[self._coordinator.group])
@@ -182,7 +182,7 @@ class Joining:
         )
         return {topic: counts[topic] for topic in topics}
 
-    def _partitions_of(self, topics: set[str]) -> dict[str, int]:
+    def _partitions_of(self, topics: Sequence[str]) -> dict[str, int]:
         over_at = self._cluster.clock.monotonic() + _DESCRIBED_S
         view = self._cluster.fetch_metadata(topics, timeout=_METADATA_S)
         # A broker that lags can't describe a topic that was recreated. Its partitions must not be taken from everybody.

@@ -136,8 +136,8 @@ class StartPositionFinder:
         Partitions without a leader are added to `offline`. If another member has just begun, its commits may be under
         way; it waits a moment for them.
         """
-        names = {partition.topic for partition in uncommitted}
-        view = self._cluster.fetch_metadata(sorted(names), timeout=self._timeout)
+        names = sorted({partition.topic for partition in uncommitted})
+        view = self._cluster.fetch_metadata(names, timeout=self._timeout)
         views = view.topics
         ids = {name: views[name].id for name in names if name in views and not views[name].error}
         existing = [TopicPartition(topic, number) for topic in ids for number in range(len(views[topic].partitions))]

@@ -142,7 +142,7 @@ class LogCleaner:
         slice_, now_ms = Slice(), self._clock.wall_ms()
         found: list[tuple[Replica, Candidate]] = []
         ratios = [0.0]
-        # The set is copied, because it changes while others have their turns.
+        # They are copied, because they change while others have their turns.
         for replica in list(self._replicas.compacted):
             await slice_.rest()
             # A truncation has the log in a thread. A cleaning that begins beside it would be overtaken right away.
@@ -156,7 +156,8 @@ class LogCleaner:
             if self._may_be_cleaned(replica.id) and candidate.part.is_due(replica.log.config.least_dirty_ratio):
                 found.append((replica, candidate))
         self.dirtiest_ratio = max(ratios)
-        for id_ in self._failures.keys() - {replica.id for replica in self._replicas.compacted}:
+        compacted = {replica.id for replica in self._replicas.compacted}
+        for id_ in [id_ for id_ in self._failures if id_ not in compacted]:
             del self._failures[id_]
             if (former := self._replicas.get(id_)) is not None:  # its cleanup.policy has changed
                 former.log.compaction.failure = ""

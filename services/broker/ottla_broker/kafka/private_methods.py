@@ -129,7 +129,8 @@ async def _shard_marker(
     if len(shards) != 1:
         text = f"the request names {len(shards)} shards"
         raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint="send a request for each shard")
-    owner = backend.image.owner_of(GROUP, shards.pop())
+    (shard,) = shards
+    owner = backend.image.owner_of(GROUP, shard)
     if owner is None:
         raise not_available(GROUP)
     return await backend.coordinators.ask(owner, Group.WRITE_TXN_MARKERS, request, limit_s)

@@ -45,7 +45,7 @@ class FollowedLeader(Generic[R]):
         # These are not named while their logs are truncated, or for a while after an error.
         self._resting: Final[set[PartitionId]] = set()
         # The leader has these in its session, and has to drop them with the next request.
-        self._forgotten: Final[set[PartitionId]] = set()
+        self._forgotten: Final[dict[PartitionId, None]] = {}
 
     def begin(self, session_id: int) -> None:
         """Begin a session in which the leader knows nothing yet."""
@@ -84,7 +84,7 @@ class FollowedLeader(Generic[R]):
         self._resting.discard(partition_id)
         # Only what was named has to be forgotten: a leader that never heard of the partition has nothing to drop.
         if self._named.pop(partition_id, None) is not None:
-            self._forgotten.add(partition_id)
+            self._forgotten[partition_id] = None
 
     # ---- the next request --------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
         """The follower's incarnation. Another one names everything again, because its logs may differ (rule 11)."""
         self.responses = 0
         self._sessions: Final = sessions
-        self.unconfirmed: Final[set[PartitionId]] = set()
+        self.unconfirmed: Final[dict[PartitionId, None]] = {}
         """Partitions whose leadership the next request is to confirm (leadership_confirmation)."""
         self._later: Final[dict[PartitionId, None]] = {}
         self._in_response: dict[PartitionId, tuple[Followed, int, int]] = {}
@@ -89,7 +89,7 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
 
     def forget(self, partition_id: PartitionId) -> bool:
         self._later.pop(partition_id, None)
-        self.unconfirmed.discard(partition_id)
+        self.unconfirmed.pop(partition_id, None)
         return super().forget(partition_id)
 
     # ---- what happens to partitions --------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
 
     def confirm(self, partition_id: PartitionId) -> None:
         """Make a response due, because the request after it confirms the leadership of the partition."""
-        self.unconfirmed.add(partition_id)
+        self.unconfirmed[partition_id] = None
         self.parked.wake()
 
     # ---- the next response -----------------------------------------------------------------------------------------

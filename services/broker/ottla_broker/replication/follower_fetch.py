@@ -140,11 +140,11 @@ class _Looks:
                 leading = self._known(self._replicas.find(followed.id), followed)
             except OttlaError:
                 # It is no longer led here, and every waiter for the confirmation hears of that.
-                waiting.discard(followed.id)
+                waiting.pop(followed.id, None)
             else:
                 leading.on_seen_confirmation(self._request.follower_id, seen)
                 if leading.newest_confirmation <= seen:
-                    waiting.discard(followed.id)
+                    waiting.pop(followed.id, None)
 
     def _note(self, followed: Followed) -> None:
         leading: Leading | None = None

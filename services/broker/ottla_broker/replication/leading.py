@@ -68,7 +68,7 @@ class ReplicaContext:
     is_registered: Callable[[], bool] = lambda: True
     read_only: Set[int] = frozenset()
     """These brokers' disks take no appends for the moment."""
-    ticking: set[Leading] = field(default_factory=set)
+    ticking: dict[Leading, None] = field(default_factory=dict)
     """Leaderships in which the passing of time may change something. The others cost nothing while they are idle."""
     pending_bytes: PendingBytes = field(default_factory=PendingBytes)
     turn: Slice = field(default_factory=Slice)
@@ -382,7 +382,7 @@ class Leading:
             self.confirmations.wake(self.id)
         # The look comes after the tick: the last proposal may just have been made, and needs to be looked after.
         if self._has_ended or not self.leader.needs_ticks:
-            self._context.ticking.discard(self)
+            self._context.ticking.pop(self, None)
 
     def _after(self, moved: bool) -> None:
         """Act on an event of the machine: complete waiters of the high watermark, and send a proposal."""
@@ -395,7 +395,7 @@ class Leading:
         if self.leader.proposal is not None:
             self._context.on_proposal(self)
         # The next tick finds out whether time still matters, and takes this leadership out again if not.
-        self._context.ticking.add(self)
+        self._context.ticking[self] = None
 
     @property
     def proposal(self) -> IsrProposal | None:
@@ -406,7 +406,7 @@ class Leading:
     def on_rejected(self, proposal: IsrProposal) -> None:
         if not self._has_ended:
             self.leader.on_rejected(proposal)
-            self._context.ticking.add(self)
+            self._context.ticking[self] = None
 
     # ---- proof that it leads still (leadership_confirmation) -----------------------------------------------------
 

@@ -97,6 +97,6 @@ class Removals:
             await asyncio.shield(self._threads.keep(log_dir.delete, list(batch)))
         finally:
             async with self._changed:
-                for partition_id in batch.keys() - log_dir.logs.keys():
+                for partition_id in [partition_id for partition_id in batch if partition_id not in log_dir.logs]:
                     del self._waiting[partition_id]
                 self._changed.notify_all()

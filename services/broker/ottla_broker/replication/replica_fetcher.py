@@ -65,7 +65,7 @@ class Replication:
         self._leader_of: dict[PartitionId, int] = {}
         self._unplaced: dict[PartitionId, Replica] = {}
         """Replicas whose leaders this broker's metadata does not know, or no longer knows."""
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending: dict[asyncio.Task[None], None] = {}
         self._started = False
 
     async def start(self) -> None:
@@ -138,9 +138,9 @@ class Replication:
 
     def _end(self, leader_id: int) -> None:
         ending = asyncio.create_task(self._fetchers.pop(leader_id).stop())
-        # The set keeps the task alive: asyncio itself holds tasks weakly.
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
+        # The dict keeps the task alive: asyncio itself holds tasks weakly.
+        self._ending[ending] = None
+        ending.add_done_callback(self._ending.pop)
 
 
 class ReplicaFetcher:
@@ -157,7 +157,7 @@ class ReplicaFetcher:
         self._lags: dict[PartitionId, int] = {}
         self._in_trouble: set[PartitionId] = set()
         """Partitions whose last fetch failed; that was logged."""
-        self._truncations: set[asyncio.Task[None]] = set()
+        self._truncations: dict[asyncio.Task[None], None] = {}
         # The newest check in the last response on the present stream (leadership_confirmation). A new stream begins
         # with 0: what an old one said proves nothing of this incarnation of the leader.
         self._seen_confirmation = 0
@@ -377,7 +377,7 @@ class ReplicaFetcher:
         self._leader.rest(replica.id)
 
         def on_done(done: asyncio.Task[None]) -> None:
-            self._truncations.discard(done)
+            self._truncations.pop(done)
             if not done.cancelled() and (error := done.exception()) is not None:
                 self._on_error(replica, error)
             elif self._leader.get(replica.id) is replica:
@@ -387,7 +387,7 @@ class ReplicaFetcher:
                 self._changed.set()
 
         task = asyncio.create_task(work, name=f"left-out-{replica}")
-        self._truncations.add(task)
+        self._truncations[task] = None
         task.add_done_callback(on_done)
 
     def _on_error(self, replica: Replica, error: BaseException) -> None:

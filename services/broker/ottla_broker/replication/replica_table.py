@@ -24,9 +24,9 @@ class ReplicaTable:
         self.followers: Final = Sessions()
         self.deletions: Final = FetchPurgatory()
         self.confirmations: Final = ConfirmationPurgatory()
-        self.flushed_by_time: Final[set[Replica]] = set()
+        self.flushed_by_time: Final[dict[Replica, None]] = {}
         """Replicas whose topic has a flush.ms, so that maintenance need not look at the others."""
-        self.compacted: Final[set[Replica]] = set()
+        self.compacted: Final[dict[Replica, None]] = {}
         """Replicas whose cleanup.policy has compact, so that the cleaner need not look at the others."""
         self._metadata: Final = metadata
         self._replicas: Final[dict[PartitionId, Replica]] = {}
@@ -43,8 +43,8 @@ class ReplicaTable:
 
     def remove(self, replica: Replica) -> None:
         del self._replicas[replica.id]
-        self.flushed_by_time.discard(replica)
-        self.compacted.discard(replica)
+        self.flushed_by_time.pop(replica, None)
+        self.compacted.pop(replica, None)
 
     def all(self) -> Collection[Replica]:
         return self._replicas.values()

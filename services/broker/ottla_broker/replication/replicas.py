@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -115,11 +115,11 @@ class Replicas:
         self._applied = ClusterImage(metadata.image.cluster_id)
         self._failures: dict[PartitionId, _Failure] = {}
         self._applying: dict[PartitionId, asyncio.Task[None]] = {}
-        self._due: set[PartitionId] | None = None
+        self._due: dict[PartitionId, None] | None = None
         """The partitions to be looked at, or None for all of them."""
         # These partitions take their role by themselves, while the look at the others has ended. The image may have
         # changed since.
-        self._look_again: set[PartitionId] = set()
+        self._look_again: dict[PartitionId, None] = {}
         self._creation: Final = LogCreation(log_dir, clock, threads)
         self._removals: Final = Removals(log_dir, threads)
         self._traffic: Final = TopicTraffic()
@@ -259,12 +259,12 @@ class Replicas:
         )
         self._look_at(None if all_differ else new.changed_partitions)
 
-    def _look_at(self, partitions: Set[PartitionId] | None) -> None:
+    def _look_at(self, partitions: Iterable[PartitionId] | None) -> None:
         if partitions is None:
             self._due = None
         # None stands for all already, so nothing can be added to it.
         elif self._due is not None:
-            self._due |= partitions
+            self._due.update(dict.fromkeys(partitions))
         self._changed.set()
 
     async def _follow(self) -> None:
@@ -286,7 +286,7 @@ class Replicas:
         With `whole`, it waits for all of them. Otherwise those whose disk is slow take their role later.
         """
         # They are taken and emptied in one step. What a listener adds from now on belongs to the next turn.
-        due, self._due = self._due, set()
+        due, self._due = self._due, {}
         # This comes before the roles: a new leader decides by the live brokers which of them may join its ISR.
         self._note_brokers(image)
         if due is None:
@@ -295,8 +295,9 @@ class Replicas:
         assigned = _assigned(image, self._broker_id, image.partitions if due is None else due)
         existing = (replica.id for replica in self.table.all())
         # Partitions that failed before they had a replica must be forgotten too, or they would be tried for ever.
-        candidates = {*existing, *self._failures, *self._look_again} if due is None else due
-        self._remove_gone(candidates - {a.id for a in assigned})
+        candidates = dict.fromkeys([*existing, *self._failures, *self._look_again]) if due is None else due
+        stay = {a.id for a in assigned}
+        self._remove_gone([id_ for id_ in candidates if id_ not in stay])
         await self._apply_all(image, assigned, None if whole else _PATIENCE_S)
         self._note_followed(image)
         async with self._on_applied:
@@ -324,20 +325,21 @@ class Replicas:
         live = {n: b.epoch for n, b in image.live_brokers().items() if not b.shutting_down}
         read_only = {n for n, b in image.brokers.items() if b.read_only}
         if (live, read_only) != (self._live, self._read_only):
-            self._ticks.ticking.update(replica.leading for replica in self.table.all() if replica.leading is not None)
+            leaders = (replica.leading for replica in self.table.all() if replica.leading is not None)
+            self._ticks.ticking.update(dict.fromkeys(leaders))
         # The mappings are changed and not replaced, because every `Leader` of this broker shares them.
         self._live.clear()
         self._live.update(live)
         self._read_only.clear()
         self._read_only.update(read_only)
 
-    def _remove_gone(self, gone: Set[PartitionId]) -> None:
+    def _remove_gone(self, gone: Iterable[PartitionId]) -> None:
         """Remove replicas that are no longer this broker's. They serve no client from now on; the disk follows in the
         background."""
         for partition_id in gone:
             self._failures.pop(partition_id, None)
             if partition_id not in self._applying:
-                self._look_again.discard(partition_id)
+                self._look_again.pop(partition_id, None)
             replica = self.table.get(partition_id)
             if replica is not None:
                 _log.info("deleting %s", replica)
@@ -366,10 +368,10 @@ class Replicas:
         slice_ = Slice()
         for assignment in assignments:
             await slice_.rest()
-            self._look_again.discard(assignment.id)
+            self._look_again.pop(assignment.id, None)
             # Its earlier try still runs and has the log in hand. It looks again at its end.
             if assignment.id in self._applying:
-                self._look_again.add(assignment.id)
+                self._look_again[assignment.id] = None
                 continue
             try:
                 if self._apply_at_once(image, assignment):
@@ -384,7 +386,7 @@ class Replicas:
             _, late = await asyncio.wait(self._applying.values(), timeout=patience_s)
             if late:
                 # The image that these were given may be old when they are done.
-                self._look_again |= self._applying.keys()
+                self._look_again.update(dict.fromkeys(self._applying))
 
     def _apply_at_once(self, image: ClusterImage, assignment: _Assignment) -> bool:
         """Give the partition its role without waiting. Return False if the disk has to be waited for."""
@@ -421,7 +423,7 @@ class Replicas:
             # pass over the partition.
             del self._applying[assignment.id]
             if assignment.id in self._look_again:
-                self._look_at({assignment.id})
+                self._look_at([assignment.id])
 
     def _on_failure(self, assignment: _Assignment, error: Exception) -> None:
         """Note a failure and try again later. It is logged once for each cause: a disk that is full for an hour is one
@@ -432,15 +434,20 @@ class Replicas:
             name = f"{assignment.topic.name}-{assignment.id.partition}"
             _log.error("%s can't lead or follow, retrying: %s", name, error, exc_info=None if known else error)
         wait_s = failure.again(str(error))
-        asyncio.get_running_loop().call_later(wait_s, self._look_at, {assignment.id})
+        asyncio.get_running_loop().call_later(wait_s, self._look_at, [assignment.id])
 
     def _take_part(self, image: ClusterImage, assignment: _Assignment, replica: Replica) -> None:
         config = self._config_of(image, assignment.topic)
         # The config comes before the role: min.insync.replicas counts from the first offset of an epoch.
         replica.configure(config, self.settings.lag_max_s)
-        flushed_by_time, compacted = self.table.flushed_by_time, self.table.compacted
-        (flushed_by_time.add if config.flush_ms < MAX_INT64 else flushed_by_time.discard)(replica)
-        (compacted.add if config.compacts else compacted.discard)(replica)
+        for replicas, is_one in (
+            (self.table.flushed_by_time, config.flush_ms < MAX_INT64),
+            (self.table.compacted, config.compacts),
+        ):
+            if is_one:
+                replicas[replica] = None
+            else:
+                replicas.pop(replica, None)
         # While the partition is in doubt, the restoration is known already.
         if not image.is_in_doubt(assignment.partition) and is_older(assignment.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)

@@ -21,20 +21,20 @@ _TICK_S = 0.5
 
 class Ticks:
     def __init__(self, replicas: ReplicaTable) -> None:
-        self.ticking: Final[set[Leading]] = set()
+        self.ticking: Final[dict[Leading, None]] = {}
         """Leaderships put themselves in here, and leave it (Leading.on_tick)."""
         self._replicas: Final = replicas
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            await sliced(self._tick, {*self.ticking, *self._waited_for()})
+            await sliced(self._tick, dict.fromkeys([*self.ticking, *self._waited_for()]))
 
-    def _waited_for(self) -> set[Leading]:
+    def _waited_for(self) -> list[Leading]:
         """Return the leaderships where a request waits for followers, which may have died."""
-        waiting = {*self._replicas.deletions.partitions, *self._replicas.confirmations.partitions}
+        waiting = [*self._replicas.deletions.partitions, *self._replicas.confirmations.partitions]
         found = (self._replicas.get(partition_id) for partition_id in waiting)
-        return {replica.leading for replica in found if replica is not None and replica.leading is not None}
+        return [replica.leading for replica in found if replica is not None and replica.leading is not None]
 
     def _tick(self, leading: Leading) -> None:
         try:

@@ -18,7 +18,7 @@ import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from pathlib import PurePath
@@ -223,7 +223,7 @@ class LogDir:
         self.may_have_lost_tail = True
         return self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
 
-    def expect(self, assigned: Collection[PartitionId], relied_upon: Collection[PartitionId]) -> None:
+    def expect(self, assigned: Set[PartitionId], relied_upon: Set[PartitionId]) -> None:
         """Compare the directory with the partitions that the cluster has this broker keep, before logs are created for
         them.
 
@@ -325,7 +325,7 @@ class LogDir:
         if failure is not None:
             raise failure
 
-    def set_strays_aside(self, known: Collection[PartitionId], *, now_ms: int) -> list[PurePath]:
+    def set_strays_aside(self, known: Container[PartitionId], *, now_ms: int) -> list[PurePath]:
         """Rename the directories of partitions that the cluster doesn't know, once all metadata is there (rule 24)."""
         since = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_ms / 1000))
         renamed = []

@@ -46,7 +46,7 @@ class OffsetCheckpoints:
         """Return the offset that each log had reached for certain when this was written: fsynced or committed."""
         return {
             id_: max(self.recovery_points.get(id_, 0), self.high_watermarks.get(id_, 0))
-            for id_ in self.recovery_points.keys() | self.high_watermarks.keys()
+            for id_ in {**self.recovery_points, **self.high_watermarks}
         }
 
     def write(self, logs: Mapping[PartitionId, Log], high_watermarks: Mapping[PartitionId, int]) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
@@ -140,7 +140,7 @@ def _epochs_before(epochs: LeaderEpochs, segments: list[Segment], log_start_offs
     return earlier.entries
 
 
-def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
+def _damaged(segments: list[Segment], names: Container[str]) -> list[int]:
     """Return the base offsets of segments whose index of aborted transactions ends with half an entry.
 
     No entry is read. Below the recovery point they are what was fsynced, and above it they are rebuilt in any case. So
@@ -153,25 +153,26 @@ def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
     return [segment.base_offset for segment in found]
 
 
-def _settled_names(directory: PurePath) -> set[str]:
+def _settled_names(directory: PurePath) -> dict[str, None]:
     """Return the names of the files, without what a crash left half done.
 
     Swaps that were decided are finished. Deletions, temporary files, what a cleaner wrote, and indexes whose segment is
     gone are removed.
     """
-    names = set(files.names_in(directory))
+    names = dict.fromkeys(files.names_in(directory))
     if any(name.endswith(SWAP) for name in names):
         # Swaps come before everything else: they decide which segments the log has.
         swap.finish_all(directory, names)
-        names = set(files.names_in(directory))
+        names = dict.fromkeys(files.names_in(directory))
     # Orphans are indexes of segments whose log is gone: a crash came between the deletions of one segment's files.
-    left = {name for name in names if name.endswith(_HALF_DONE) or _is_orphan(name, names)}
+    left = [name for name in names if name.endswith(_HALF_DONE) or _is_orphan(name, names)]
     for name in left:
         files.remove(directory / name)
-    return names - left
+        del names[name]
+    return names
 
 
-def _is_orphan(name: str, names: set[str]) -> bool:
+def _is_orphan(name: str, names: Container[str]) -> bool:
     return name.endswith(BESIDE_LOG) and name.rpartition(".")[0] + LOG_SUFFIX not in names
 
 

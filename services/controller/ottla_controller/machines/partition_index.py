@@ -7,7 +7,7 @@ So the death of a broker costs as much as it has partitions, and an idle partiti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from typing import Final
 
 from ottla_core.cluster.image import ClusterImage, Partition
@@ -38,23 +38,23 @@ def without_eligible(partition: Partition) -> bool:
 
 
 class PartitionIndex:
-    """Indexes the image that it followed last. The sets that it returns are its own: the next image changes them."""
+    """Indexes the image that it followed last. The views that it returns are its own: the next image changes them."""
 
     def __init__(self) -> None:
         self.preferred: Final[Counter[int]] = Counter()
         """It counts the partitions for which each broker is the preferred leader."""
         self._image: ClusterImage | None = None
-        self._of: Final[dict[int, set[PartitionId]]] = {}
+        self._of: Final[dict[int, dict[PartitionId, None]]] = {}
         states = (leaderless, unpreferred, under_replicated, with_elr, without_eligible)
-        self._where: Final[dict[State, set[PartitionId]]] = {state: set() for state in states}
+        self._where: Final[dict[State, dict[PartitionId, None]]] = {state: {} for state in states}
 
-    def of(self, broker_id: int) -> Set[PartitionId]:
+    def of(self, broker_id: int) -> KeysView[PartitionId]:
         """Return the partitions of which the broker has a replica."""
-        return self._of.get(broker_id, frozenset())
+        return self._of.get(broker_id, {}).keys()
 
-    def where(self, state: State) -> Set[PartitionId]:
+    def where(self, state: State) -> KeysView[PartitionId]:
         """Return the partitions for which this one of the states above holds."""
-        return self._where[state]
+        return self._where[state].keys()
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Go on to `new`. If it is not known what differs from the last image, begin from the beginning."""
@@ -70,7 +70,7 @@ class PartitionIndex:
             self._note(id_, before.get(id_), new.partitions.get(id_))
         self._image = new
 
-    def concerned(self, old: ClusterImage, new: ClusterImage) -> Set[PartitionId]:
+    def concerned(self, old: ClusterImage, new: ClusterImage) -> KeysView[PartitionId]:
         """Return the partitions whose election may end differently in `new`, which was followed. `old` is the image
         before.
 
@@ -81,27 +81,27 @@ class PartitionIndex:
         whole = new is not self._image or new.restored is not old.restored or new.is_behind != old.is_behind
         if changed is None or whole:
             return new.partitions.keys()
-        concerned = set(changed)
+        concerned = dict.fromkeys(changed)
         if new.configs is not old.configs:
-            concerned |= self.where(leaderless)
+            concerned |= self._where[leaderless]
         if new.brokers is not old.brokers:
             for broker_id in {*old.brokers, *new.brokers}:
                 if old.brokers.get(broker_id) is not new.brokers.get(broker_id):
-                    concerned |= self.of(broker_id)
-        return concerned
+                    concerned |= self._of.get(broker_id, {})
+        return concerned.keys()
 
     def _note(self, id_: PartitionId, before: Partition | None, after: Partition | None) -> None:
         were = before.replicas if before is not None else ()
         are = after.replicas if after is not None else ()
         if were != are:
             for broker_id in were:
-                self._of[broker_id].discard(id_)
+                self._of[broker_id].pop(id_, None)
             for broker_id in are:
-                self._of.setdefault(broker_id, set()).add(id_)
+                self._of.setdefault(broker_id, {})[id_] = None
             self.preferred.subtract(were[:1])
             self.preferred.update(are[:1])
         for state, ids in self._where.items():
             if after is not None and state(after):
-                ids.add(id_)
+                ids[id_] = None
             else:
-                ids.discard(id_)
+                ids.pop(id_, None)

@@ -7,7 +7,7 @@ since. For each partition the record that came last counts, as if there were no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, KeysView
 from typing import Final, NamedTuple
 
 from ottla_core.model import TopicPartition
@@ -29,11 +29,11 @@ class PendingOffsets:
         self._producers: Final[dict[str, dict[TopicPartition, set[int]]]] = {}
         self._order = 0
 
-    def partitions(self, group: str) -> Set[TopicPartition]:
+    def partitions(self, group: str) -> KeysView[TopicPartition]:
         """Return the partitions for which the group has an offset commit in an open transaction."""
         return self._producers.get(group, _NOTHING).keys()
 
-    def groups(self) -> Set[str]:
+    def groups(self) -> KeysView[str]:
         return self._producers.keys()
 
     def __iter__(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:

@@ -146,8 +146,8 @@ def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     moved = partitions_moved(before, after)
     # They are the partitions that no member reads now. One that is unclaimed twice in a row is forgotten, like those of
     # a deleted topic.
-    unclaimed = before.keys() - after.keys()
-    group.former_readers = {p: before[p] for p in unclaimed - group.unclaimed}
+    unclaimed = [p for p in before if p not in after]
+    group.former_readers = {p: before[p] for p in unclaimed if p not in group.unclaimed}
     group.unclaimed = frozenset(unclaimed)
     group.move(GroupStateEvent.ASSIGNED)
     group.state_since_ms = step.now.wall_ms

@@ -7,7 +7,7 @@ they make the state, and `on_timer` and the functions in `membership` and `offse
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -107,14 +107,12 @@ class GroupShard:
 
     def partitions(self, group_id: str) -> Collection[TopicPartition]:
         """Return the partitions in which the group has committed, or is about to."""
-        return self.offsets(group_id).keys() | self.pending.partitions(group_id)
+        return dict.fromkeys([*self.offsets(group_id), *self.pending.partitions(group_id)]).keys()
 
     def committed_in(self, group_id: str, topics: Topics) -> Collection[TopicPartition]:
         """Return the partitions of these topics in which the group has committed, or is about to."""
-        return {
-            *self.pending.partitions(group_id),
-            *(p for p, offset in self.offsets(group_id).items() if not is_of_gone(p, offset, topics)),
-        }
+        existing = (p for p, offset in self.offsets(group_id).items() if not is_of_gone(p, offset, topics))
+        return dict.fromkeys([*self.pending.partitions(group_id), *existing]).keys()
 
     def check_reader(self, group_id: str, identity: CallerIdentity, generation: int) -> None:
         """Raise if the caller names a member that does not exist, or another generation (KIP-848)."""
@@ -127,8 +125,8 @@ class GroupShard:
         for group_id in sorted(self._names()):
             yield self.group(group_id)
 
-    def _names(self) -> set[str]:
-        return {*self._groups, *self._offsets, *self.pending.groups()}
+    def _names(self) -> dict[str, None]:
+        return dict.fromkeys([*self._groups, *self._offsets, *self.pending.groups()])
 
     def apply(self, record: Record) -> None:
         if isinstance(record, Marker):
@@ -242,7 +240,7 @@ class GroupShard:
 
     # ---- topics -----------------------------------------------------------------------------------------------------
 
-    def forget_topics(self, topics: Topics, gone: Collection[str] | None) -> ShardDecision[bool]:
+    def forget_topics(self, topics: Topics, gone: Set[str] | None) -> ShardDecision[bool]:
         """Delete the offsets that were committed in topics that are not among `topics`. Return whether that were all.
 
         Only topics whose names are in `gone` are looked at, or all if it is None. Offsets that an older release has
@@ -254,9 +252,9 @@ class GroupShard:
                 return False
             return is_of_gone(partition, offset, topics) or (offset.topic_id is None and gone is not None)
 
-        groups = (
-            self._offsets if gone is None else {group for topic in gone for group in self._groups_in.get(topic, ())}
-        )
+        groups: Iterable[str] = self._offsets
+        if gone is not None:
+            groups = dict.fromkeys(group for topic in sorted(gone) for group in self._groups_in.get(topic, ()))
         committed = (OffsetKey(group, p) for group in groups for p, o in self._offsets[group].items() if goes(p, o))
         pending = (key for key, offset in self.pending if goes(key.partition, offset))
         names = first_of(Entry(encode_key(key), None) for key in chain(committed, pending))

@@ -76,7 +76,7 @@ class Admin:
         """Return which of these topics exist, and which do not. Those that a broker can't tell are in neither."""
         topics = self._cluster.fetch_metadata(names, timeout=CALL_S).topics
         ids = {name: topic.id for name, topic in topics.items() if not topic.error}
-        return TopicsFound(ids, {n for n, t in topics.items() if t.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+        return TopicsFound(ids, [n for n, t in topics.items() if t.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the end offsets of partitions, without those that have no leader. Raises if one does not exist."""

@@ -86,7 +86,7 @@ class Copier:
         self._under_way: Final[dict[CopiedPartition, None]] = {}
         self._aside: Final[dict[CopiedPartition, None]] = {}
         # those under way that are not read on, because the writer's buffer has to keep room for others
-        self._held_back: set[CopiedPartition] = set()
+        self._held_back: dict[CopiedPartition, None] = {}
         # what the writer still holds of partitions that were paused, given up or set aside, and its size
         self._discarded: Final[deque[tuple[Outcome, int]]] = deque()
         self._discarded_bytes = 0
@@ -296,10 +296,10 @@ class Copier:
             self._discarded_bytes -= self._discarded.popleft()[1]
         in_flight_bytes = sum(partition.in_flight_bytes for partition in self._under_way)
         is_full = in_flight_bytes + self._discarded_bytes >= BUFFER_BYTES // 2
-        held_back = set(self._under_way) if is_full else set()
-        for partition in self._held_back - held_back:
+        held_back = dict(self._under_way) if is_full else {}
+        for partition in [partition for partition in self._held_back if partition not in held_back]:
             self._reader.resume(partition.source)
-        for partition in held_back - self._held_back:
+        for partition in [partition for partition in held_back if partition not in self._held_back]:
             self._reader.pause(partition.source)
         self._held_back = held_back
 

@@ -36,8 +36,8 @@ class CopyWatch(Chore):
         missing = set[str]()
         with self._target.open_admin(f"{self._name}-copies") as admin:
             while not self.stopping.wait(_LOOK_S):
-                names = {partition.copy.topic for partition in self._copied()}
+                names = dict.fromkeys(partition.copy.topic for partition in self._copied())
                 found = admin.look_up(names)
                 missed, missing = missing, set(found.gone)
-                self.ids = {**found.ids, **dict.fromkeys(missed & missing, _GONE)}
+                self.ids = {**found.ids, **{name: _GONE for name in found.gone if name in missed}}
                 self.went_well()

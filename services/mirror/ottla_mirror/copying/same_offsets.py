@@ -52,7 +52,8 @@ class SameOffsetsCopier(Copier):
 
     def give_up(self, sources: Iterable[TopicPartition], *, lost: bool = False) -> None:
         super().give_up(sources, lost=lost)
-        for partition in self._importers.keys() - set(self.partitions.values()):
+        held = set(self.partitions.values())
+        for partition in [partition for partition in self._importers if partition not in held]:
             self._forget(partition)
 
     def _fetch(self, timeout: float) -> FetchedBatches | None:

@@ -37,11 +37,11 @@ class StartFinder:
         """
         committed = self._committed(sources)
         self._state.catch_up(CALL_S)  # a predecessor may have begun one of them a moment ago
-        ids = self._target.topic_ids({copy.topic for copy in sources})
+        ids = self._target.topic_ids(dict.fromkeys(copy.topic for copy in sources))
         ours = {copy for copy in sources if (b := self._state.begun(copy)) and b.copy_id == ids.get(copy.topic)}
         if any(committed[copy] is None or copy not in ours for copy in sources):
             self._syncs.catch_up(CALL_S)
-        others = {copy for copy in sources if copy.topic in ids and copy not in ours}
+        others = [copy for copy in sources if copy.topic in ids and copy not in ours]
         ends: Mapping[TopicPartition, int | None] = {**dict.fromkeys(others), **self._target.ends(others)}
         starts = dict[TopicPartition, Start | OttlaError]()
         for copy, source in sources.items():

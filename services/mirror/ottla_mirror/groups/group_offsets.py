@@ -84,8 +84,8 @@ class GroupOffsets:
         A group's commit since then is an offset of another topic.
         """
         copies = {source: self._names.copy_of(source) for source in self._syncs.sources()}
-        in_target = self.target.topic_ids({copy.topic for copy in copies.values()})
-        in_source = self.source.topic_ids({source.topic for source in copies}) if with_source else {}
+        in_target = self.target.topic_ids(dict.fromkeys(copy.topic for copy in copies.values()))
+        in_source = self.source.topic_ids(dict.fromkeys(source.topic for source in copies)) if with_source else {}
         replaced = {}
         for source, copy in copies.items():
             begun = self._state.begun(copy)

@@ -71,7 +71,7 @@ class GroupSync(Chore):
             self._groups = {group: self._groups.get(group, {}) for group in found}
             self._quiet.clear()
             self.troubles = {group: trouble for group, trouble in self.troubles.items() if group in self._groups}
-        for group in self._groups.keys() - self._quiet:
+        for group in [group for group in self._groups if group not in self._quiet]:
             before = self._groups[group]
             self._groups[group], is_moved = self._carry(offsets, group, before)
             if not is_moved and self._groups[group] == before:

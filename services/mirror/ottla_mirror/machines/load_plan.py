@@ -54,7 +54,7 @@ def spread(
 ) -> dict[str, list[TopicPartition]]:
     """Return the partitions of each member. `owned` has the current ones, the best claim first, and `readers` each
     topic's subscribers."""
-    everything = set(partitions)
+    everything = dict.fromkeys(partitions)
     mean = sum(rates.get(partition, 0.0) for partition in everything) / max(1, len(everything))
     weights = {partition: rates.get(partition, 0.0) + (mean * _IDLE or 1.0) for partition in everything}
     made: dict[str, list[TopicPartition]] = {}

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -200,7 +200,7 @@ class OffsetMaps:
         self._maps: Final[dict[TopicPartition, OffsetMap]] = {}
         self._of: Final[dict[TopicPartition, tuple[int, bytes]]] = {}  # generation and topic id
         self._former: Final[dict[TopicPartition, deque[bytes]]] = {}  # topic ids, which never come back
-        self._changed: Final[set[TopicPartition]] = set()
+        self._changed: Final[OrderedDict[TopicPartition, None]] = OrderedDict()
         self._notes_changes: Final = notes_changes
         self._most: Final = most
         self._count = 0  # the number of all stretches
@@ -249,7 +249,7 @@ class OffsetMaps:
         """Return one partition's changes since they were taken last, or None if there are no more."""
         if not self._changed:
             return None
-        source = self._changed.pop()
+        source, _ = self._changed.popitem(last=False)
         known = self._maps.get(source)
         return ChangedStretches(source, *((0, []) if known is None else known.take_changed()))
 
@@ -264,13 +264,13 @@ class OffsetMaps:
 
     def change_all(self) -> None:
         """Have everything taken again."""
-        self._changed.update(self._maps)
+        self._changed.update(dict.fromkeys(self._maps))
         for each in self._maps.values():
             each.change_all()
 
     def _note_changed(self, *sources: TopicPartition) -> None:
         if self._notes_changes:
-            self._changed.update(sources)
+            self._changed.update(dict.fromkeys(sources))
 
     def get(self, source: TopicPartition) -> OffsetMap | None:
         """Return the partition's map, or None if nothing of the partition was copied."""

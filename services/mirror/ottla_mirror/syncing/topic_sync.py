@@ -142,11 +142,11 @@ class TopicSync(Chore):
             copy = copies[name]
             had = present.get(copy, config)  # one that has gone is left alone
             altered = {key: value for key, value in config.items() if had.get(key) != value}
-            gone = had.keys() - config.keys()
+            gone = dict.fromkeys(key for key in had if key not in config)
             if int(had.get(_MOST_BYTES, 0)) > int(config.get(_MOST_BYTES, 0)):
                 # The source's cluster may allow larger batches than the target's, so an operator may have raised it.
                 altered.pop(_MOST_BYTES, None)
-                gone.discard(_MOST_BYTES)
+                gone.pop(_MOST_BYTES, None)
             if altered or gone:
                 self._alter(target, copy, altered, gone)
 

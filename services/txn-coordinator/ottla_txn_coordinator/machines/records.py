@@ -113,13 +113,13 @@ def encode_value(record: TransactionRecord) -> bytes:
     writer.int32(record.timeout_ms)
     writer.buffer.append(_NUMBERS[record.state])
     by_topic = defaultdict[str, list[int]](list)
-    for topic, number in record.partitions:
+    for topic, number in sorted(record.partitions):
         by_topic[topic].append(number)
     writer.array(len(by_topic))
-    for topic, numbers in sorted(by_topic.items()):
+    for topic, numbers in by_topic.items():
         writer.string(topic)
         writer.array(len(numbers))
-        writer.buffer += struct.pack(f">{len(numbers)}i", *sorted(numbers))
+        writer.buffer += struct.pack(f">{len(numbers)}i", *numbers)
         writer.tags()
     writer.int64(record.updated_at_ms)
     writer.int64(record.started_at_ms)

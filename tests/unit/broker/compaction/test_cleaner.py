@@ -76,7 +76,7 @@ class Compacted:
         replica.step_back()
         replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
         self.replicas.add(replica)
-        self.replicas.compacted.add(replica)
+        self.replicas.compacted[replica] = None
         return replica
 
     @property
@@ -254,7 +254,7 @@ async def test_a_log_that_can_not_even_be_looked_at_holds_up_no_other(
     await until(lambda: good.log.compaction.first_dirty_offset > 0)
     await until(lambda: bool(bad.log.compaction.failure))
     assert logs.cleaner.uncleanable == 1
-    logs.replicas.compacted.discard(bad)
+    logs.replicas.compacted.pop(bad)
     await until(lambda: not logs.cleaner.uncleanable)
     assert not bad.log.compaction.failure
     Path(bad.log.segments[0].path).touch()
@@ -417,7 +417,7 @@ async def test_a_partition_that_is_deleted_meanwhile_is_no_failure(
 
     def delete(job: CleaningJob) -> None:
         del logs.replicas._replicas[replica.id]
-        logs.replicas.compacted.discard(replica)
+        logs.replicas.compacted.pop(replica)
         replica.close()
         logs.log_dir.delete([replica.id])
 

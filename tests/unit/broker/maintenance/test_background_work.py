@@ -40,7 +40,7 @@ class OneReplica:
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.others: list[Any] = []
-        self.flushed_by_time = {replica}
+        self.flushed_by_time = {replica: None}
 
     def all(self) -> list[Replica]:
         return [*self.others, self.replica]
@@ -142,7 +142,7 @@ class Due:
 
 async def test_thousands_of_flushes_are_started_in_slices(kept: Kept) -> None:
     started = [0]
-    kept.replicas.flushed_by_time = {cast(Replica, Due(started)) for _ in range(500)}
+    kept.replicas.flushed_by_time = {cast(Replica, Due(started)): None for _ in range(500)}
     flushing = asyncio.ensure_future(kept.maintenance._flush_by_time())
     while not flushing.done():
         await asyncio.sleep(0)

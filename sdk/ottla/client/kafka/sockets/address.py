@@ -32,7 +32,7 @@ class Address:
         self.address: Final = address
         self._network: Final = network
         self._lock: Final = RLock()  # a signal handler may make a call, too
-        self._lines: Final[set[Line]] = set()
+        self._lines: Final[dict[Line, None]] = {}
         self._shared: Line | None = None
         self._spare: Line | None = None
         self._backoff: Final = Backoff()
@@ -104,10 +104,10 @@ class Address:
             try:
                 on_ended(error)
             finally:
-                self._lines.discard(line)  # only now, since `close` has to wait for a line that is ending
+                self._lines.pop(line, None)  # only now, since `close` has to wait for a line that is ending
 
         line = Line(self.address, self._network, self._rest, end)
-        self._lines.add(line)
+        self._lines[line] = None
         self._network.add(line)
         return line
 

@@ -13,7 +13,7 @@ import socket
 from collections import deque
 from threading import RLock, Thread, current_thread
 from typing import Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from ottla.client.kafka.sockets.line import Line
 from ottla.client.kafka.sockets.logins import LoginThreads
@@ -25,7 +25,7 @@ from ottla_core.rpc.deadlines import NEVER
 _log = logging.getLogger("ottla.network")
 
 _WAKE_BYTES: Final = 4096
-_networks: Final[WeakSet[Network]] = WeakSet()
+_networks: Final[WeakKeyDictionary[Network, None]] = WeakKeyDictionary()
 
 
 class Network:
@@ -38,7 +38,7 @@ class Network:
         self.clock: Final = clock
         self.logins: Final = LoginThreads()
         self._lock: Final = RLock()  # a signal handler may make a call, too
-        self._lines: Final[set[Line]] = set()
+        self._lines: Final[dict[Line, None]] = {}
         self._thread: Thread | None = None
         self._selector: selectors.BaseSelector | None = None
         self._waker: socket.socket | None = None
@@ -46,12 +46,12 @@ class Network:
         self._sleeps_until = NEVER
         """The thread has to be woken for anything that is due before this time. The value is -NEVER while the thread is
         awake, since it will look again before it sleeps. It is NEVER while the thread looks."""
-        _networks.add(self)
+        _networks[self] = None
 
     def add(self, line: Line) -> None:
         """Have the line connect, and look after it until it is over."""
         with self._lock:
-            self._lines.add(line)
+            self._lines[line] = None
             if self._thread is None or not self._thread.is_alive():
                 self._start()
         line.connect()
@@ -159,7 +159,7 @@ class Network:
             _log.exception("the line to %s failed", line.address)
             is_over = line.fail()
         if is_over:
-            self._lines.discard(line)
+            self._lines.pop(line, None)
 
 
 def _abandon_all() -> None:

@@ -35,7 +35,7 @@ async def handle(
     backend: Backend, request: DescribeTopicPartitionsRequest, context: KafkaContext
 ) -> DescribeTopicPartitionsResponse:
     image, cursor = backend.image, request.cursor
-    names = {topic.name for topic in request.topics} or image.topics
+    names = dict.fromkeys(topic.name for topic in request.topics) or image.topics
     first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
     counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names}
     slices, rest = page(counts, first, min(max(request.response_partition_limit, 1), MAX_PARTITIONS))
