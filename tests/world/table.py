@@ -342,8 +342,10 @@ class Table:
         them has cleaned.
 
         After an unclean election a replica may lack the value of a key: it has cleaned it away because of a newer one,
-        and then lost that one (I16).
+        and then lost that one (I16). Retention by size goes by a replica's own segments, which cleans make smaller.
         """
+        if self._retention_bytes >= 0:
+            start = max(start, *(self._first_on(name) for name in self._cluster.brokers))
         logs = [(name, self._records_on(name, start, is_at_rest=True)) for name in self._cluster.brokers]
         for (first, one), (second, other) in itertools.combinations(logs, 2):
             self._compare(first, one, second, other)
@@ -367,10 +369,17 @@ class Table:
         may_be_cleaned = self._is_compacted and self.history.may_be_cleaned(write)
         return not may_be_cleaned and not self.history.may_be_deleted(write)
 
+    def _directory_on(self, name: str) -> PurePosixPath:
+        return PurePosixPath("/", name, "data", f"{self.topic_id.hex()}-0")
+
+    def _first_on(self, name: str) -> int:
+        """Return the offset at which the first segment on a disk begins."""
+        names = self._cluster.disks.names_in(self._directory_on(name))
+        return min(int(each.removesuffix(".log")) for each in names if each.endswith(".log"))
+
     def _records_on(self, name: str, start: int = 0, *, is_at_rest: bool = False) -> Records:
         """Return the records on a disk, from `start` on. A log that is at rest has no damage."""
-        disks = self._cluster.disks
-        directory = PurePosixPath("/", name, "data", f"{self.topic_id.hex()}-0")
+        disks, directory = self._cluster.disks, self._directory_on(name)
         found: Records = {}
         next_offset = 0
         if not disks.exists(directory):
