@@ -308,10 +308,11 @@ class Table:
         """Compare what was read with what was committed before the reading began. What was read is committed, too.
 
         A new leader's high watermark may be behind that of its predecessor for some time. What is not `before` the
-        offset where the reading ended is not missed.
+        offset where the reading ended is not missed, nor what was cleaned away because of it.
         """
         history, read = self.history, reading.records
-        newest = newest_of(read)
+        behind = {each.key: each.offset for each in history.writes.values() if each.offset >= before}
+        newest = newest_of(read) | behind
         offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
             write = history.writes.get(value or b"")
