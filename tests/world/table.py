@@ -239,7 +239,7 @@ class Table:
     def _check_has_all(self, kept: Records, name: str, new: Partition) -> None:
         """Check that the log of the new leader lacks no committed record that is in that of another replica."""
         history, newest = self.history, newest_of(kept)
-        start = 0 if self._retention_bytes < 0 else min(kept, default=0)
+        start = 0 if self._retention_bytes < 0 else min(kept, default=math.inf)
         for offset, (key, value) in self._records_on(name, start).items():
             write = history.writes[value or b""]
             is_lost = offset not in kept and newest.get(key, -1) < offset
@@ -311,8 +311,11 @@ class Table:
         offset where the reading ended is not missed, nor what was cleaned away because of it.
         """
         history, read = self.history, reading.records
-        behind = {each.key: each.offset for each in history.writes.values() if each.offset >= before}
-        newest = newest_of(read) | behind
+        newest: dict[bytes, float] = dict(newest_of(read))
+        if before < math.inf:
+            # The offset of a record that was never acknowledged is not known.
+            behind = (each.key for each in history.writes.values() if each.offset < 0 or each.offset >= before)
+            newest |= dict.fromkeys(behind, math.inf)
         offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
             write = history.writes.get(value or b"")
@@ -378,7 +381,7 @@ class Table:
         names = self._cluster.disks.names_in(self._directory_on(name))
         return min(int(each.removesuffix(".log")) for each in names if each.endswith(".log"))
 
-    def _records_on(self, name: str, start: int = 0, *, is_at_rest: bool = False) -> Records:
+    def _records_on(self, name: str, start: float = 0, *, is_at_rest: bool = False) -> Records:
         """Return the records on a disk, from `start` on. A log that is at rest has no damage."""
         disks, directory = self._cluster.disks, self._directory_on(name)
         found: Records = {}
