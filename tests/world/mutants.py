@@ -11,8 +11,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final
 
-from tests.faults.mutants import MUTANTS as RULES
-from tests.regressions.injection import Report
+from tests.faults.mutants import MUTANTS as RULES_OF_FAULTS
+from tests.regressions.injection import Injection, Report, instead_of, skipped
 from tests.regressions.stories import ALL as STORIES
 
 MUTANTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -28,11 +28,45 @@ MUTANTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 SEEDS: Final = 150
 """Within so many seeds, which is about five minutes of one processor, each is found."""
 
+_BROKER: Final = "ottla_broker"
+_TXN: Final = "ottla_txn_coordinator"
+
+RULES: Final[Mapping[str, Injection]] = MappingProxyType(
+    {
+        "old-epochs-write": skipped(f"{_BROKER}.machines.producers:Producers.check_epoch"),
+        "open-transactions-are-read": instead_of(
+            f"{_BROKER}.machines.producers:Producers.last_stable_offset",
+            lambda original, self, log_start_offset, high_watermark: high_watermark,
+        ),
+        "aborted-transactions-are-read": skipped(f"{_BROKER}.storage.transactions.aborted_index:AbortedIndex.add"),
+        "producers-outlive-truncations": skipped(f"{_BROKER}.storage.producer_history:ProducerHistory.on_truncated"),
+        "deposed-coordinators-write": skipped(f"{_BROKER}.machines.shard:check_owner"),
+        "transactions-never-time-out": instead_of(
+            f"{_TXN}.machines.transaction:timeout_of", lambda original, transactional_id, record, now: {}
+        ),
+        "markers-are-sent-once": skipped(f"{_TXN}.markers:TxnMarkers._resume"),
+        "files-are-not-synced": skipped(f"{_BROKER}.storage.disk:Disk.sync"),
+        "directories-are-not-synced": skipped(f"{_BROKER}.storage.disk:Disk.sync_directory"),
+        "laggards-join-the-isr": instead_of(
+            f"{_BROKER}.machines.partition:Leader._may_join",
+            lambda original, self, follower_id, follower: self._is_eligible(follower_id, follower),
+        ),
+        "no-minimum-isr": instead_of(f"{_BROKER}.machines.partition:Leader.has_min_isr", lambda original, self: True),
+        "high-watermark-of-the-isr-alone": instead_of(
+            f"{_BROKER}.machines.partition:Leader._maximal_isr", lambda original, self: self.isr
+        ),
+        "unclean-elections-everywhere": instead_of(
+            "ottla_controller.machines.partition:TopicConfigs.allows_unclean", lambda original, self, topic_id: True
+        ),
+    }
+)
+"""Rules of the protocol that only a whole cluster shows to be broken."""
+
 
 def take_out(name: str) -> None:
     """Take a mend or a rule out of this process for good."""
-    if name in RULES:
-        RULES[name]()
+    if name in RULES_OF_FAULTS:
+        RULES_OF_FAULTS[name]()
         return
-    for injection in STORIES[name].injections:
+    for injection in [RULES[name]] if name in RULES else STORIES[name].injections:
         injection.put_in_place(import_module(injection.module), Report())

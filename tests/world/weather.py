@@ -197,7 +197,10 @@ class Weather:
         return not self._copying and self._all_are_in_sync()
 
     def _all_are_in_sync(self) -> bool:
-        return self._metadata.is_whole() and all(map(self._cluster.is_up, self._cluster.brokers))
+        cluster = self._cluster
+        return self._metadata.is_whole() and all(
+            cluster.is_up(name) and not cluster.is_stopping(name) for name in cluster.brokers
+        )
 
     def _replace_disk(self, name: str, *, by_backup: bool) -> Iterator[float]:
         """Kill a broker, and start it with another disk."""
