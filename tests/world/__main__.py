@@ -6,7 +6,7 @@
     --until-red            stop at the first seed that finds something
     --profile NAME         one of table, emptying, eligible, ledger, instead of what each seed chooses
     --log                  print what the services log
-    --mutants              take each mend of mutants.py out: it has to be found
+    --mutants              take each mend of mutants.py out, or those of --without: each has to be found
 
 The last line is one JSON object. Exit code 0: nothing was found, or with --mutants, everything.
 """
@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.world.mutants import MUTANTS, SEEDS
+from tests.world.mutants import CPU_S, MUTANTS
 from tests.world.seed import PROFILES, Outcome, Plan, run_in_a_fork
 
 
@@ -69,10 +71,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--log", action="store_true")
     parser.add_argument("--mutants", action="store_true")
     given = parser.parse_args(arguments)
-    if given.mutants:
-        return _mutants(given.first, given.seeds or SEEDS, given.storm)
-    began, totals = time.monotonic(), _Totals()
     without = [name for name in given.without.split(",") if name]
+    if given.mutants:
+        return _mutants(given.first, given.storm, without)
+    began, totals = time.monotonic(), _Totals()
     plans = (
         Plan(seed, given.storm, without, given.log, given.profile)
         for seed in range(given.first, given.first + (given.seeds or 20))
@@ -88,25 +90,25 @@ def main(arguments: list[str]) -> int:
     return 1 if totals.red else 0
 
 
-def _mutants(first: int, seeds: int, storm_s: float) -> int:
+def _mutants(first: int, storm_s: float, names: Sequence[str]) -> int:
     caught = 0
-    for name, without in MUTANTS.items():
-        totals, outcome = _Totals(), None
-        for seed in range(first, first + seeds):
-            outcome = run_in_a_fork(Plan(seed, storm_s, without))
+    for name in names or MUTANTS:
+        mutant, totals, outcome = MUTANTS[name], _Totals(), None
+        for seed in itertools.count(first):
+            outcome = run_in_a_fork(Plan(seed, storm_s, mutant.without, profile=mutant.profile))
             totals.add(outcome)
-            if not outcome.is_green:
+            if not outcome.is_green or totals.cpu_s > CPU_S:
                 break
         assert outcome is not None
         # The defect of the mend has to be what was found: the seed is green with the mend in its place.
-        is_caught = not outcome.is_green and run_in_a_fork(Plan(outcome.seed, storm_s)).is_green
+        is_caught = not outcome.is_green and run_in_a_fork(Plan(outcome.seed, storm_s, profile=mutant.profile)).is_green
         caught += is_caught
         how = (
             f"caught at seed {outcome.seed}: {_why(outcome)[0]}" if is_caught else f"not caught in {totals.seeds} seeds"
         )
         print(f"{name}: {how} ({totals.cpu_s:.0f} s of the processor)", flush=True)
-    print(json.dumps({"mutants": len(MUTANTS), "mutants_caught": caught}))
-    return 0 if caught == len(MUTANTS) else 1
+    print(json.dumps({"mutants": len(names or MUTANTS), "mutants_caught": caught}))
+    return 0 if caught == len(names or MUTANTS) else 1
 
 
 def _line(outcome: Outcome) -> str:

@@ -7,6 +7,7 @@ import itertools
 from typing import Any, Final, NamedTuple
 
 from ottla.client.kafka.apis import (
+    ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     CREATE_TOPICS,
     DELETE_RECORDS,
@@ -14,12 +15,15 @@ from ottla.client.kafka.apis import (
     FETCH,
     INIT_PRODUCER_ID,
     METADATA,
+    OFFSET_FETCH_BY_NAME,
     PRODUCE,
+    TXN_OFFSET_COMMIT_BY_NAME,
     Api,
 )
 from ottla.client.kafka.frames import FrameReader, request_frame, response_in
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
@@ -27,7 +31,9 @@ from ottla_core.kafka.messages import (
     FetchRequest,
     InitProducerIdRequest,
     MetadataRequest,
+    OffsetFetchRequest,
     ProduceRequest,
+    TxnOffsetCommitRequest,
 )
 from ottla_core.records.batch import TRANSACTIONAL, Buffer, iter_headers
 from ottla_core.records.reader import read_records
@@ -240,6 +246,51 @@ class RawClient:
             committed=commit,
         )
         return int((await self.ask(host, END_TXN, 3, request)).error_code)
+
+    async def add_offsets(self, host: str, transactional_id: str, producer: Producer, group: str) -> int:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            group_id=group,
+        )
+        return int((await self.ask(host, ADD_OFFSETS_TO_TXN, 3, request)).error_code)
+
+    async def commit_in_transaction(
+        self, host: str, transactional_id: str, producer: Producer, group: str, topic: str, offset: int
+    ) -> int:
+        """Commit an offset of partition 0 for a group without members."""
+        request = TxnOffsetCommitRequest(
+            transactional_id=transactional_id,
+            group_id=group,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            topics=[
+                TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                            partition_index=0, committed_offset=offset
+                        )
+                    ],
+                )
+            ],
+        )
+        response = await self.ask(host, TXN_OFFSET_COMMIT_BY_NAME, 3, request)
+        return int(response.topics[0].partitions[0].error_code)
+
+    async def committed(self, host: str, group: str, topic: str) -> Answer:
+        """Return the committed offset of partition 0, unless a transaction that would change it is open."""
+        request = OffsetFetchRequest(
+            group_id=group,
+            topics=[OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])],
+            require_stable=True,
+        )
+        response = await self.ask(host, OFFSET_FETCH_BY_NAME, 7, request)
+        if response.error_code or not response.topics:
+            return Answer(response.error_code, -1)
+        found = response.topics[0].partitions[0]
+        return Answer(found.error_code, found.committed_offset)
 
 
 def batch_of(

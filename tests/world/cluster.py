@@ -74,6 +74,8 @@ class Cluster:
 
     def start(self, name: str) -> None:
         self._stopping[name] = asyncio.Event()
+        if name in self.disks.volumes:
+            self.disks.volumes[name].has_failed = False
         self.processes[name] = Process(self.world, self.network, name, self._main)
 
     def is_up(self, name: str) -> bool:
@@ -104,20 +106,29 @@ class Cluster:
         try:
             await app.start()
         except OttlaError as error:
-            if error.code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or process.name not in self._with_another_disk:
+            is_refused = error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            # A broker with another disk is refused as long as its former life may still be there.
+            if not (is_refused and process.name in self._with_another_disk) and not self._has_bad_disk(process.name):
                 raise
-            # A broker with another disk is refused as long as its former life may still be there. It is started again,
-            # as by a supervisor.
-            self.world.after(_SUPERVISED_S, lambda: None if self.is_up(process.name) else self.start(process.name))
+            self._start_again(process.name)
             return
         self._with_another_disk.discard(process.name)
         failed, stopped = asyncio.create_task(app.until_failed()), asyncio.create_task(stopping.wait())
         await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
         await app.stop()
         if failed.done():
-            raise failed.result()
+            if not self._has_bad_disk(process.name):
+                raise failed.result()
+            self._start_again(process.name)
         failed.cancel()
         stopped.cancel()
+
+    def _start_again(self, name: str) -> None:
+        """Start a process that has ended by itself, as a supervisor does."""
+        self.world.after(_SUPERVISED_S, lambda: None if self.is_up(name) else self.start(name))
+
+    def _has_bad_disk(self, name: str) -> bool:
+        return name in self.disks.volumes and self.disks.volumes[name].has_failed
 
     def _build(self, process: Process) -> ServiceApp:
         store = SimulatedStore(self.etcd, process)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from errno import EBADF, EEXIST, EISDIR, ENOENT, ENOTDIR
+from errno import EBADF, EEXIST, EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
@@ -134,7 +134,22 @@ class Volume:
         self.root = self._empty.copied()
         self._backup: Directory | None = None
         self.boot = 1
-        self.total_bytes = 1 << 40
+        self.total_bytes = 8 << 20
+        self.others_bytes = 0
+        """The room that other programs take."""
+        self.fails = False
+        """Every sync fails, and what it was to make durable may be lost."""
+        self.has_failed = False
+        """A sync has failed, or a write found no room, since the machine's process was started."""
+
+    @property
+    def usable_bytes(self) -> int:
+        used = sum(len(node.data) for node in _all(self.root) if isinstance(node, File))
+        return max(0, self.total_bytes - used - self.others_bytes)
+
+    def fill(self, left_bytes: int) -> None:
+        """Have other programs leave only so much room."""
+        self.others_bytes += max(0, self.usable_bytes - left_bytes)
 
     def back_up(self) -> None:
         """Keep a copy of what is on the disk now."""
@@ -200,6 +215,10 @@ class SimulatedFile(DataFile):
     def write(self, buffers: Sequence[bytes | memoryview], position: int) -> int:
         self._check(writes=True)
         data = b"".join(buffers)
+        missing_bytes = position + len(data) - len(self._node.data) - self._room_bytes()
+        if missing_bytes > 0:
+            data = data[: max(0, len(data) - missing_bytes)]
+            self._disks.volumes[self.path.parts[1]].has_failed = True
         # A kill may come in the middle of a write.
         cut = self._disks.world.random.randint(0, len(data)) if len(data) > _TORN_BYTES else 0
         for begin, end in ((0, cut), (cut, len(data))):
@@ -207,7 +226,16 @@ class SimulatedFile(DataFile):
                 self._disks.wait(_FAST_S)
                 self._node.change((position + begin, data[begin:end]))
         self._node.modified_ns = self._disks.wall_ns()
+        if missing_bytes > 0 and not data:
+            raise self._no_room()
         return len(data)
+
+    def _room_bytes(self) -> int:
+        volume = self._disks.volumes[self.path.parts[1]]
+        return volume.usable_bytes if volume.others_bytes else volume.total_bytes
+
+    def _no_room(self) -> OSError:
+        return OSError(ENOSPC, "No space left on device", str(self.path))
 
     def _check(self, *, writes: bool) -> None:
         if not self._is_open or (writes and not self.takes_writes):
@@ -220,10 +248,12 @@ class SimulatedFile(DataFile):
         self._node.modified_ns = self._disks.wall_ns()
 
     def allocate(self, size_bytes: int) -> None:
+        if size_bytes > self.size_bytes() + self._room_bytes():
+            raise self._no_room()
         self.truncate(size_bytes)
 
     def sync(self) -> None:
-        self._disks.sync([self._node])
+        self._disks.sync(self.path, [self._node])
 
     def lock(self) -> bool:
         if self._node.holder is not None and self._node.holder is not self:
@@ -268,10 +298,14 @@ class Disks:
         process = self.process
         return int(process.wall_ms() if process is not None else 0) * 1_000_000
 
-    def sync(self, nodes: Sequence[Node]) -> None:
+    def sync(self, path: PurePath, nodes: Sequence[Node]) -> None:
         """Make durable what the nodes are when this is called."""
         ends = [node.synced + len(node.changes) for node in nodes]
         self.wait(self.world.random.uniform(*_SYNC_S))
+        volume = self.volumes[path.parts[1]]
+        if volume.fails:
+            volume.has_failed = True
+            raise OSError(EIO, "Input/output error", str(path))
         for node, end in zip(nodes, ends, strict=True):
             node.sync_to(end)
 
@@ -378,16 +412,15 @@ class Disks:
             self._forget(directory)
 
     def sync_names(self, directory: PurePath) -> None:
-        self.sync([self._node(directory)])
+        self.sync(directory, [self._node(directory)])
 
     def sync_file_system(self, path: PurePath) -> None:
-        self.sync(list(_all(self.volumes[path.parts[1]].root)))
+        self.sync(path, list(_all(self.volumes[path.parts[1]].root)))
 
     def disk_space(self, path: PurePath) -> DiskSpace:
         self._node(path)
         volume = self.volumes[path.parts[1]]
-        used = sum(len(node.data) for node in _all(volume.root) if isinstance(node, File))
-        return DiskSpace(volume.total_bytes, max(0, volume.total_bytes - used), is_read_only=False)
+        return DiskSpace(volume.total_bytes, volume.usable_bytes, is_read_only=False)
 
     def boot_id(self) -> str:
         process = self.process

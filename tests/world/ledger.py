@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -49,6 +50,7 @@ _RETRIABLE: Final = {
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
 }
@@ -80,6 +82,8 @@ class Transaction:
     entries: list[Entry] = field(default_factory=list)
     fate: Fate = Fate.OPEN
     committed_at: float = math.inf
+    offset: int = -1
+    """It commits this offset for the group of its producer."""
 
 
 class Reading(NamedTuple):
@@ -110,6 +114,8 @@ class Ledger:
         self._numbers: Final = itertools.count()
         self._transactions: Final[list[Transaction]] = []
         self._owners: Final[dict[bytes, Transaction]] = {}
+        self._offsets: Final[defaultdict[str, set[int]]] = defaultdict(lambda: {-1})
+        """The offsets that each group may have committed last."""
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
@@ -167,18 +173,33 @@ class Ledger:
                 )
                 added.add(number)
             await self._append(process, raw, entry, producer, sequences, name)
+        if random.random() < 0.5:
+            await self._commit_offset(raw, name, producer, transaction)
         commit = random.random() < 0.7
-        transaction.fate = Fate.UNKNOWN if commit else Fate.OPEN
+        if commit:
+            transaction.fate = Fate.UNKNOWN
+            if transaction.offset >= 0:
+                self._offsets[name].add(transaction.offset)
         try:
             await self._until_done(lambda: raw.end_transaction(self._any(), name, producer, commit=commit))
         except GivenUpError as error:
             if error.is_known:
                 transaction.fate = Fate.ABORTED
+                self._offsets[name].discard(transaction.offset)
             raise
         transaction.fate = Fate.COMMITTED if commit else Fate.ABORTED
         if commit:
             transaction.committed_at = self._cluster.world.now
+            if transaction.offset >= 0:
+                self._offsets[name] = {transaction.offset}
         self._history.counts["committed" if commit else "aborted"] += 1
+
+    async def _commit_offset(self, raw: RawClient, name: str, producer: Producer, transaction: Transaction) -> None:
+        """Commit an offset that no other transaction commits, for a group with the name of the transactional id."""
+        offset = next(self._numbers)
+        await self._until_done(lambda: raw.add_offsets(self._any(), name, producer, name))
+        await self._until_done(lambda: raw.commit_in_transaction(self._any(), name, producer, name, TOPIC, offset))
+        transaction.offset = offset
 
     async def _write(self, process: Process, name: str) -> None:
         """Write one value after the other, as an idempotent producer without transactions."""
@@ -316,12 +337,26 @@ class Ledger:
         written = [each for each in whole if each is not None]
         if len(visible) + len(written) < 2 * PARTITIONS or [r.end for r in visible] != [w.end for w in written]:
             return False
+        for group, offsets in self._offsets.items():
+            found = await self._committed(raw, group)
+            if found is None:
+                return False
+            if found not in offsets:
+                self._history.violate(f"group {group} has committed {found} and not one of {sorted(offsets)}")
         for number in range(PARTITIONS):
             self._judge_visible(number, visible[number], committed_before=math.inf)
             self._judge_order(number, visible[number], written[number])
             self._compare_disks(number)
         self._judge_whole({value for reading in visible for value in reading.values.values()})
         return True
+
+    async def _committed(self, raw: RawClient, group: str) -> int | None:
+        """Return the offset that a group has committed, or None if that can't be read now."""
+        with contextlib.suppress(OSError):
+            answer = await raw.committed(self._any(), group, TOPIC)
+            if answer.code == ErrorCode.NONE:
+                return answer.offset
+        return None
 
     def _judge_order(self, number: int, visible: Reading, written: Reading) -> None:
         """Each value is there once, and the values of a producer are in the order in which it sent them."""

@@ -9,24 +9,60 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.faults.mutants import MUTANTS as RULES_OF_FAULTS
 from tests.regressions.injection import Injection, Report, instead_of, skipped
 from tests.regressions.stories import ALL as STORIES
 
-MUTANTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+
+class Mutant(NamedTuple):
+    """What is taken out, and the profile of seeds that have to miss it."""
+
+    profile: str
+    without: tuple[str, ...]
+
+
+MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
     {
-        "L1": (
-            "segments-above-the-recovery-point-are-compacted",
-            "recovery-takes-epochs-from-what-a-clean-left",
+        "L1": Mutant(
+            "table",
+            ("segments-above-the-recovery-point-are-compacted", "recovery-takes-epochs-from-what-a-clean-left"),
         ),
-        "L3": ("emptied-log-has-no-epoch", "emptied-follower-joins-the-isr"),
-        "follower-before-the-start": ("follower-before-its-leaders-start-never-came-back",),
+        "L3": Mutant("emptying", ("emptied-log-has-no-epoch", "emptied-follower-joins-the-isr")),
+        "A1": Mutant("eligible", ("empty-disk-is-elected", "marker-without-epoch")),
+        "A2": Mutant("eligible", ("old-copy-of-a-volume",)),
+        "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
+        "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
+        **{
+            name: Mutant(profile, (name,))
+            for profile, names in {
+                "table": (
+                    "acks-before-the-high-watermark",
+                    "isr-without-compare-and-set",
+                    "laggards-join-the-isr",
+                    "no-epoch-check",
+                    "truncation-by-high-watermark",
+                    "unclean-elections-everywhere",
+                ),
+                "emptying": ("emptied-follower-took-an-epoch-of-another-offset",),
+                "eligible": ("no-minimum-isr", "who-leaves-too-small-an-isr-is-forgotten"),
+                "ledger": (
+                    "aborted-transactions-are-read",
+                    "index-kept-what-a-power-cut-left",
+                    "markers-are-sent-once",
+                    "no-sequence-check",
+                    "open-transactions-are-read",
+                    "producer-state-forgotten-at-restart",
+                    "transactions-never-time-out",
+                ),
+            }.items()
+            for name in names
+        },
     }
 )
-SEEDS: Final = 150
-"""Within so many seeds, which is about five minutes of one processor, each is found."""
+CPU_S: Final = 300.0
+"""Each is found within so much time of one processor."""
 
 _BROKER: Final = "ottla_broker"
 _TXN: Final = "ottla_txn_coordinator"

@@ -16,6 +16,7 @@ _LONG_CUT_S: Final = (7.0, 12.0)
 """This is longer than a lease."""
 _EMPTY_S: Final = (0.5, 4.0)
 _REST_S: Final = (1.0, 8.0)
+_FULL_S: Final = (0.5, 8.0)
 _WAIT_S: Final = 15.0
 
 Fault = Callable[[], Iterator[float] | None]
@@ -65,6 +66,8 @@ class Weather:
             self._take_turns,
             self._cut_network,
             self._kill_controller,
+            self._fill_disk,
+            self._break_disk,
         ]
         if self._given_table is not None:
             kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._delete, self._empty, self._empty]
@@ -80,6 +83,8 @@ class Weather:
 
     def end(self) -> None:
         self._blows = False
+        for volume in self._cluster.disks.volumes.values():
+            volume.others_bytes, volume.fails = 0, False
 
     def _strike(self) -> None:
         if self._blows and not self._unnoticed:
@@ -192,6 +197,28 @@ class Weather:
         yield from self._backed_up(name)
         yield self._random.uniform(0.0, 2.0)
         yield from self._replace_disk(name, by_backup=True)
+
+    def _fill_disk(self) -> Iterator[float]:
+        """Have other programs fill a disk for some time."""
+        self.faults += 1
+        volume = self._cluster.disks.volumes[self._random.choice(self._cluster.brokers)]
+        volume.fill(self._random.randrange(4000))
+        yield self._random.uniform(*_FULL_S)
+        volume.others_bytes = 0
+
+    def _break_disk(self) -> Iterator[float]:
+        """Have each fsync of a broker fail, if all are in sync: it has to end, and loses what was not durable."""
+        if not self._may_lose_a_disk():
+            return
+        name = self._copying = self._unnoticed = self._random.choice(self._cluster.brokers)
+        volume = self._cluster.disks.volumes[name]
+        self.faults += 1
+        volume.fails = True
+        yield from self._until(lambda: not self._cluster.is_up(name), _WAIT_S)
+        if not self._cluster.is_up(name):
+            volume.crash(self._cluster.world)
+        volume.fails = False
+        yield from self._until_copied(name)
 
     def _may_lose_a_disk(self) -> bool:
         return not self._copying and self._all_are_in_sync()
