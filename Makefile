@@ -215,8 +215,7 @@ sim: $(VENV)/.dev  ## the coordinators' own classes under every fault, simulated
 	$(BIN)/python -m tests.simulation --mutants
 
 world: $(VENV)/.dev  ## brokers, controller and clients under one seed and virtual time, then without the mends of each finding; SEEDS=60 FIRST=1
-	$(BIN)/python -m tests.world --first $(or $(FIRST),1) --seeds $(or $(SEEDS),60)
-	$(BIN)/python -m tests.world --mutants
+	$(BIN)/python -m tests.world --proof --first $(or $(FIRST),1) --seeds $(or $(SEEDS),60)
 
 load: $(VENV)/.load  ## every Locust scenario against a stack of its own, in under two minutes; SHAPE=ramp, spike or soak
 	$(BIN)/python -m loadtest.locust.load --shape $(or $(SHAPE),ramp)

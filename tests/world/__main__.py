@@ -6,6 +6,7 @@
     --until-red            stop at the first seed that finds something
     --profile NAME         one of table, emptying, eligible, ledger, instead of what each seed chooses
     --log                  print what the services log
+    --proof                seeds, then each mutant, then a few seeds with strings that hash otherwise
     --mutants              take each mend of mutants.py out, or those of --without: each has to be found
 
 The last line is one JSON object. Exit code 0: nothing was found, or with --mutants, everything.
@@ -17,14 +18,18 @@ import argparse
 import hashlib
 import itertools
 import json
+import os
+import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from tests.world.mutants import CPU_S, MUTANTS
+from tests.world.mutants import CPU_S, MUTANTS, check
 from tests.world.seed import PROFILES, Outcome, Plan, run_in_a_fork
+
+_AT_LEAST_ONCE_PER_SEED: Final = ("elections", "truncations", "cleanings", "takeovers", "recoveries")
 
 
 @dataclass(slots=True)
@@ -33,6 +38,8 @@ class _Totals:
 
     seeds: int = 0
     red: int = 0
+    violations: int = 0
+    not_healed: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     traces: list[str] = field(default_factory=list)
     virtual_s: float = 0.0
@@ -41,6 +48,8 @@ class _Totals:
     def add(self, outcome: Outcome) -> None:
         self.seeds += 1
         self.red += not outcome.is_green
+        self.violations += len(outcome.violations)
+        self.not_healed += not outcome.healed
         self.counts.update(outcome.counts)
         self.counts.update(faults=outcome.faults, kills=outcome.kills)
         self.traces.append(outcome.trace)
@@ -51,6 +60,8 @@ class _Totals:
         return {
             "seeds": self.seeds,
             "red": self.red,
+            "violations": self.violations,
+            "not_healed": self.not_healed,
             "traces": hashlib.sha256(" ".join(self.traces).encode()).hexdigest()[:16],
             "virtual_minutes": round(self.virtual_s / 60, 1),
             "cpu_s": round(self.cpu_s, 1),
@@ -70,30 +81,54 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--until-red", action="store_true")
     parser.add_argument("--log", action="store_true")
     parser.add_argument("--mutants", action="store_true")
+    parser.add_argument("--proof", action="store_true")
     given = parser.parse_args(arguments)
     without = [name for name in given.without.split(",") if name]
     if given.mutants:
-        return _mutants(given.first, given.storm, without)
-    began, totals = time.monotonic(), _Totals()
+        found = _mutants(given.first, given.storm, without)
+        print(json.dumps(found))
+        return 0 if found["mutants_caught"] == found["mutants"] else 1
     plans = (
         Plan(seed, given.storm, without, given.log, given.profile)
         for seed in range(given.first, given.first + (given.seeds or 20))
     )
+    totals = _run(plans, until_red=given.until_red)
+    said = totals.summary()
+    is_proven = not totals.red
+    if given.proof:
+        said |= _mutants(given.first, given.storm, ()) | {"trace_equal": len({_traces("1"), _traces("2")}) == 1}
+        too_few = [name for name in _AT_LEAST_ONCE_PER_SEED if totals.counts[name] < totals.seeds]
+        if too_few:
+            print(f"fewer than one per seed: {', '.join(too_few)}")
+        is_proven &= said["mutants_caught"] == said["mutants"] and bool(said["trace_equal"]) and not too_few
+    print(json.dumps(said))
+    return 0 if is_proven else 1
+
+
+def _run(plans: Iterable[Plan], *, until_red: bool) -> _Totals:
+    totals = _Totals()
     for outcome in map(run_in_a_fork, plans):
         totals.add(outcome)
         print(_line(outcome), flush=True)
         if not outcome.is_green:
             print(*outcome.last_steps[-30:], *outcome.waiting, *_why(outcome), sep="\n  ")
-            if given.until_red:
+            if until_red:
                 break
-    print(json.dumps(totals.summary() | {"seconds": round(time.monotonic() - began, 1)}))
-    return 1 if totals.red else 0
+    return totals
 
 
-def _mutants(first: int, storm_s: float, names: Sequence[str]) -> int:
+def _traces(hash_seed: str) -> str:
+    """Return the traces of a few short seeds, in a process with this PYTHONHASHSEED."""
+    command = [sys.executable, "-m", "tests.world", "--first", "1", "--seeds", "8", "--storm", "6"]
+    ran = subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": hash_seed}, capture_output=True, check=True)
+    return str(json.loads(ran.stdout.splitlines()[-1])["traces"])
+
+
+def _mutants(first: int, storm_s: float, names: Sequence[str]) -> dict[str, object]:
     caught = 0
     for name in names or MUTANTS:
         mutant, totals, outcome = MUTANTS[name], _Totals(), None
+        check(mutant)
         for seed in itertools.count(first):
             outcome = run_in_a_fork(Plan(seed, storm_s, mutant.without, profile=mutant.profile))
             totals.add(outcome)
@@ -101,14 +136,17 @@ def _mutants(first: int, storm_s: float, names: Sequence[str]) -> int:
                 break
         assert outcome is not None
         # The defect of the mend has to be what was found: the seed is green with the mend in its place.
-        is_caught = not outcome.is_green and run_in_a_fork(Plan(outcome.seed, storm_s, profile=mutant.profile)).is_green
+        is_caught = (
+            outcome.has_run
+            and not outcome.is_green
+            and run_in_a_fork(Plan(outcome.seed, storm_s, profile=mutant.profile)).is_green
+        )
         caught += is_caught
         how = (
             f"caught at seed {outcome.seed}: {_why(outcome)[0]}" if is_caught else f"not caught in {totals.seeds} seeds"
         )
         print(f"{name}: {how} ({totals.cpu_s:.0f} s of the processor)", flush=True)
-    print(json.dumps({"mutants": len(names or MUTANTS), "mutants_caught": caught}))
-    return 0 if caught == len(names or MUTANTS) else 1
+    return {"mutants": len(names or MUTANTS), "mutants_caught": caught}
 
 
 def _line(outcome: Outcome) -> str:

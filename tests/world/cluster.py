@@ -108,7 +108,8 @@ class Cluster:
         except OttlaError as error:
             is_refused = error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
             # A broker with another disk is refused as long as its former life may still be there.
-            if not (is_refused and process.name in self._with_another_disk) and not self._has_bad_disk(process.name):
+            is_foreign = is_refused and process.name in self._with_another_disk
+            if not is_foreign and not self._may_fail(process.name, error, starts=True):
                 raise
             self._start_again(process.name)
             return
@@ -117,7 +118,7 @@ class Cluster:
         await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
         await app.stop()
         if failed.done():
-            if not self._has_bad_disk(process.name):
+            if not self._may_fail(process.name, failed.result()):
                 raise failed.result()
             self._start_again(process.name)
         failed.cancel()
@@ -127,8 +128,11 @@ class Cluster:
         """Start a process that has ended by itself, as a supervisor does."""
         self.world.after(_SUPERVISED_S, lambda: None if self.is_up(name) else self.start(name))
 
-    def _has_bad_disk(self, name: str) -> bool:
-        return name in self.disks.volumes and self.disks.volumes[name].has_failed
+    def _may_fail(self, name: str, error: BaseException, *, starts: bool = False) -> bool:
+        """Return whether the disk excuses the end of a process: an fsync has failed, or a start finds no room."""
+        volume = self.disks.volumes.get(name)
+        is_of_disk = isinstance(error, OttlaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
+        return volume is not None and is_of_disk and (volume.has_failed or (starts and volume.others_bytes > 0))
 
     def _build(self, process: Process) -> ServiceApp:
         store = SimulatedStore(self.etcd, process)
@@ -189,4 +193,8 @@ class _Cleaner:
             if failure:
                 raise failure[0]
 
-        return await loop.run_in_executor(None, lambda: clean(job, take_and_wait))
+        try:
+            return await loop.run_in_executor(None, lambda: clean(job, take_and_wait))
+        except OSError as error:
+            # So does a worker process report it.
+            raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.strerror}: {error.filename}") from None

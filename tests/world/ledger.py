@@ -185,13 +185,15 @@ class Ledger:
         except GivenUpError as error:
             if error.is_known:
                 transaction.fate = Fate.ABORTED
-                self._offsets[name].discard(transaction.offset)
+                self._offsets[name] -= {transaction.offset} - {-1}
             raise
         transaction.fate = Fate.COMMITTED if commit else Fate.ABORTED
         if commit:
             transaction.committed_at = self._cluster.world.now
             if transaction.offset >= 0:
-                self._offsets[name] = {transaction.offset}
+                # The answer may be late. Offsets grow from one transaction to the next.
+                later = {each for each in self._offsets[name] if each > transaction.offset}
+                self._offsets[name] = {transaction.offset, *later}
         self._history.counts["committed" if commit else "aborted"] += 1
 
     async def _commit_offset(self, raw: RawClient, name: str, producer: Producer, transaction: Transaction) -> None:
@@ -329,26 +331,30 @@ class Ledger:
                         there = read.values.get(entry.offset)
                         history.violate(f"{entry.value!r} was committed at offset {entry.offset}, which has {there!r}")
 
-    async def look(self, raw: RawClient) -> bool:
-        """Read everything, and judge it. Return False if it can't be read now, or if a transaction is still open."""
+    async def look(self, raw: RawClient) -> str:
+        """Read everything, and judge it. Return what it waits for, or nothing once it has judged."""
         read = [await self._read(raw, number, committed=True) for number in range(PARTITIONS)]
         whole = [await self._read(raw, number, committed=False) for number in range(PARTITIONS)]
         visible = [each for each in read if each is not None]
         written = [each for each in whole if each is not None]
-        if len(visible) + len(written) < 2 * PARTITIONS or [r.end for r in visible] != [w.end for w in written]:
-            return False
+        if len(visible) + len(written) < 2 * PARTITIONS:
+            return "a partition can't be read"
+        if [each.end for each in visible] != [each.end for each in written]:
+            return "a transaction is open"
         for group, offsets in self._offsets.items():
             found = await self._committed(raw, group)
             if found is None:
-                return False
+                return f"the offset of group {group} can't be read"
             if found not in offsets:
                 self._history.violate(f"group {group} has committed {found} and not one of {sorted(offsets)}")
         for number in range(PARTITIONS):
+            if difference := self._difference_of_disks(number):
+                return difference
+        for number in range(PARTITIONS):
             self._judge_visible(number, visible[number], committed_before=math.inf)
             self._judge_order(number, visible[number], written[number])
-            self._compare_disks(number)
         self._judge_whole({value for reading in visible for value in reading.values.values()})
-        return True
+        return ""
 
     async def _committed(self, raw: RawClient, group: str) -> int | None:
         """Return the offset that a group has committed, or None if that can't be read now."""
@@ -379,14 +385,11 @@ class Ledger:
             if any(there) and not all(there):
                 self._history.violate(f"a transaction is visible in part: {transaction}")
 
-    def _compare_disks(self, number: int) -> None:
-        logs = {name: b"".join(self._log_on(name, number)) for name in self._cluster.brokers}
-        (first, one), *others = logs.items()
-        for name, other in others:
-            if other != one:
-                self._history.violate(
-                    f"partition {number} has {len(one)} bytes on {first}, other {len(other)} on {name}"
-                )
+    def _difference_of_disks(self, number: int) -> str:
+        with self._cluster.disks.inspected():
+            logs = {name: b"".join(self._log_on(name, number)) for name in self._cluster.brokers}
+        sizes = {name: len(log) for name, log in logs.items()}
+        return f"the logs of partition {number} differ, with these sizes: {sizes}" if len({*logs.values()}) > 1 else ""
 
     def _log_on(self, name: str, number: int) -> Iterator[bytes]:
         disks = self._cluster.disks

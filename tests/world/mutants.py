@@ -6,7 +6,7 @@ had two mends that each suffice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -99,10 +99,25 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
 """Rules of the protocol that only a whole cluster shows to be broken."""
 
 
+def check(mutant: Mutant) -> None:
+    """Raise LookupError if something of it is not there to be taken out.
+
+    Rules of tests/faults check that themselves.
+    """
+    for name in mutant.without:
+        for injection in _injections(name):
+            injection.check()
+
+
 def take_out(name: str) -> None:
     """Take a mend or a rule out of this process for good."""
     if name in RULES_OF_FAULTS:
         RULES_OF_FAULTS[name]()
-        return
-    for injection in [RULES[name]] if name in RULES else STORIES[name].injections:
+    for injection in _injections(name):
         injection.put_in_place(import_module(injection.module), Report())
+
+
+def _injections(name: str) -> Sequence[Injection]:
+    if name in RULES_OF_FAULTS:
+        return ()
+    return (RULES[name],) if name in RULES else STORIES[name].injections

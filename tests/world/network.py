@@ -48,7 +48,7 @@ class Network:
     def cut(self, source: str, target: str, seconds: float) -> None:
         """Hold back what one host sends to the other."""
         self.world.note(f"{source} -> {target} is cut for {seconds:.3f} s")
-        self._cuts[source, target] = self.world.now + seconds
+        self._cuts[source, target] = max(self.cut_until(source, target), self.world.now + seconds)
 
     def cut_until(self, source: str, target: str) -> float:
         return self._cuts.get((source, target), 0.0)

@@ -28,9 +28,12 @@ from tests.world.weather import Weather
 import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
 import ottla_controller.app
 import ottla_controller.health  # noqa: F401
+from ottla_broker.storage.log import Log
 
 _HEALED_S: Final = 60.0
 _STOPPED_S: Final = 20.0
+_LOGGED: Final = {"cleanings": "is compacted up to", "takeovers": "now serving", "recoveries": "but previously reached"}
+"""What is counted by its line in the log."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "ledger")
 _SHARES: Final = (30, 20, 20, 30)
@@ -68,6 +71,11 @@ class Outcome:
     """The tasks that wait at the end of a seed that has not healed."""
 
     @property
+    def has_run(self) -> bool:
+        """Return whether the seed has come to its end, be it green or red."""
+        return bool(self.trace)
+
+    @property
     def is_green(self) -> bool:
         return self.healed and not self.violations
 
@@ -86,10 +94,10 @@ def run(plan: Plan) -> Outcome:
     substitutes.put_in_place(world, network, disks)
     for name in plan.without:
         take_out(name)
-    _log_to(world, log=plan.log)
     began = _cpu()
     outcome = Outcome(plan.seed)
     history = History()
+    _log_to(world, history, log=plan.log)
     try:
         _live(plan, world, network, disks, history, outcome)
     except StuckError as error:
@@ -112,7 +120,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
         network,
         disks,
         {
-            "log.cleaner.backoff.ms": "200",
+            "log.cleaner.backoff.ms": random.choice(("200", "1000")),
             "replica.lag.time.max.ms": random.choice(("500", "2000")),
             "offsets.topic.num.partitions": "2",
             "transaction.state.log.num.partitions": "2",
@@ -149,15 +157,17 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
         outcome.waiting = [task for process in cluster.processes.values() for task in process.tasks()]
     world.run_for(5.0)  # what was written last reaches each disk, and a broker that was killed last leaves the ISR
     outcome.healed = outcome.healed and world.run_until(is_whole, limit_s=_HEALED_S)
-    looked: list[bool] = []
+    waits_for = ["nobody has looked"]
 
     async def look(_: Process) -> None:
-        while not await workload.look(RawClient()):
+        while missing := await workload.look(RawClient()):
+            waits_for.append(missing)
             await asyncio.sleep(0.2)
-        looked.append(True)
+        waits_for.clear()
 
     Process(world, network, "reader", look)
-    outcome.healed = world.run_until(lambda: bool(looked), limit_s=_HEALED_S) and outcome.healed
+    if not world.run_until(lambda: not waits_for, limit_s=_HEALED_S):
+        history.violate(f"after {_HEALED_S:.0f} s: {waits_for[-1]}")
 
 
 def _table(cluster: Cluster, history: History, random: Random, profile: str) -> Table:
@@ -191,11 +201,13 @@ def _ledger(cluster: Cluster, history: History, random: Random) -> Ledger:
     return Ledger(cluster, history, random, configs)
 
 
-def _log_to(world: World, *, log: bool) -> None:
+def _log_to(world: World, history: History, *, log: bool) -> None:
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             name = world.current.process.name if world.current is not None else "world"
-            if record.name.startswith("ottla_broker.compaction.cleaner") and "is compacted" in record.msg:
+            for counted, text in _LOGGED.items():
+                history.counts[counted] += text in record.msg
+            if _LOGGED["cleanings"] in record.msg:
                 world.note(f"{name} {record.getMessage()}")
             if log:
                 print(f"{world.now:10.5f} {name:10} {record.name}: {record.getMessage()}", file=sys.stderr)
@@ -206,3 +218,10 @@ def _log_to(world: World, *, log: bool) -> None:
 
     logging.getLogger().handlers[:] = [Lines()]
     logging.getLogger().setLevel(logging.INFO)
+    truncate = Log.truncate_to
+
+    def truncated(log: Log, offset: int) -> int:
+        history.counts["truncations"] += offset < log.log_end_offset
+        return truncate(log, offset)
+
+    setattr(Log, "truncate_to", truncated)  # noqa: B010 mypy knows no assignment to a method

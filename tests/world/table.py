@@ -1,4 +1,4 @@
-"""A compacted topic of one partition, its producers and its judge.
+"""A topic of one partition, its producers and its judge.
 
 Producers write values that never repeat, each to one of a few keys, and note what the cluster told them. The judge
 reads what is left, from the leader and on each disk, and compares.
@@ -80,15 +80,16 @@ class History:
     def may_be_deleted(self, write: Write) -> bool:
         return any(write.offset < each.offset and write.at <= each.until for each in self.deletions)
 
-    def forgive(self, kept: Records, now: float) -> None:
-        """Forgive that the cluster has lost all records but those of one log, the new leader's."""
+    def forgive(self, kept: Records, known: set[bytes], now: float) -> None:
+        """Forgive that the cluster has lost all of the `known` values but those of one log, the new leader's."""
         values = {value for _, value in kept.values()}
         # A log may have a higher offset of the key from a history that was lost before.
         newest = {key: self.writes[kept[offset][1] or b""] for key, offset in newest_of(kept).items()}
         for write in self.writes.values():
             newer = newest.get(write.key)
             is_superseded = newer is not None and newer.at > write.at
-            if not (write.is_forgiven or write.value in values or is_superseded):
+            is_known = write.value in known or write.committed_at >= 0
+            if is_known and not (write.is_forgiven or write.value in values or is_superseded):
                 write.is_forgiven = True
                 self.forgiven_keys[write.key] = now
 
@@ -112,6 +113,7 @@ class Table:
         self._configs: Final = configs
         self._may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
         self._is_compacted: Final = "compact" in configs["cleanup.policy"]
+        self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
         self._retention_bytes: Final = int(configs["retention.bytes"])
         self._numbers: Final = itertools.count()
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
@@ -168,6 +170,7 @@ class Table:
                 continue
             if answer.code == ErrorCode.NONE:
                 write.offset = answer.offset
+                write.is_forgiven = write.is_forgiven and leader != self.leader
                 if write.acks == _ALL:
                     write.committed_at = self._cluster.world.now
                 self.history.counts["acked"] += 1
@@ -234,7 +237,9 @@ class Table:
         if not self._may_be_unclean:
             for number in old.last_known_elr or old.replicas:
                 self._check_has_all(kept, f"broker-{number}", new)
-        self.history.forgive(kept, self._cluster.world.now)
+        everywhere = (self._records_on(name).values() for name in self._cluster.brokers)
+        known = {value or b"" for records in everywhere for _, value in records}
+        self.history.forgive(kept, known, self._cluster.world.now)
 
     def _check_has_all(self, kept: Records, name: str, new: Partition) -> None:
         """Check that the log of the new leader lacks no committed record that is in that of another replica."""
@@ -293,29 +298,31 @@ class Table:
             began, unclean = world.now, history.counts["unclean"]
             read = await self.read_all(raw) if self.leader >= 0 else None
             if read is not None and history.counts["unclean"] == unclean:
-                self.judge(read, committed_before=began, before=read.end)
+                with self._cluster.disks.inspected():
+                    behind = self._records_on(f"broker-{self.leader}", read.end)
+                self.judge(read, behind, committed_before=began, before=read.end)
                 history.counts["audits"] += 1
 
-    async def look(self, raw: RawClient) -> bool:
-        """Read everything, and judge it and the disks. Return False if it can't be read now."""
+    async def look(self, raw: RawClient) -> str:
+        """Read everything, and judge it and the disks. Return what it waits for, or nothing once it has judged."""
         reading = await self.read_all(raw)
-        if reading is not None:
-            self.judge(reading)
+        if reading is None:
+            return "the topic can't be read"
+        self.judge(reading, {})
+        with self._cluster.disks.inspected():
             self.compare_disks(reading.start)
-        return reading is not None
+        return ""
 
-    def judge(self, reading: Reading, *, committed_before: float = math.inf, before: float = math.inf) -> None:
+    def judge(
+        self, reading: Reading, behind: Records, *, committed_before: float = math.inf, before: float = math.inf
+    ) -> None:
         """Compare what was read with what was committed before the reading began. What was read is committed, too.
 
         A new leader's high watermark may be behind that of its predecessor for some time. What is not `before` the
-        offset where the reading ended is not missed, nor what was cleaned away because of it.
+        offset where the reading ended is not missed, nor what was cleaned away because of what lies `behind` it.
         """
         history, read = self.history, reading.records
-        newest: dict[bytes, float] = dict(newest_of(read))
-        if before < math.inf:
-            # The offset of a record that was never acknowledged is not known.
-            behind = (each.key for each in history.writes.values() if each.offset < 0 or each.offset >= before)
-            newest |= dict.fromkeys(behind, math.inf)
+        newest = newest_of(read) | newest_of(behind)
         offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
             write = history.writes.get(value or b"")
@@ -323,7 +330,7 @@ class Table:
                 history.violate(f"offset {offset} has {key!r} and {value!r}, which nobody has written")
             elif offsets.setdefault(write.value, offset) != offset:
                 history.violate(f"{value!r} was written once and is at offsets {offsets[write.value]} and {offset}")
-            elif write.committed_at < 0 and offset < before:
+            elif write.committed_at < 0 and offset < reading.end:
                 write.offset, write.committed_at = offset, self._cluster.world.now
         for write in history.writes.values():
             if not (0 <= write.committed_at < committed_before and write.offset < before):

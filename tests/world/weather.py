@@ -24,10 +24,10 @@ Fault = Callable[[], Iterator[float] | None]
 
 
 class Weather:
-    """One fault at a time, on average every second or so, as long as it blows.
+    """A fault every second or so, as long as it blows. Some of them take several seconds, and others happen meanwhile.
 
-    `scripts` are repeated instead, if there are any. Without a table nothing is lost: power is cut only while all
-    replicas are in sync.
+    The profiles `emptying` and `eligible` repeat scripts instead. Without a table nothing is lost: power is cut only
+    while all replicas are in sync.
     """
 
     def __init__(self, cluster: Cluster, random: Random, table: Table | None, profile: str) -> None:
@@ -70,7 +70,8 @@ class Weather:
             self._break_disk,
         ]
         if self._given_table is not None:
-            kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._delete, self._empty, self._empty]
+            kinds += [self._cut_power, self._lose_disk, self._restore_disk]
+            kinds += [self._delete, self._empty, self._empty] if self._given_table.takes_deletions else []
         else:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
@@ -124,8 +125,9 @@ class Weather:
     def _stopped(self, name: str) -> Iterator[float]:
         """Have a broker stop in order, and wait until it has."""
         self.faults += 1
+        process = self._cluster.processes[name]
         self._cluster.stop(name)
-        yield from self._until(lambda: not self._cluster.is_up(name))
+        yield from self._until(lambda: not process.is_alive)
 
     def _stop(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
@@ -196,15 +198,19 @@ class Weather:
         name = self._copying = self._random.choice(self._cluster.brokers)
         yield from self._backed_up(name)
         yield self._random.uniform(0.0, 2.0)
-        yield from self._replace_disk(name, by_backup=True)
+        yield from self._until(self._all_are_in_sync, _WAIT_S)
+        if self._all_are_in_sync():
+            yield from self._replace_disk(name, by_backup=True)
+        self._copying = ""
 
     def _fill_disk(self) -> Iterator[float]:
         """Have other programs fill a disk for some time."""
-        self.faults += 1
         volume = self._cluster.disks.volumes[self._random.choice(self._cluster.brokers)]
-        volume.fill(self._random.randrange(4000))
-        yield self._random.uniform(*_FULL_S)
-        volume.others_bytes = 0
+        if not volume.others_bytes:
+            self.faults += 1
+            volume.fill(self._random.randrange(4000))
+            yield self._random.uniform(*_FULL_S)
+            volume.others_bytes = 0
 
     def _break_disk(self) -> Iterator[float]:
         """Have each fsync of a broker fail, if all are in sync: it has to end, and loses what was not durable."""
@@ -365,7 +371,7 @@ class Weather:
         self._cluster.disks.volumes[name].back_up()
         yield self._random.uniform(*_DOWN_S)
         self._start(name)
-        yield from self._until(self._all_are_in_sync)
+        yield from self._until(self._all_are_in_sync, _WAIT_S)
 
     def _until_leads(self, name: str) -> Iterator[float]:
         return self._until(lambda: self._leads(name), _WAIT_S)

@@ -122,9 +122,11 @@ class Journal:
         return await asyncio.shield(task)
 
     def _on_done(self, task: asyncio.Task[object]) -> None:
-        # A caller that was cancelled does not ask how its decision ended, and asyncio would log a failure as unhandled.
-        if not task.cancelled():
-            task.exception()
+        # A caller that was cancelled does not ask how its decision ended, and asyncio would log a known failure as
+        # unhandled.
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, OttlaError):
+            _log.error("a decision failed: %s", error, exc_info=error)
         self._running.discard(task)
         self._turns.give_back()
 
