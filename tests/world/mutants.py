@@ -46,9 +46,17 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "unclean-elections-everywhere",
                 ),
                 "emptying": ("emptied-follower-took-an-epoch-of-another-offset",),
-                "eligible": ("no-minimum-isr", "who-leaves-too-small-an-isr-is-forgotten"),
+                "eligible": (
+                    "directories-are-not-synced",
+                    "files-are-not-synced",
+                    "no-minimum-isr",
+                    "who-leaves-too-small-an-isr-is-forgotten",
+                ),
                 "ledger": (
+                    "aborted-offsets-are-committed",
                     "aborted-transactions-are-read",
+                    "aborts-commit",
+                    "committed-offsets-are-lost",
                     "index-kept-what-a-power-cut-left",
                     "markers-are-sent-once",
                     "no-sequence-check",
@@ -90,6 +98,18 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
         "no-minimum-isr": instead_of(f"{_BROKER}.machines.partition:Leader.has_min_isr", lambda original, self: True),
         "high-watermark-of-the-isr-alone": instead_of(
             f"{_BROKER}.machines.partition:Leader._maximal_isr", lambda original, self: self.isr
+        ),
+        "aborted-offsets-are-committed": instead_of(
+            "ottla_group_coordinator.machines.pending:PendingOffsets.end",
+            lambda original, self, producer_id, *, committed: original(self, producer_id, committed=True),
+        ),
+        "committed-offsets-are-lost": instead_of(
+            "ottla_group_coordinator.machines.pending:PendingOffsets.end",
+            lambda original, self, producer_id, *, committed: original(self, producer_id, committed=False),
+        ),
+        "aborts-commit": instead_of(
+            f"{_BROKER}.storage.producer_history:marker_of",
+            lambda original, batch: None if (m := original(batch)) is None else m._replace(committed=True),
         ),
         "unclean-elections-everywhere": instead_of(
             "ottla_controller.machines.partition:TopicConfigs.allows_unclean", lambda original, self, topic_id: True
