@@ -116,7 +116,10 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
         ),
     }
 )
-"""Rules of the protocol that only a whole cluster shows to be broken."""
+"""Rules of the protocol that only a whole cluster shows to be broken.
+
+Those that no mutant takes out have not been found yet (docs/design/simulation.md).
+"""
 
 
 def check(mutant: Mutant) -> None:
