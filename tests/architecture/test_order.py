@@ -1,4 +1,4 @@
-"""The product iterates no set where its order can be seen: sets have another order in each process.
+"""The product iterates no set where the order can be seen, because that order differs from process to process.
 
 The order of RPCs, wake-ups, writes, log lines and elements of responses would follow it, and a simulation could not
 repeat what it has found. A `dict[X, None]` keeps the order of arrival, and `sorted` makes one.
@@ -86,7 +86,7 @@ def parsed(text: str, *parts: Type) -> ast.expr:
 
 
 def bare(type_: Type) -> Type:
-    """Return a type without `Final`, quotes and `| None`. Of a union it is the set."""
+    """Return a type without `Final`, quotes and `| None`. If a union has a set, return the set."""
     match type_:
         case ast.Constant(value=str(text)):
             return bare(parsed(text))
@@ -110,9 +110,11 @@ class Order(ast.NodeVisitor):
     def __init__(self) -> None:
         self.found: Final[dict[str, None]] = {}
         self._declared: Final[defaultdict[str, dict[str, ast.expr]]] = defaultdict(dict)
-        """By module, and "" for all: what attributes and names are, and what functions return, as `name()`."""
+        """This maps each module, or "" for all modules, to the types of attributes and names. A function's result is
+        under `name()`."""
         self._parameters: Final[defaultdict[tuple[str, int | str], set[str]]] = defaultdict(set)
-        """By the function's name, and the parameter's place or name: the heads of the types that any of them has."""
+        """This maps a function's name, and a parameter's position or name, to the heads of the types it is declared
+        with."""
         self._names: ChainMap[str, ast.expr] = ChainMap()
         self._in_class = False
         self._returns: Type = None

@@ -2,14 +2,15 @@
 
     --seeds 60 --first 1   which seeds
     --storm 40             how long the weather blows in each, in virtual seconds
-    --without NAME,NAME    mends to take out, by the names of their stories, or rules of tests/faults/mutants.py
+    --without NAME,NAME    stories of tests/regressions or rules to take out; with --mutants, names of MUTANTS
     --until-red            stop at the first seed that finds something
     --profile NAME         one of table, emptying, eligible, ledger, instead of what each seed chooses
     --log                  print what the services log
-    --proof                seeds, then each mutant, then a few seeds with strings that hash otherwise
-    --mutants              take each mend of mutants.py out, or those of --without: each has to be found
+    --proof                run the seeds, then all mutants, then eight seeds under two values of PYTHONHASHSEED
+    --mutants              run without each entry of MUTANTS, or those of --without: each run has to go red
 
-The last line is one JSON object. Exit code 0: nothing was found, or with --mutants, everything.
+The last line is one JSON object. The exit code is 0 if no seed went red, with --mutants if every mutant was caught, and
+with --proof if both hold, both traces are equal, and no event of _NOT_RARE was rare.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""A cluster in the world: etcd, a controller and brokers, each a process on a machine with a disk of its own."""
+"""A cluster in the world has etcd, a controller, brokers and coordinators. Each broker has a disk of its own."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import PurePosixPath
+from random import Random
 from typing import Any, Final
 
-from tests.world.client import KAFKA_PORT
+from tests.world.client import KAFKA_PORT, RawClient
 from tests.world.disk import Disks, Volume
 from tests.world.fibers import World
 from tests.world.metadata import Metadata
@@ -31,7 +33,7 @@ from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 _NAME: Final = "ottla"
 _SUPERVISED_S: Final = 1.0
-"""A supervisor starts a process that has ended by itself after so long."""
+"""If a process ends by itself, a supervisor starts it again after this time."""
 
 
 class _NoAdminPort:
@@ -45,7 +47,7 @@ class _NoAdminPort:
 
 
 class Cluster:
-    """`coordinators` says how many there are of each kind."""
+    """This starts, stops and kills the processes of a cluster. It has `coordinators` processes of each kind."""
 
     def __init__(
         self,
@@ -101,6 +103,12 @@ class Cluster:
         """Have a process stop in order, as SIGTERM does."""
         self.processes[name].loop.call_soon_threadsafe(self._stopping[name].set)
 
+    def segments(self, broker: str, topic: str, partition: int = 0) -> list[PurePosixPath]:
+        """Return the log's files on a disk, in the order of their offsets."""
+        directory = _data_dir(broker) / f"{self.metadata.topics.get(topic, b'').hex()}-{partition}"
+        names = self.disks.names_in(directory) if self.disks.exists(directory) else []
+        return [directory / name for name in sorted(names) if name.endswith(".log")]
+
     async def _main(self, process: Process) -> None:
         stopping, app = self._stopping[process.name], self._build(process)
         try:
@@ -145,7 +153,7 @@ class Cluster:
         broker = BrokerConfig(
             node_id=int(number),
             host=process.name,
-            data_dir=PurePosixPath("/", process.name, "data"),
+            data_dir=_data_dir(process.name),
             kafka_port=KAFKA_PORT,
             retention_check_interval_s=2.0,
             checkpoint_interval_s=1.0,
@@ -153,6 +161,24 @@ class Cluster:
         return ottla_broker.app.build(
             broker, store=store, clock=process, admin=_NoAdminPort, run_cleaning=_Cleaner(process).run
         )
+
+
+def _data_dir(broker: str) -> PurePosixPath:
+    return PurePosixPath("/", broker, "data")
+
+
+async def create_topic(
+    cluster: Cluster, random: Random, name: str, configs: dict[str, str], partitions: int = 1
+) -> None:
+    """Create a topic with a replica on each broker, in a process of a client. It is tried until it is there."""
+    raw = RawClient()
+    while True:
+        with suppress(OSError):
+            host = random.choice(cluster.brokers)
+            code = await raw.create_topic(host, name, len(cluster.brokers), configs, partitions)
+            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                return
+        await asyncio.sleep(0.2)
 
 
 def _group(number: int, host: str, **ports: Any) -> ServiceApp:
@@ -196,5 +222,5 @@ class _Cleaner:
         try:
             return await loop.run_in_executor(None, lambda: clean(job, take_and_wait))
         except OSError as error:
-            # So does a worker process report it.
+            # A worker process reports the error in the same way.
             raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.strerror}: {error.filename}") from None

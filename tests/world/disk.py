@@ -1,7 +1,7 @@
 """A disk that behaves like one: what was written lies in the page cache, and lasts once it was synced.
 
-Of each file the world keeps what is durable and the changes since then, and so of the names in each directory. After a
-power cut any prefix of the changes is left, and perhaps a part of the next write. A name is durable once its directory
+For each file, and for the names in each directory, the world keeps the durable state and the changes since then. A
+power cut leaves any prefix of those changes, and perhaps a part of the next write. A name is durable once its directory
 was synced.
 """
 

@@ -1,9 +1,11 @@
 """A topic that transactions and idempotent producers write to, and its judge.
 
-Each value is written once, whatever is sent again. A transaction writes several values to both partitions. A reader of
-committed records sees all of them or none, and the producer knows which, unless it never heard how a commit ended.
+Each value must be in the log once, however often its batch is sent. A transaction writes several values to both
+partitions. A reader of committed records sees all of them or none, and the producer knows which, unless it never heard
+how a commit ended.
 
-Nothing may be lost here: no disk is, a power cut comes alone, and the topic forbids unclean elections.
+No record may be lost here, because no disk is replaced, data is lost only while all replicas are in sync, and the topic
+forbids unclean elections.
 """
 
 from __future__ import annotations
@@ -16,12 +18,11 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from pathlib import PurePosixPath
 from random import Random
 from typing import Final, NamedTuple
 
 from tests.world.client import Fetched, Producer, RawClient, batch_of, records_of
-from tests.world.cluster import Cluster
+from tests.world.cluster import Cluster, create_topic
 from tests.world.process import Process
 from tests.world.table import History
 
@@ -76,7 +77,10 @@ class Entry:
 
 @dataclass(slots=True)
 class Transaction:
-    """What a producer writes together. A write without a transaction is one of its own, whose fate is its answer's."""
+    """A transaction has the values that a producer writes together.
+
+    A write of an idempotent producer counts as a transaction of one value, which is committed when it is acknowledged.
+    """
 
     producer: str
     entries: list[Entry] = field(default_factory=list)
@@ -94,7 +98,7 @@ class Reading(NamedTuple):
 
 
 class GivenUpError(Exception):
-    """A producer can't go on as it is. `is_known` tells that no earlier attempt can have been carried out."""
+    """A producer has given up. With `is_known`, it is certain that no attempt was carried out."""
 
     def __init__(self, code: int, *, is_known: bool) -> None:
         super().__init__(code)
@@ -121,7 +125,7 @@ class Ledger:
 
     def start_clients(self) -> None:
         async def work(process: Process) -> None:
-            await self._create(RawClient())
+            await create_topic(self._cluster, self._random, TOPIC, self._configs, PARTITIONS)
             self.is_created = True
             await asyncio.gather(
                 self._audit(RawClient()),
@@ -130,17 +134,6 @@ class Ledger:
             )
 
         self._cluster.processes["client"] = Process(self._cluster.world, self._cluster.network, "client", work)
-
-    async def _create(self, raw: RawClient) -> None:
-        while True:
-            try:
-                replicas = len(self._cluster.brokers)
-                code = await raw.create_topic(self._any(), TOPIC, replicas, self._configs, PARTITIONS)
-                if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                    return
-            except OSError:
-                pass
-            await asyncio.sleep(0.2)
 
     def _any(self) -> str:
         return self._random.choice(self._cluster.brokers)
@@ -332,7 +325,7 @@ class Ledger:
                         history.violate(f"{entry.value!r} was committed at offset {entry.offset}, which has {there!r}")
 
     async def look(self, raw: RawClient) -> str:
-        """Read everything, and judge it. Return what it waits for, or nothing once it has judged."""
+        """Read everything and judge it. Return why that is not possible yet, or an empty text once it was judged."""
         read = [await self._read(raw, number, committed=True) for number in range(PARTITIONS)]
         whole = [await self._read(raw, number, committed=False) for number in range(PARTITIONS)]
         visible = [each for each in read if each is not None]
@@ -385,18 +378,15 @@ class Ledger:
             if any(there) and not all(there):
                 self._history.violate(f"a transaction is visible in part: {transaction}")
 
+    def _log_on(self, name: str, number: int) -> bytes:
+        cluster = self._cluster
+        return b"".join(cluster.disks.read_bytes(path) for path in cluster.segments(name, TOPIC, number))
+
     def _difference_of_disks(self, number: int) -> str:
         with self._cluster.disks.inspected():
-            logs = {name: b"".join(self._log_on(name, number)) for name in self._cluster.brokers}
+            logs = {name: self._log_on(name, number) for name in self._cluster.brokers}
         sizes = {name: len(log) for name, log in logs.items()}
         return f"the logs of partition {number} differ, with these sizes: {sizes}" if len({*logs.values()}) > 1 else ""
-
-    def _log_on(self, name: str, number: int) -> Iterator[bytes]:
-        disks = self._cluster.disks
-        directory = PurePosixPath("/", name, "data", f"{self._cluster.metadata.topics[TOPIC].hex()}-{number}")
-        for file_name in sorted(disks.names_in(directory)):
-            if file_name.endswith(".log"):
-                yield disks.read_bytes(directory / file_name)
 
 
 def _all_in(fetched: Fetched, offset: int) -> Iterator[tuple[int, bytes]]:

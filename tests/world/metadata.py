@@ -1,4 +1,4 @@
-"""What the cluster's metadata say, seen at etcd: nobody in the world can be behind it or ahead of it."""
+"""The world reads the cluster's metadata as etcd commits them, so what it sees is never out of date."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Metadata:
         )
 
     def has_in_sync(self, broker: str, *, everywhere: bool) -> bool:
-        """Return whether a broker is in the ISR of all its partitions, or of any."""
+        """Return whether a broker is in the ISR of any of its partitions, or with `everywhere` of all."""
         number = int(broker.rpartition("-")[2])
         found = (number in each.isr for each in self.partitions.values() if number in each.replicas)
         return all(found) if everywhere else any(found)

@@ -1,7 +1,7 @@
-"""Mends of defects that adversaries found, and rules of the protocol. Taken out, each has to be missed by the world.
+"""This module names mends of defects and rules of the protocol. The world has to go red without each of them.
 
-Mends are stories of tests/regressions, rules are mutants of tests/faults. A name stands for one finding, which may have
-had two mends that each suffice.
+A mend is a story of tests/regressions. A rule is a mutant of tests/faults, or one of `RULES` below. One name stands for
+one finding, even if it had two mends that each suffice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.regressions.stories import ALL as STORIES
 
 
 class Mutant(NamedTuple):
-    """What is taken out, and the profile of seeds that have to miss it."""
+    """This names what is taken out, and the profile of seeds that have to go red without it."""
 
     profile: str
     without: tuple[str, ...]

@@ -33,7 +33,7 @@ from ottla_broker.storage.log import Log
 _HEALED_S: Final = 60.0
 _STOPPED_S: Final = 20.0
 _LOGGED: Final = {"cleanings": "is compacted up to", "takeovers": "now serving", "recoveries": "but previously reached"}
-"""What is counted by its line in the log."""
+"""An event is counted whenever a log line has its text."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "ledger")
 _SHARES: Final = (30, 20, 20, 30)
@@ -81,7 +81,7 @@ class Outcome:
 
 
 def run_in_a_fork(plan: Plan) -> Outcome:
-    """Run a seed in a process of its own, which ends without a `finally` of anything that ran in it."""
+    """Run a seed in a process of its own. No `finally` block runs for what is unfinished when that process ends."""
     try:
         return Outcome(**in_a_fork(lambda: asdict(run(plan))))
     except ForkError as error:

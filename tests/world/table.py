@@ -11,12 +11,11 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
 from tests.world.client import RawClient, batch_of, records_of
-from tests.world.cluster import Cluster
+from tests.world.cluster import Cluster, create_topic
 from tests.world.process import Process
 
 from ottla_broker.storage.scan import sound_batches
@@ -60,7 +59,7 @@ class Reading(NamedTuple):
 
 @dataclass(slots=True)
 class Deletion:
-    """A DeleteRecords of what is before `offset`, which was carried out at `until` or earlier, or never."""
+    """This DeleteRecords deletes what is before `offset`. It was carried out by the time `until`, or never."""
 
     offset: int
     until: float
@@ -128,7 +127,7 @@ class Table:
         """Create the topic, and have producers and an auditor work with it in a process of their own."""
 
         async def work(process: Process) -> None:
-            await self._create(RawClient())
+            await create_topic(self._cluster, self._random, TOPIC, self._configs)
             self.is_created = True
             await asyncio.gather(
                 self._audit(RawClient()), *(self._produce(process, RawClient()) for _ in range(_PRODUCERS))
@@ -177,18 +176,6 @@ class Table:
             else:
                 leader = -1
             await asyncio.sleep(random.expovariate(20.0))
-
-    async def _create(self, raw: RawClient) -> None:
-        while True:
-            try:
-                code = await raw.create_topic(
-                    self._random.choice(self._cluster.brokers), TOPIC, len(self._cluster.brokers), self._configs
-                )
-                if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                    return
-            except OSError:
-                pass
-            await asyncio.sleep(0.2)
 
     async def _delete_records(self, raw: RawClient) -> None:
         """Delete all that is committed."""
@@ -249,7 +236,7 @@ class Table:
             write = history.writes[value or b""]
             is_lost = offset not in kept and newest.get(key, -1) < offset
             if is_lost and write.committed_at >= 0 and not (write.is_forgiven or history.may_be_deleted(write)):
-                history.violate(f"broker {new.leader} was elected by its log, which lacks {offset}, as {name} has it")
+                history.violate(f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has")
 
     @property
     def leader(self) -> int:
@@ -304,7 +291,7 @@ class Table:
                 history.counts["audits"] += 1
 
     async def look(self, raw: RawClient) -> str:
-        """Read everything, and judge it and the disks. Return what it waits for, or nothing once it has judged."""
+        """Read everything, and judge it and the disks. Return why that is not possible yet, or an empty text."""
         reading = await self.read_all(raw)
         if reading is None:
             return "the topic can't be read"
@@ -318,8 +305,8 @@ class Table:
     ) -> None:
         """Compare what was read with what was committed before the reading began. What was read is committed, too.
 
-        A new leader's high watermark may be behind that of its predecessor for some time. What is not `before` the
-        offset where the reading ended is not missed, nor what was cleaned away because of what lies `behind` it.
+        A new leader's high watermark may be lower than its predecessor's for some time. So a record at offset `before`
+        or later is not missed, nor one that was cleaned away because of a newer record of its key in `behind`.
         """
         history, read = self.history, reading.records
         newest = newest_of(read) | newest_of(behind)
@@ -380,34 +367,25 @@ class Table:
         may_be_cleaned = self._is_compacted and self.history.may_be_cleaned(write)
         return not may_be_cleaned and not self.history.may_be_deleted(write)
 
-    def _directory_on(self, name: str) -> PurePosixPath:
-        return PurePosixPath("/", name, "data", f"{self.topic_id.hex()}-0")
-
     def _first_on(self, name: str) -> int:
         """Return the offset at which the first segment on a disk begins."""
-        names = self._cluster.disks.names_in(self._directory_on(name))
-        return min(int(each.removesuffix(".log")) for each in names if each.endswith(".log"))
+        return min(int(path.stem) for path in self._cluster.segments(name, TOPIC))
 
     def _records_on(self, name: str, start: float = 0, *, is_at_rest: bool = False) -> Records:
         """Return the records on a disk, from `start` on. A log that is at rest has no damage."""
-        disks, directory = self._cluster.disks, self._directory_on(name)
         found: Records = {}
         next_offset = 0
-        if not disks.exists(directory):
-            return found
-        for file_name in sorted(disks.names_in(directory)):
-            if not file_name.endswith(".log"):
-                continue
-            file = disks.open_file(directory / file_name)
+        for path in self._cluster.segments(name, TOPIC):
+            file = self._cluster.disks.open_file(path)
             end = 0
             for position, header in sound_batches(file, file.size_bytes()):
                 if is_at_rest and header.base_offset < next_offset:
-                    self.history.violate(f"offset {header.base_offset} of {name}/{file_name} is there twice")
+                    self.history.violate(f"offset {header.base_offset} of {name}/{path.name} is there twice")
                 records = records_of(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records if offset >= start)
                 next_offset, end = header.next_offset, position + header.size_bytes
             if is_at_rest and end < file.size_bytes():
-                self.history.violate(f"{name}/{file_name} has a damaged batch at {end}")
+                self.history.violate(f"{name}/{path.name} has a damaged batch at {end}")
         return found
 
 

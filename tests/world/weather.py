@@ -24,15 +24,15 @@ Fault = Callable[[], Iterator[float] | None]
 
 
 class Weather:
-    """A fault every second or so, as long as it blows. Some of them take several seconds, and others happen meanwhile.
+    """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    The profiles `emptying` and `eligible` repeat scripts instead. Without a table nothing is lost: power is cut only
-    while all replicas are in sync.
+    In the profiles `emptying` and `eligible` it repeats scripts instead. Without a table (profile `ledger`) no
+    committed record may be lost, so disks lose data only while all replicas are in sync.
     """
 
     def __init__(self, cluster: Cluster, random: Random, table: Table | None, profile: str) -> None:
         self.faults = 0
-        """Counts kills, orderly stops, cuts and deletions."""
+        """This counts kills, orderly stops, network cuts, full and failing disks, and deletions."""
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
@@ -40,10 +40,10 @@ class Weather:
         self._given_table: Final = table
         self._every_s: Final = random.choice((0.3, 0.6, 1.2))
         self._blows = True
-        self._copying = ""
-        """This broker has lost its disk, and has not joined the ISR again."""
+        self._recovering = ""
+        """This broker has lost data, or is about to, and is not in all of its ISRs again."""
         self._unnoticed = ""
-        """It is still in the ISR."""
+        """This broker may have lost data, while the controller still counts it in an ISR. No fault begins meanwhile."""
         self._scripts: Final = {
             "emptying": [self._overtake, self._overtake, self._leave_behind],
             "eligible": [self._lose_the_last],
@@ -111,25 +111,25 @@ class Weather:
         name = self._victim()
         if name is None:
             return
-        self._stop(name, power_cut=power_cut)
+        self._kill_now(name, power_cut=power_cut)
         self._cluster.world.after(self._random.uniform(*_DOWN_S) * longer, lambda: self._start(name))
 
     def _restart(self) -> Iterator[float]:
         """Stop a broker as an operator does, and start it."""
         name = self._victim()
         if name is not None:
-            yield from self._stopped(name)
+            yield from self._stop_in_order(name)
             yield self._random.uniform(*_DOWN_S)
             self._start(name)
 
-    def _stopped(self, name: str) -> Iterator[float]:
+    def _stop_in_order(self, name: str) -> Iterator[float]:
         """Have a broker stop in order, and wait until it has."""
         self.faults += 1
         process = self._cluster.processes[name]
         self._cluster.stop(name)
         yield from self._until(lambda: not process.is_alive)
 
-    def _stop(self, name: str, *, power_cut: bool = False) -> None:
+    def _kill_now(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
             self.faults += 1
             self.kills += 1
@@ -144,31 +144,33 @@ class Weather:
 
         If both happened at once, a topic that forbids unclean elections would wait for an operator.
         """
-        if not self._copying:
+        if not self._recovering:
             self._kill(power_cut=True)
 
     def _cut_power_alone(self) -> Iterator[float]:
-        """Kill a broker that loses what it has not synced. Until it has joined each ISR again, no other one does."""
-        if self._may_lose_a_disk():
+        """Cut the power of a broker, if all are in sync. No other broker loses data until this one is in each ISR
+        again."""
+        if self._may_lose_data():
             name = self._random.choice(self._cluster.brokers)
-            self._stop(name, power_cut=True)
+            self._kill_now(name, power_cut=True)
             yield from self._until_copied(name)
 
     def _kill_coordinator(self) -> None:
         name = self._random.choice(self._cluster.coordinators)
-        self._stop(name)
+        self._kill_now(name)
         self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start(name))
 
     def _kill_for_long(self) -> None:
         self._kill(longer=3.0)
 
     def _take_turns(self) -> None:
-        """Kill who is up, and start who is down: each may lead alone for a while."""
+        """Kill the brokers that are up and start those that are down, so that each may lead alone for a while. If all
+        are up, kill one."""
         names = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
         up = [name for name in names if self._cluster.is_up(name)]
         down = [name for name in names if not self._cluster.is_up(name)]
         for name in up if down else up[:1]:
-            self._stop(name)
+            self._kill_now(name)
         for name in down:
             self._start(name)
 
@@ -183,25 +185,25 @@ class Weather:
         self._cluster.network.cut(*pair, self._random.uniform(*length_s))
 
     def _kill_controller(self) -> None:
-        self._stop("controller")
+        self._kill_now("controller")
         self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start("controller"))
 
     def _lose_disk(self) -> Iterator[float]:
         """Kill a broker, and start it with an empty disk, if all are in sync."""
-        if self._may_lose_a_disk():
+        if self._may_lose_data():
             yield from self._replace_disk(self._random.choice(self._cluster.brokers), by_backup=False)
 
     def _restore_disk(self) -> Iterator[float]:
         """Kill a broker, and start it with a copy of its disk that was made at an orderly stop some time before."""
-        if not self._may_lose_a_disk():
+        if not self._may_lose_data():
             return
-        name = self._copying = self._random.choice(self._cluster.brokers)
+        name = self._recovering = self._random.choice(self._cluster.brokers)
         yield from self._backed_up(name)
         yield self._random.uniform(0.0, 2.0)
         yield from self._until(self._all_are_in_sync, _WAIT_S)
         if self._all_are_in_sync():
             yield from self._replace_disk(name, by_backup=True)
-        self._copying = ""
+        self._recovering = ""
 
     def _fill_disk(self) -> Iterator[float]:
         """Have other programs fill a disk for some time."""
@@ -213,10 +215,10 @@ class Weather:
             volume.others_bytes = 0
 
     def _break_disk(self) -> Iterator[float]:
-        """Have each fsync of a broker fail, if all are in sync: it has to end, and loses what was not durable."""
-        if not self._may_lose_a_disk():
+        """Have each fsync of a broker fail, if all are in sync. The broker must end, and loses what was not durable."""
+        if not self._may_lose_data():
             return
-        name = self._copying = self._unnoticed = self._random.choice(self._cluster.brokers)
+        name = self._recovering = self._unnoticed = self._random.choice(self._cluster.brokers)
         volume = self._cluster.disks.volumes[name]
         self.faults += 1
         volume.fails = True
@@ -226,8 +228,8 @@ class Weather:
         volume.fails = False
         yield from self._until_copied(name)
 
-    def _may_lose_a_disk(self) -> bool:
-        return not self._copying and self._all_are_in_sync()
+    def _may_lose_data(self) -> bool:
+        return not self._recovering and self._all_are_in_sync()
 
     def _all_are_in_sync(self) -> bool:
         cluster = self._cluster
@@ -237,7 +239,7 @@ class Weather:
 
     def _replace_disk(self, name: str, *, by_backup: bool) -> Iterator[float]:
         """Kill a broker, and start it with another disk."""
-        self._stop(name)
+        self._kill_now(name)
         self._cluster.replace_disk(name, by_backup=by_backup)
         yield from self._until_copied(name)
 
@@ -248,13 +250,13 @@ class Weather:
         Nothing else happens until the controller has noticed: a disk that is lost and another broker that ends within
         that time are two faults at once.
         """
-        self._copying = self._unnoticed = name
+        self._recovering = self._unnoticed = name
         yield self._random.choice((0.0, self._random.uniform(*_DOWN_S)))
         self._start(name)
         yield from self._until(lambda: not self._metadata.has_in_sync(name, everywhere=False), _WAIT_S)
         self._unnoticed = ""
         yield from self._until(lambda: self._metadata.has_in_sync(name, everywhere=True))
-        self._copying = ""
+        self._recovering = ""
 
     def _delete(self) -> None:
         """Delete all that is committed. Often nothing is written for some time after it, and the log stays empty."""
@@ -272,16 +274,16 @@ class Weather:
         self._cluster.world.after(self._random.uniform(*_EMPTY_S), lambda: self._kill() if self._blows else None)
 
     def _overtake(self) -> Iterator[float]:
-        """Let one broker lead alone until all of its records are deleted, and then another one, which has fewer.
+        """Let a broker lead alone until all of its records are deleted, and then let one lead that has fewer records.
 
-        That takes an unclean election. The first one comes back when the other may have passed the end of its log, and
-        leads alone again if it is in sync.
+        The second election is unclean. The first broker comes back when the new leader's log may already be longer than
+        its own, and it leads alone again if it is in the ISR by then.
         """
         uniform = self._random.uniform
         one, *others = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
         self._start(one)
         for name in others:
-            self._stop(name)
+            self._kill_now(name)
         yield from self._until_leads(one)
         yield uniform(0.5, 2.0)
         self._table.rest(_WAIT_S)
@@ -289,15 +291,15 @@ class Weather:
         self._delete_all()
         yield uniform(2.0, 4.0)
         if self._random.random() < 0.5:
-            yield from self._stopped(one)
-        self._stop(one)
+            yield from self._stop_in_order(one)
+        self._kill_now(one)
         self._start(others[0])
         yield from self._until_leads(others[0])
         self._table.rest(0.0)
         yield uniform(1.0, 6.0)
         self._start(one)
         yield uniform(1.0, 4.0)
-        self._stop(others[0])
+        self._kill_now(others[0])
         yield uniform(1.0, 4.0)
         for name in others:
             self._start(name)
@@ -312,7 +314,7 @@ class Weather:
         self._delete_all()
         yield uniform(0.5, 2.0)
         other = self._random.choice([n for n in self._cluster.brokers if n != f"broker-{self._table.leader}"])
-        self._stop(other)
+        self._kill_now(other)
         yield uniform(0.5, 2.0)
         self._delete_all()
         yield uniform(0.1, 2.0)
@@ -321,10 +323,11 @@ class Weather:
         yield from self._until(self._metadata.is_whole)
 
     def _lose_the_last(self) -> Iterator[float]:
-        """Of three brokers, have two end one after the other, when the third is out of the ISR already.
+        """Of three brokers, stop two one after the other, while the third is already out of the ISR.
 
-        Nothing is committed from then on, so either of the two has all that was. The first to return may have lost some
-        of it. Then it must not lead unless both have. If it has not, it has to lead.
+        Once the first of the two ends, nothing more is committed, so each of them has every committed record. The first
+        to return may have lost some. It must not lead then, unless both have lost some. If it has lost nothing, it must
+        lead.
         """
         uniform, metadata = self._random.uniform, self._metadata
         one, two, third = self._random.sample(self._cluster.brokers, 3)
@@ -335,14 +338,14 @@ class Weather:
         if by_backup:
             yield from self._backed_up(one)
         yield uniform(0.2, 2.0)
-        self._stop(third)
+        self._kill_now(third)
         yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
         yield uniform(0.0, 1.0)
         how = self._random.choice(("nothing", "another disk", "power cut", "power cut of both"))
         ends = [(one, how.startswith("power cut")), (two, how == "power cut of both")]
         self._random.shuffle(ends)
         for name, power_cut in ends:
-            self._stop(name, power_cut=power_cut)
+            self._kill_now(name, power_cut=power_cut)
             yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
             yield uniform(0.0, 1.0)
         if how == "another disk":
@@ -353,9 +356,9 @@ class Weather:
             if self._blows and not self._leads(one):
                 self._table.history.violate(f"{one} has every committed record, and was not elected")
         elif self._random.random() < 0.5:
-            # A log that has lost its end is not whole because its broker stops in order.
+            # A log that has lost its end must not count as complete just because its broker then stops in order.
             yield uniform(0.5, 2.0)
-            yield from self._stopped(one)
+            yield from self._stop_in_order(one)
             self._start(one)
         for name in self._random.choice(([third, two], [two, third])):
             yield uniform(0.0, 4.0)
@@ -367,7 +370,7 @@ class Weather:
 
     def _backed_up(self, name: str) -> Iterator[float]:
         """Have a broker stop, keep a copy of its disk, and start it again."""
-        yield from self._stopped(name)
+        yield from self._stop_in_order(name)
         self._cluster.disks.volumes[name].back_up()
         yield self._random.uniform(*_DOWN_S)
         self._start(name)

@@ -68,7 +68,7 @@ _LEAVE_AT_EXIT_S: Final = 1.0
 """How long the last commit may take if the process ends without a close, and how long the reading thread may take to
 return from its call."""
 
-# Members that nothing has closed. Weak, so that the dict keeps no consumer alive that the program has dropped.
+# These members have not been closed. The keys are weak, so that a consumer the program has dropped can be freed.
 _members: Final[weakref.WeakKeyDictionary[Consumer[Any, Any], None]] = weakref.WeakKeyDictionary()
 
 # Threads that commit and leave for consumers that were garbage-collected. The end of the process waits for them.

@@ -48,7 +48,7 @@ def offered(
 
 
 def subscribed_topics(members: Iterable[Subscriber]) -> list[str]:
-    """Return all topics that at least one member of the group reads, in order."""
+    """Return all topics that at least one member of the group reads, sorted by name."""
     return sorted({topic for member in members for topic in member.subscription.topics})
 
 

@@ -142,7 +142,7 @@ class LogCleaner:
         slice_, now_ms = Slice(), self._clock.wall_ms()
         found: list[tuple[Replica, Candidate]] = []
         ratios = [0.0]
-        # They are copied, because they change while others have their turns.
+        # The list is a copy, because the compacted replicas may change while other tasks have their turns.
         for replica in list(self._replicas.compacted):
             await slice_.rest()
             # A truncation has the log in a thread. A cleaning that begins beside it would be overtaken right away.

@@ -209,7 +209,7 @@ class ProducerHistory:
 
 
 def _has_stale_index(segment: Segment, end_offset: int, start: int) -> bool:
-    """Return whether the index of a segment may differ from its batches, of which those before `start` are trusted."""
+    """Return whether a segment's index may differ from its batches. What is before `start` is trusted."""
     # A power cut may take all batches of a segment and leave its index, whose entries would hide what is written at
     # their offsets later.
     return end_offset > start or end_offset == segment.base_offset
