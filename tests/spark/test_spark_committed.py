@@ -45,6 +45,13 @@ def committed(cluster: Cluster, topic: str, *values: str, aborted: bool = False)
     with transactions(cluster, topic) as producer:
         send(producer, *values)
         (producer.abort_transaction if aborted else producer.commit_transaction)()
+    until_markers_are_written(cluster, topic)
+
+
+def until_markers_are_written(cluster: Cluster, topic: str) -> None:
+    """Return once the last transaction is over. A commit is acknowledged before its markers are written."""
+    with ottla.Producer[bytes, str](cluster.bootstrap, topic=topic, transactional_id=topic) as producer:
+        producer.init_transactions()
 
 
 def test_a_stream_waits_for_open_rows_and_passes_over_aborted_ones(cluster: Cluster, topic: str) -> None:
@@ -65,6 +72,7 @@ def test_a_stream_waits_for_open_rows_and_passes_over_aborted_ones(cluster: Clus
             assert at_its_end.values() is None
             at_its_end.stop()
             producer.commit_transaction()
+        until_markers_are_written(cluster, topic)
         assert stream.values() == ["c", "d"]
         assert open_in(stream.reader.reportLatestOffset() or {}) == {}
         committed(cluster, topic, "lost", aborted=True)
@@ -111,6 +119,7 @@ def test_a_query_that_has_read_open_rows_goes_on_behind_them(cluster: Cluster, t
             cluster.produce(topic, ["more"])
             assert stream.values() is None
             producer.commit_transaction()
+            until_markers_are_written(cluster, topic)
             assert stream.values() == ["more"]
 
 
@@ -121,6 +130,7 @@ def test_a_start_within_an_open_transaction_is_no_loss(cluster: Cluster, topic: 
         with Stream(cluster.bootstrap, options) as stream:
             assert stream.values() is None
             producer.commit_transaction()
+            until_markers_are_written(cluster, topic)
             assert stream.values() == ["b", "c"]
 
 
