@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from ottla.client.kafka.apis import (
@@ -35,11 +36,12 @@ from ottla_core.kafka.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
-from ottla_core.records.batch import TRANSACTIONAL, Buffer, iter_headers
+from ottla_core.records.batch import TRANSACTIONAL, BatchHeader, Buffer, iter_headers
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
 
 KAFKA_PORT: Final = 9092
+ACKS_ALL: Final = -1
 
 
 class Answer(NamedTuple):
@@ -50,7 +52,7 @@ class Answer(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """What a coordinator or a broker has given a producer: its id and epoch, and an error code."""
+    """A producer has its id and epoch from a coordinator or a broker, unless `code` is an error."""
 
     code: int
     id: int
@@ -65,6 +67,10 @@ class Fetched(NamedTuple):
     last_stable_offset: int
     aborted: list[tuple[int, int]]
     """First offsets and producer ids of the aborted transactions in `records`."""
+
+    def next_offset(self, offset: int) -> int:
+        """Return where a reader of these records goes on. What compaction has emptied has batches without records."""
+        return max([offset, *(header.next_offset for _, header in iter_headers(self.records))])
 
 
 class Connection(asyncio.Protocol):
@@ -239,21 +245,11 @@ class RawClient:
         return int(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
     async def end_transaction(self, host: str, transactional_id: str, producer: Producer, *, commit: bool) -> int:
-        request = EndTxnRequest(
-            transactional_id=transactional_id,
-            producer_id=producer.id,
-            producer_epoch=producer.epoch,
-            committed=commit,
-        )
+        request = EndTxnRequest(**_of(transactional_id, producer), committed=commit)
         return int((await self.ask(host, END_TXN, 3, request)).error_code)
 
     async def add_offsets(self, host: str, transactional_id: str, producer: Producer, group: str) -> int:
-        request = AddOffsetsToTxnRequest(
-            transactional_id=transactional_id,
-            producer_id=producer.id,
-            producer_epoch=producer.epoch,
-            group_id=group,
-        )
+        request = AddOffsetsToTxnRequest(**_of(transactional_id, producer), group_id=group)
         return int((await self.ask(host, ADD_OFFSETS_TO_TXN, 3, request)).error_code)
 
     async def commit_in_transaction(
@@ -261,10 +257,8 @@ class RawClient:
     ) -> int:
         """Commit an offset of partition 0 for a group without members."""
         request = TxnOffsetCommitRequest(
-            transactional_id=transactional_id,
+            **_of(transactional_id, producer),
             group_id=group,
-            producer_id=producer.id,
-            producer_epoch=producer.epoch,
             topics=[
                 TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
                     name=topic,
@@ -293,6 +287,15 @@ class RawClient:
         return Answer(found.error_code, found.committed_offset)
 
 
+def _of(transactional_id: str, producer: Producer) -> dict[str, Any]:
+    """Return the fields by which requests name a transaction."""
+    return {
+        "transactional_id": transactional_id,
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+    }
+
+
 def batch_of(
     key: bytes,
     value: bytes,
@@ -314,10 +317,16 @@ def batch_of(
     )
 
 
+def batches_in(data: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Iterate over the batches with their headers."""
+    for at, header in iter_headers(data):
+        yield header, memoryview(data)[at : at + header.size_bytes]
+
+
 def records_of(data: Buffer) -> list[tuple[int, bytes, bytes | None]]:
     """Return the records of batches as (offset, key, value)."""
     return [
         (offset, bytes(key or b""), None if value is None else bytes(value))
-        for at, header in iter_headers(data)
-        for offset, _, key, value, *_ in read_records(memoryview(data)[at : at + header.size_bytes])
+        for _, batch in batches_in(data)
+        for offset, _, key, value, *_ in read_records(batch)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import PurePosixPath
 from random import Random
@@ -99,6 +99,10 @@ class Cluster:
         self.disks.replace(name, by_backup=by_backup)
         self._with_another_disk.add(name)
 
+    def start_client(self, work: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
+        """Have clients work with the cluster, in a process of their own."""
+        self.processes["client"] = Process(self.world, self.network, "client", work)
+
     def stop(self, name: str) -> None:
         """Have a process stop in order, as SIGTERM does."""
         self.processes[name].loop.call_soon_threadsafe(self._stopping[name].set)
@@ -149,7 +153,10 @@ class Cluster:
             config = ControllerConfig(host=process.name, first_configs=self._configs)
             return ottla_controller.app.build(config, store=store, clock=process, admin=_NoAdminPort)
         if kind in _COORDINATORS:
-            return _COORDINATORS[kind](int(number), process.name, store=store, clock=process, admin=_NoAdminPort)
+            build, settings = _COORDINATORS[kind]
+            return build(
+                settings(node_id=int(number), host=process.name), store=store, clock=process, admin=_NoAdminPort
+            )
         broker = BrokerConfig(
             node_id=int(number),
             host=process.name,
@@ -181,16 +188,10 @@ async def create_topic(
         await asyncio.sleep(0.2)
 
 
-def _group(number: int, host: str, **ports: Any) -> ServiceApp:
-    return ottla_group_coordinator.app.build(GroupCoordinatorConfig(node_id=number, host=host), **ports)
-
-
-def _txn(number: int, host: str, **ports: Any) -> ServiceApp:
-    config = TxnCoordinatorConfig(node_id=number, host=host)
-    return ottla_txn_coordinator.app.build(config, **ports)
-
-
-_COORDINATORS: Final[dict[str, Callable[..., ServiceApp]]] = {"group": _group, "txn": _txn}
+_COORDINATORS: Final[dict[str, tuple[Callable[..., ServiceApp], Callable[..., object]]]] = {
+    "group": (ottla_group_coordinator.app.build, GroupCoordinatorConfig),
+    "txn": (ottla_txn_coordinator.app.build, TxnCoordinatorConfig),
+}
 
 
 class _Cleaner:

@@ -144,8 +144,9 @@ class Volume:
 
     @property
     def usable_bytes(self) -> int:
+        # The exact room matters only while other programs fill the disk, and counting it takes long.
         if not self.others_bytes:
-            return self.total_bytes // 2  # as long as nothing fills the disk, nobody has to count
+            return self.total_bytes // 2
         used = sum(len(node.data) for node in _all(self.root) if isinstance(node, File))
         return max(0, self.total_bytes - used - self.others_bytes)
 
@@ -233,7 +234,7 @@ class SimulatedFile(DataFile):
         return len(data)
 
     def _room_bytes(self) -> int:
-        return self._disks.volumes[self.path.parts[1]].usable_bytes
+        return self._disks.volume_of(self.path).usable_bytes
 
     def _no_room(self) -> OSError:
         return OSError(ENOSPC, "No space left on device", str(self.path))
@@ -306,6 +307,9 @@ class Disks:
         finally:
             self._is_inspected = False
 
+    def volume_of(self, path: PurePath) -> Volume:
+        return self.volumes[path.parts[1]]
+
     def wall_ns(self) -> int:
         process = self.process
         return int(process.wall_ms() if process is not None else 0) * 1_000_000
@@ -314,7 +318,7 @@ class Disks:
         """Make durable what the nodes are when this is called."""
         ends = [node.synced + len(node.changes) for node in nodes]
         self.wait(self.world.random.uniform(*_SYNC_S))
-        volume = self.volumes[path.parts[1]]
+        volume = self.volume_of(path)
         if volume.fails:
             volume.has_failed = True
             raise OSError(EIO, "Input/output error", str(path))
@@ -427,11 +431,11 @@ class Disks:
         self.sync(directory, [self._node(directory)])
 
     def sync_file_system(self, path: PurePath) -> None:
-        self.sync(path, list(_all(self.volumes[path.parts[1]].root)))
+        self.sync(path, list(_all(self.volume_of(path).root)))
 
     def disk_space(self, path: PurePath) -> DiskSpace:
         self._node(path)
-        volume = self.volumes[path.parts[1]]
+        volume = self.volume_of(path)
         return DiskSpace(volume.total_bytes, volume.usable_bytes, is_read_only=False)
 
     def boot_id(self) -> str:

@@ -21,18 +21,16 @@ from enum import Enum, auto
 from random import Random
 from typing import Final, NamedTuple
 
-from tests.world.client import Fetched, Producer, RawClient, batch_of, records_of
+from tests.world.client import ACKS_ALL, Fetched, Producer, RawClient, batch_of, batches_in, records_of
 from tests.world.cluster import Cluster, create_topic
+from tests.world.findings import Findings
 from tests.world.process import Process
-from tests.world.table import History
 
 from ottla_core.errors import ErrorCode
-from ottla_core.records.batch import iter_headers
 from ottla_core.records.control import marker_of
 
 TOPIC: Final = "ledger"
 PARTITIONS: Final = 2
-_ALL: Final = -1
 _TRANSACTION_MS: Final = 8_000
 """The timeout of a transaction, after which its coordinator aborts it."""
 _PATIENCE_S: Final = 15.0
@@ -91,7 +89,7 @@ class Transaction:
 
 
 class Reading(NamedTuple):
-    """What a reader of committed records has found of a partition, by offset, and where it ended."""
+    """A reader of a partition has found these values, by offset, and has ended at `end`."""
 
     values: dict[int, bytes]
     end: int
@@ -109,10 +107,10 @@ class GivenUpError(Exception):
 class Ledger:
     """The topic. `configs` are its own."""
 
-    def __init__(self, cluster: Cluster, history: History, random: Random, configs: dict[str, str]) -> None:
+    def __init__(self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str]) -> None:
         self.is_created = False
         self._cluster: Final = cluster
-        self._history: Final = history
+        self._findings: Final = findings
         self._random: Final = random
         self._configs: Final = configs
         self._numbers: Final = itertools.count()
@@ -133,7 +131,7 @@ class Ledger:
                 *(self._write(process, name) for name in ("w1", "w2")),
             )
 
-        self._cluster.processes["client"] = Process(self._cluster.world, self._cluster.network, "client", work)
+        self._cluster.start_client(work)
 
     def _any(self) -> str:
         return self._random.choice(self._cluster.brokers)
@@ -187,7 +185,7 @@ class Ledger:
                 # The answer may be late. Offsets grow from one transaction to the next.
                 later = {each for each in self._offsets[name] if each > transaction.offset}
                 self._offsets[name] = {transaction.offset, *later}
-        self._history.counts["committed" if commit else "aborted"] += 1
+        self._findings.counts["committed" if commit else "aborted"] += 1
 
     async def _commit_offset(self, raw: RawClient, name: str, producer: Producer, transaction: Transaction) -> None:
         """Commit an offset that no other transaction commits, for a group with the name of the transactional id."""
@@ -204,7 +202,7 @@ class Ledger:
                 producer = await self._init(raw, None)
                 sequences = dict.fromkeys(range(PARTITIONS), 0)
                 while True:
-                    # What was given up may be appended late, behind what the next producer id wrote.
+                    # A batch that was given up may be appended late, behind those of the next producer id.
                     transaction = Transaction(f"{name} as {producer.id}", fate=Fate.UNKNOWN)
                     self._transactions.append(transaction)
                     await self._append(process, raw, self._new_entry(transaction), producer, sequences, None)
@@ -246,14 +244,14 @@ class Ledger:
             leader = await raw.leader(self._any(), TOPIC, number)
             if leader < 0:
                 return ErrorCode.LEADER_NOT_AVAILABLE
-            answer = await raw.produce(f"broker-{leader}", TOPIC, batch, _ALL, 2.0, number, name)
+            answer = await raw.produce(f"broker-{leader}", TOPIC, batch, ACKS_ALL, 2.0, number, name)
             if answer.code == ErrorCode.NONE:
                 entry.offset = answer.offset
             return answer.code
 
         await self._until_done(send)
         sequences[number] += 1
-        self._history.counts["acked"] += 1
+        self._findings.counts["acked"] += 1
 
     async def _until_done(self, attempt: Callable[[], Awaitable[int]]) -> None:
         """Try until it succeeds. Raises GivenUpError after an error that is final, or when patience ends."""
@@ -267,7 +265,7 @@ class Ledger:
                 return
             is_known = is_known and (code not in _RETRIABLE or code in _NOTHING_DONE)
             if code not in _RETRIABLE or world.now > gives_up_at:
-                self._history.counts[f"given up: {ErrorCode(code).name}"] += 1
+                self._findings.counts[f"given up: {ErrorCode(code).name}"] += 1
                 raise GivenUpError(code, is_known=is_known)
             await asyncio.sleep(self._random.uniform(0.05, 0.5))
 
@@ -286,7 +284,7 @@ class Ledger:
                 values.update(_visible(fetched, offset) if committed else _all_in(fetched, offset))
                 if end < 0:
                     end = fetched.last_stable_offset if committed else fetched.high_watermark
-                following = max([offset, *(header.next_offset for _, header in iter_headers(fetched.records))])
+                following = fetched.next_offset(offset)
                 if following >= end:
                     return Reading(values, end)
                 if following == offset:
@@ -302,27 +300,27 @@ class Ledger:
             began, number = self._cluster.world.now, self._random.randrange(PARTITIONS)
             read = await self._read(raw, number, committed=True)
             if read is not None:
-                self._history.counts["audits"] += 1
+                self._findings.counts["audits"] += 1
                 self._judge_visible(number, read, committed_before=began)
 
     def _judge_visible(self, number: int, read: Reading, *, committed_before: float) -> None:
         """Compare what a reader of committed records saw up to the last stable offset with what producers know."""
-        history, places = self._history, {value: offset for offset, value in read.values.items()}
+        findings, places = self._findings, {value: offset for offset, value in read.values.items()}
         for offset, value in read.values.items():
             owner = self._owners.get(value)
             if owner is None:
-                history.violate(f"offset {offset} of {number} has {value!r}, which nobody has written")
+                findings.violate(f"offset {offset} of {number} has {value!r}, which nobody has written")
             elif owner.fate in (Fate.ABORTED, Fate.OPEN):
-                history.violate(f"{value!r} of a transaction that is {owner.fate.name} is visible at {offset}")
+                findings.violate(f"{value!r} of a transaction that is {owner.fate.name} is visible at {offset}")
         for transaction in self._transactions:
             for entry in transaction.entries:
                 if entry.partition != number or not transaction.committed_at < committed_before:
                     continue
                 if entry.offset < read.end:
-                    history.counts["judged"] += 1
+                    findings.counts["judged"] += 1
                     if places.get(entry.value) != entry.offset:
                         there = read.values.get(entry.offset)
-                        history.violate(f"{entry.value!r} was committed at offset {entry.offset}, which has {there!r}")
+                        findings.violate(f"{entry.value!r} was committed at offset {entry.offset}, which has {there!r}")
 
     async def look(self, raw: RawClient) -> str:
         """Read everything and judge it. Return why that is not possible yet, or an empty text once it was judged."""
@@ -339,7 +337,7 @@ class Ledger:
             if found is None:
                 return f"the offset of group {group} can't be read"
             if found not in offsets:
-                self._history.violate(f"group {group} has committed {found} and not one of {sorted(offsets)}")
+                self._findings.violate(f"group {group} has committed {found} and not one of {sorted(offsets)}")
         for number in range(PARTITIONS):
             if difference := self._difference_of_disks(number):
                 return difference
@@ -362,21 +360,21 @@ class Ledger:
         seen: dict[bytes, int] = {}
         for offset, value in written.values.items():
             if seen.setdefault(value, offset) != offset:
-                self._history.violate(f"{value!r} was written once and is at {seen[value]} and {offset} of {number}")
+                self._findings.violate(f"{value!r} was written once and is at {seen[value]} and {offset} of {number}")
         last: dict[str, int] = {}
         for transaction in self._transactions:
             for entry in transaction.entries:
                 offset = seen.get(entry.value, -1)
                 if entry.partition == number and offset in visible.values:
                     if offset < last.get(transaction.producer, -1):
-                        self._history.violate(f"{entry.value!r} is at {offset}, before what was sent earlier")
+                        self._findings.violate(f"{entry.value!r} is at {offset}, before what was sent earlier")
                     last[transaction.producer] = offset
 
     def _judge_whole(self, visible: set[bytes]) -> None:
         for transaction in self._transactions:
             there = [entry.value in visible for entry in transaction.entries]
             if any(there) and not all(there):
-                self._history.violate(f"a transaction is visible in part: {transaction}")
+                self._findings.violate(f"a transaction is visible in part: {transaction}")
 
     def _log_on(self, name: str, number: int) -> bytes:
         cluster = self._cluster
@@ -390,17 +388,15 @@ class Ledger:
 
 
 def _all_in(fetched: Fetched, offset: int) -> Iterator[tuple[int, bytes]]:
-    for at, header in iter_headers(fetched.records):
+    for header, batch in batches_in(fetched.records):
         if not header.is_control:
-            batch = memoryview(fetched.records)[at : at + header.size_bytes]
             yield from ((each, value or b"") for each, _, value in records_of(batch) if each >= offset)
 
 
 def _visible(fetched: Fetched, offset: int) -> Iterator[tuple[int, bytes]]:
     """Return the records without those of aborted transactions, as a consumer of read_committed does."""
     to_come, aborted = sorted(fetched.aborted, reverse=True), set[int]()
-    for at, header in iter_headers(fetched.records):
-        batch = memoryview(fetched.records)[at : at + header.size_bytes]
+    for header, batch in batches_in(fetched.records):
         while to_come and to_come[-1][0] <= header.last_offset:
             aborted.add(to_come.pop()[1])
         if header.is_control:

@@ -12,17 +12,19 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Final
 
+from tests.faults.put_in_place import put_in_place
 from tests.world import substitutes
 from tests.world.client import RawClient
 from tests.world.cluster import Cluster
 from tests.world.disk import Disks
 from tests.world.fibers import StuckError, World
+from tests.world.findings import Findings
 from tests.world.forked import ForkError, in_a_fork
 from tests.world.ledger import Ledger
 from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
-from tests.world.table import History, Table
+from tests.world.table import Table
 from tests.world.weather import Weather
 
 import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
@@ -96,22 +98,22 @@ def run(plan: Plan) -> Outcome:
         take_out(name)
     began = _cpu()
     outcome = Outcome(plan.seed)
-    history = History()
-    _log_to(world, history, log=plan.log)
+    findings = Findings()
+    _log_to(world, findings, log=plan.log)
     try:
-        _live(plan, world, network, disks, history, outcome)
+        _live(plan, world, network, disks, findings, outcome)
     except StuckError as error:
-        history.violate(str(error))
-    history.violations += world.failures[:20]
+        findings.violate(str(error))
+    findings.violations += world.failures[:20]
     outcome.trace, outcome.virtual_s = world.trace, world.now
     outcome.cpu_s = _cpu() - began
-    outcome.counts, outcome.violations = dict(history.counts), history.violations
+    outcome.counts, outcome.violations = dict(findings.counts), findings.violations
     if not outcome.is_green:
         outcome.last_steps = list(world.last_steps)
     return outcome
 
 
-def _live(plan: Plan, world: World, network: Network, disks: Disks, history: History, outcome: Outcome) -> None:
+def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Findings, outcome: Outcome) -> None:
     random = world.chance("weather")
     chosen = random.choices(PROFILES, _SHARES)[0]
     profile = outcome.profile = plan.profile or chosen
@@ -130,10 +132,10 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
     )
     workload: Table | Ledger
     if profile == "ledger":
-        workload = _ledger(cluster, history, random)
+        workload = _ledger(cluster, findings, random)
         weather = Weather(cluster, random, None, profile)
     else:
-        workload = _table(cluster, history, random, profile)
+        workload = _table(cluster, findings, random, profile)
         weather = Weather(cluster, random, workload, profile)
     for name in cluster.services:
         cluster.start(name)
@@ -167,10 +169,10 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, history: His
 
     Process(world, network, "reader", look)
     if not world.run_until(lambda: not waits_for, limit_s=_HEALED_S):
-        history.violate(f"after {_HEALED_S:.0f} s: {waits_for[-1]}")
+        findings.violate(f"after {_HEALED_S:.0f} s: {waits_for[-1]}")
 
 
-def _table(cluster: Cluster, history: History, random: Random, profile: str) -> Table:
+def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -> Table:
     brokers = len(cluster.brokers)
     configs = {
         "cleanup.policy": random.choice(_POLICIES),
@@ -190,23 +192,23 @@ def _table(cluster: Cluster, history: History, random: Random, profile: str) -> 
             }
         case "eligible":
             configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
-    return Table(cluster, history, random, configs)
+    return Table(cluster, findings, random, configs)
 
 
-def _ledger(cluster: Cluster, history: History, random: Random) -> Ledger:
+def _ledger(cluster: Cluster, findings: Findings, random: Random) -> Ledger:
     configs = {
         "segment.bytes": random.choice(("1000", "4000")),
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
     }
-    return Ledger(cluster, history, random, configs)
+    return Ledger(cluster, findings, random, configs)
 
 
-def _log_to(world: World, history: History, *, log: bool) -> None:
+def _log_to(world: World, findings: Findings, *, log: bool) -> None:
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             name = world.current.process.name if world.current is not None else "world"
             for counted, text in _LOGGED.items():
-                history.counts[counted] += text in record.msg
+                findings.counts[counted] += text in record.msg
             if _LOGGED["cleanings"] in record.msg:
                 world.note(f"{name} {record.getMessage()}")
             if log:
@@ -220,8 +222,8 @@ def _log_to(world: World, history: History, *, log: bool) -> None:
     logging.getLogger().setLevel(logging.INFO)
     truncate = Log.truncate_to
 
-    def truncated(log: Log, offset: int) -> int:
-        history.counts["truncations"] += offset < log.log_end_offset
-        return truncate(log, offset)
+    def truncated(self: Log, offset: int) -> int:
+        findings.counts["truncations"] += offset < self.log_end_offset
+        return truncate(self, offset)
 
-    setattr(Log, "truncate_to", truncated)  # noqa: B010 mypy knows no assignment to a method
+    put_in_place(Log, "truncate_to", truncated)

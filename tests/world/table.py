@@ -9,25 +9,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
-from tests.world.client import RawClient, batch_of, records_of
+from tests.world.client import ACKS_ALL, RawClient, batch_of, records_of
 from tests.world.cluster import Cluster, create_topic
+from tests.world.findings import Findings
 from tests.world.process import Process
 
 from ottla_broker.storage.scan import sound_batches
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
-from ottla_core.records.batch import iter_headers
 
 Records: TypeAlias = "dict[int, tuple[bytes, bytes | None]]"
 """Keys and values by their offsets."""
 
 TOPIC: Final = "table"
-_ALL: Final = -1
 _PRODUCERS: Final = 5
 _CARRIED_OUT_S: Final = 10.0
 """A request whose answer is lost may still be carried out within this time."""
@@ -67,14 +65,12 @@ class Deletion:
 
 @dataclass(slots=True)
 class History:
-    """What clients did and were told, and how often each thing happened."""
+    """What clients did and were told, and what elections have lost."""
 
     writes: dict[bytes, Write] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
     forgiven_keys: dict[bytes, float] = field(default_factory=dict)
     """The time of the last election that has lost a record of this key."""
-    counts: Counter[str] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
 
     def may_be_deleted(self, write: Write) -> bool:
         return any(write.offset < each.offset and write.at <= each.until for each in self.deletions)
@@ -97,16 +93,13 @@ class History:
         newer one of its key, which an election has lost (I16)."""
         return write.at <= self.forgiven_keys.get(write.key, -1.0)
 
-    def violate(self, text: str) -> None:
-        if len(self.violations) < 20:
-            self.violations.append(text)
-
 
 class Table:
     """The topic. `configs` are its own."""
 
-    def __init__(self, cluster: Cluster, history: History, random: Random, configs: dict[str, str]) -> None:
-        self.history: Final = history
+    def __init__(self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str]) -> None:
+        self.findings: Final = findings
+        self._history: Final = History()
         self._cluster: Final = cluster
         self._random: Final = random
         self._configs: Final = configs
@@ -133,7 +126,7 @@ class Table:
                 self._audit(RawClient()), *(self._produce(process, RawClient()) for _ in range(_PRODUCERS))
             )
 
-        self._cluster.processes["client"] = Process(self._cluster.world, self._cluster.network, "client", work)
+        self._cluster.start_client(work)
 
     def rest(self, seconds: float) -> None:
         """Have producers write nothing for `seconds`."""
@@ -158,9 +151,9 @@ class Table:
                 continue
             value = b"v%d" % next(self._numbers)
             write = Write(
-                random.choice(self._keys), value, _ALL if random.random() < 0.8 else 1, self._cluster.world.now
+                random.choice(self._keys), value, ACKS_ALL if random.random() < 0.8 else 1, self._cluster.world.now
             )
-            self.history.writes[value] = write
+            self._history.writes[value] = write
             batch = batch_of(write.key, value, process.wall_ms())
             try:
                 answer = await raw.produce(f"broker-{leader}", TOPIC, batch, write.acks, 2.0)
@@ -170,9 +163,9 @@ class Table:
             if answer.code == ErrorCode.NONE:
                 write.offset = answer.offset
                 write.is_forgiven = write.is_forgiven and leader != self.leader
-                if write.acks == _ALL:
+                if write.acks == ACKS_ALL:
                     write.committed_at = self._cluster.world.now
-                self.history.counts["acked"] += 1
+                self.findings.counts["acked"] += 1
             else:
                 leader = -1
             await asyncio.sleep(random.expovariate(20.0))
@@ -187,15 +180,15 @@ class Table:
             if found.high_watermark < 0:
                 return
             deletion = Deletion(found.high_watermark, self._cluster.world.now + _CARRIED_OUT_S)
-            self.history.deletions.append(deletion)
+            self._history.deletions.append(deletion)
             answer = await raw.delete_records(f"broker-{leader}", TOPIC, found.high_watermark)
         except OSError:
             return
         deletion.until = self._cluster.world.now
         if answer.code == ErrorCode.NONE:
-            self.history.counts["deletions"] += 1
+            self.findings.counts["deletions"] += 1
         elif answer.code in (ErrorCode.POLICY_VIOLATION, ErrorCode.OFFSET_OUT_OF_RANGE):
-            self.history.deletions.remove(deletion)
+            self._history.deletions.remove(deletion)
 
     async def _find_leader(self, raw: RawClient) -> int:
         try:
@@ -209,34 +202,37 @@ class Table:
         world = self._cluster.world
         if old is not None and new.leader_epoch > old.leader_epoch and new.leader >= 0:
             world.note(f"{TOPIC} is led by {new.leader}, epoch {new.leader_epoch}, isr {new.isr}")
-            self.history.counts["elections"] += 1
+            self.findings.counts["elections"] += 1
             if new.leader not in (*old.isr, *old.elr):
                 world.note("this election is unclean")
-                self.history.counts["unclean"] += 1
+                self.findings.counts["unclean"] += 1
                 if not self._may_be_unclean and (old.isr or old.elr):
-                    self.history.violate(f"an unclean election, which the topic forbids: {old} became {new}")
+                    self.findings.violate(f"an unclean election, which the topic forbids: {old} became {new}")
                 world.after(0, lambda: self._on_unclean(old, new))
 
     def _on_unclean(self, old: Partition, new: Partition) -> None:
         """Forgive what the new leader lacks. Where the topic forbids unclean elections, the logs of all that were
         last in the ISR or ELR decide, and the new leader has the longest one."""
-        kept = self._records_on(f"broker-{new.leader}")
+        logs = {name: self._records_on(name) for name in self._cluster.brokers}
+        kept = logs[f"broker-{new.leader}"]
         if not self._may_be_unclean:
             for number in old.last_known_elr or old.replicas:
-                self._check_has_all(kept, f"broker-{number}", new)
-        everywhere = (self._records_on(name).values() for name in self._cluster.brokers)
-        known = {value or b"" for records in everywhere for _, value in records}
-        self.history.forgive(kept, known, self._cluster.world.now)
+                name = f"broker-{number}"
+                self._check_has_all(kept, name, logs[name], new)
+        known = {value or b"" for records in logs.values() for _, value in records.values()}
+        self._history.forgive(kept, known, self._cluster.world.now)
 
-    def _check_has_all(self, kept: Records, name: str, new: Partition) -> None:
+    def _check_has_all(self, kept: Records, name: str, records: Records, new: Partition) -> None:
         """Check that the log of the new leader lacks no committed record that is in that of another replica."""
-        history, newest = self.history, newest_of(kept)
+        history, newest = self._history, newest_of(kept)
         start = 0 if self._retention_bytes < 0 else min(kept, default=math.inf)
-        for offset, (key, value) in self._records_on(name, start).items():
+        for offset, (key, value) in records.items():
             write = history.writes[value or b""]
-            is_lost = offset not in kept and newest.get(key, -1) < offset
+            is_lost = offset >= start and offset not in kept and newest.get(key, -1) < offset
             if is_lost and write.committed_at >= 0 and not (write.is_forgiven or history.may_be_deleted(write)):
-                history.violate(f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has")
+                self.findings.violate(
+                    f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has"
+                )
 
     @property
     def leader(self) -> int:
@@ -261,15 +257,14 @@ class Table:
                     offset = fetched.log_start_offset
                     continue
                 if fetched.code != ErrorCode.NONE:
-                    self.history.counts[f"not read: {ErrorCode(fetched.code).name}"] += 1
+                    self.findings.counts[f"not read: {ErrorCode(fetched.code).name}"] += 1
                     return None
                 records = records_of(fetched.records)
                 found.update((each, (key, value)) for each, key, value in records if each >= offset)
                 end = fetched.high_watermark if end < 0 else end
                 if offset >= end:
                     return Reading(found, fetched.log_start_offset, end)
-                # What compaction has emptied has batches without records.
-                following = max([offset, *(header.next_offset for _, header in iter_headers(fetched.records))])
+                following = fetched.next_offset(offset)
                 if following == offset:
                     return None
                 offset = following
@@ -279,16 +274,16 @@ class Table:
     async def _audit(self, raw: RawClient) -> None:
         """Read everything again and again while the weather blows: what a clean election has lost is found before an
         unclean one excuses it."""
-        history, world = self.history, self._cluster.world
+        counts, world = self.findings.counts, self._cluster.world
         while True:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
-            began, unclean = world.now, history.counts["unclean"]
+            began, unclean = world.now, counts["unclean"]
             read = await self.read_all(raw) if self.leader >= 0 else None
-            if read is not None and history.counts["unclean"] == unclean:
+            if read is not None and counts["unclean"] == unclean:
                 with self._cluster.disks.inspected():
                     behind = self._records_on(f"broker-{self.leader}", read.end)
                 self.judge(read, behind, committed_before=began, before=read.end)
-                history.counts["audits"] += 1
+                counts["audits"] += 1
 
     async def look(self, raw: RawClient) -> str:
         """Read everything, and judge it and the disks. Return why that is not possible yet, or an empty text."""
@@ -308,15 +303,15 @@ class Table:
         A new leader's high watermark may be lower than its predecessor's for some time. So a record at offset `before`
         or later is not missed, nor one that was cleaned away because of a newer record of its key in `behind`.
         """
-        history, read = self.history, reading.records
+        history, findings, read = self._history, self.findings, reading.records
         newest = newest_of(read) | newest_of(behind)
         offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
             write = history.writes.get(value or b"")
             if write is None or write.key != key:
-                history.violate(f"offset {offset} has {key!r} and {value!r}, which nobody has written")
+                findings.violate(f"offset {offset} has {key!r} and {value!r}, which nobody has written")
             elif offsets.setdefault(write.value, offset) != offset:
-                history.violate(f"{value!r} was written once and is at offsets {offsets[write.value]} and {offset}")
+                findings.violate(f"{value!r} was written once and is at offsets {offsets[write.value]} and {offset}")
             elif write.committed_at < 0 and offset < reading.end:
                 write.offset, write.committed_at = offset, self._cluster.world.now
         for write in history.writes.values():
@@ -326,12 +321,12 @@ class Table:
             is_retained = self._retention_bytes < 0 or write.offset >= reading.start
             if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or not is_retained:
                 continue
-            history.counts["judged"] += 1
+            findings.counts["judged"] += 1
             there = read.get(write.offset)
             if there is not None and there != (write.key, write.value):
-                history.violate(f"{write.value!r} was committed at offset {write.offset}, which has {there}")
+                findings.violate(f"{write.value!r} was committed at offset {write.offset}, which has {there}")
             elif there is None and not (self._is_compacted and newest.get(write.key, -1) > write.offset):
-                history.violate(f"{write.value!r} was committed at offset {write.offset} and is gone")
+                findings.violate(f"{write.value!r} was committed at offset {write.offset} and is gone")
 
     def compare_disks(self, start: int) -> None:
         """Compare the replicas on the disks, from the log's start on.
@@ -353,19 +348,19 @@ class Table:
         for key in sorted(newest_here.keys() | newest_there.keys()):
             here, there = newest_here.get(key, -1), newest_there.get(key, -1)
             if here != there and self._must_be_on_both(max(here, there), one if here > there else other):
-                self.history.violate(f"the newest {key!r} is at offset {here} on {first} and at {there} on {second}")
+                self.findings.violate(f"the newest {key!r} is at offset {here} on {first} and at {there} on {second}")
         for offset in sorted(one.keys() & other.keys()):
             if one[offset] != other[offset]:
-                self.history.violate(f"offset {offset} has {one[offset]} on {first} and {other[offset]} on {second}")
+                self.findings.violate(f"offset {offset} has {one[offset]} on {first} and {other[offset]} on {second}")
         for offset in [] if self._is_compacted else sorted(one.keys() ^ other.keys()):
             name, records = (second, one) if offset in one else (first, other)
             if self._must_be_on_both(offset, records):
-                self.history.violate(f"{name} lacks the record of offset {offset}")
+                self.findings.violate(f"{name} lacks the record of offset {offset}")
 
     def _must_be_on_both(self, offset: int, records: Records) -> bool:
-        write = self.history.writes[records[offset][1] or b""]
-        may_be_cleaned = self._is_compacted and self.history.may_be_cleaned(write)
-        return not may_be_cleaned and not self.history.may_be_deleted(write)
+        write = self._history.writes[records[offset][1] or b""]
+        may_be_cleaned = self._is_compacted and self._history.may_be_cleaned(write)
+        return not may_be_cleaned and not self._history.may_be_deleted(write)
 
     def _first_on(self, name: str) -> int:
         """Return the offset at which the first segment on a disk begins."""
@@ -380,12 +375,12 @@ class Table:
             end = 0
             for position, header in sound_batches(file, file.size_bytes()):
                 if is_at_rest and header.base_offset < next_offset:
-                    self.history.violate(f"offset {header.base_offset} of {name}/{path.name} is there twice")
+                    self.findings.violate(f"offset {header.base_offset} of {name}/{path.name} is there twice")
                 records = records_of(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records if offset >= start)
                 next_offset, end = header.next_offset, position + header.size_bytes
             if is_at_rest and end < file.size_bytes():
-                self.history.violate(f"{name}/{path.name} has a damaged batch at {end}")
+                self.findings.violate(f"{name}/{path.name} has a damaged batch at {end}")
         return found
 
 

@@ -109,8 +109,10 @@ class Weather:
 
     def _kill(self, *, power_cut: bool = False, longer: float = 1.0) -> None:
         name = self._victim()
-        if name is None:
-            return
+        if name is not None:
+            self._kill_for_some_time(name, power_cut=power_cut, longer=longer)
+
+    def _kill_for_some_time(self, name: str, *, power_cut: bool = False, longer: float = 1.0) -> None:
         self._kill_now(name, power_cut=power_cut)
         self._cluster.world.after(self._random.uniform(*_DOWN_S) * longer, lambda: self._start(name))
 
@@ -156,9 +158,7 @@ class Weather:
             yield from self._until_copied(name)
 
     def _kill_coordinator(self) -> None:
-        name = self._random.choice(self._cluster.coordinators)
-        self._kill_now(name)
-        self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start(name))
+        self._kill_for_some_time(self._random.choice(self._cluster.coordinators))
 
     def _kill_for_long(self) -> None:
         self._kill(longer=3.0)
@@ -185,8 +185,7 @@ class Weather:
         self._cluster.network.cut(*pair, self._random.uniform(*length_s))
 
     def _kill_controller(self) -> None:
-        self._kill_now("controller")
-        self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start("controller"))
+        self._kill_for_some_time("controller")
 
     def _lose_disk(self) -> Iterator[float]:
         """Kill a broker, and start it with an empty disk, if all are in sync."""
@@ -354,7 +353,7 @@ class Weather:
         if how == "nothing":
             yield from self._until_leads(one)
             if self._blows and not self._leads(one):
-                self._table.history.violate(f"{one} has every committed record, and was not elected")
+                self._table.findings.violate(f"{one} has every committed record, and was not elected")
         elif self._random.random() < 0.5:
             # A log that has lost its end must not count as complete just because its broker then stops in order.
             yield uniform(0.5, 2.0)
