@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.client.kafka.apis import (
@@ -22,6 +22,7 @@ from ottla.client.kafka.apis import (
     Api,
 )
 from ottla.client.kafka.frames import FrameReader, request_frame, response_in
+from ottla_core.errors import ErrorCode
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     AddOffsetsToTxnRequest,
@@ -118,11 +119,15 @@ class RawClient:
     def __init__(self) -> None:
         self._connections: Final[dict[str, Connection]] = {}
 
-    async def ask(self, host: str, api: Api, version: int, request: Message, timeout_s: float = 5.0) -> Any:
+    async def _connect(self, host: str) -> Connection:
         connection = self._connections.get(host)
         if connection is None or connection.is_over:
             _, connection = await asyncio.get_running_loop().create_connection(Connection, host, KAFKA_PORT)
             self._connections[host] = connection
+        return connection
+
+    async def ask(self, host: str, api: Api, version: int, request: Message, timeout_s: float = 5.0) -> Any:
+        connection = await self._connect(host)
         try:
             return await connection.ask(api, version, request, timeout_s)
         except TimeoutError:
@@ -181,6 +186,29 @@ class RawClient:
         produced = response.responses[0].partition_responses[0]
         return Answer(produced.error_code, produced.base_offset)
 
+    async def produce_in_order(
+        self,
+        host: str,
+        topic: str,
+        batches: Sequence[bytes],
+        timeout_s: float,
+        partition: int = 0,
+        transactional_id: str | None = None,
+    ) -> list[Answer]:
+        """Send a request for each batch, one right behind the other, and wait for all answers.
+
+        A lost answer is NETWORK_EXCEPTION. Raises OSError if there is no connection.
+        """
+        await self._connect(host)
+
+        async def produce(batch: bytes) -> Answer:
+            try:
+                return await self.produce(host, topic, batch, ACKS_ALL, timeout_s, partition, transactional_id)
+            except OSError:
+                return Answer(ErrorCode.NETWORK_EXCEPTION, -1)
+
+        return await asyncio.gather(*map(produce, batches))
+
     async def fetch(
         self, host: str, topic: str, topic_id: bytes, offset: int, partition: int = 0, *, committed: bool = False
     ) -> Fetched:
@@ -213,19 +241,19 @@ class RawClient:
             [(each.first_offset, each.producer_id) for each in found.aborted_transactions or ()],
         )
 
-    async def delete_records(self, host: str, topic: str, offset: int) -> Answer:
+    async def delete_records(self, host: str, topic: str, offset: int, partition: int = 0) -> Answer:
         request = DeleteRecordsRequest(
             topics=[
                 DeleteRecordsRequest.DeleteRecordsTopic(
                     name=topic,
-                    partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)],
+                    partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=partition, offset=offset)],
                 )
             ],
             timeout_ms=3000,
         )
         response = await self.ask(host, DELETE_RECORDS, 2, request)
-        partition = response.topics[0].partitions[0]
-        return Answer(partition.error_code, partition.low_watermark)
+        deleted = response.topics[0].partitions[0]
+        return Answer(deleted.error_code, deleted.low_watermark)
 
     async def init_producer(self, host: str, transactional_id: str | None, timeout_ms: int = 60_000) -> Producer:
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)

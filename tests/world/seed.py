@@ -133,7 +133,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Fi
     workload: Table | Ledger
     if profile == "ledger":
         workload = _ledger(cluster, findings, random)
-        weather = Weather(cluster, random, None, profile)
+        weather = Weather(cluster, random, workload, profile)
     else:
         workload = _table(cluster, findings, random, profile)
         weather = Weather(cluster, random, workload, profile)
@@ -197,7 +197,9 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -
 
 def _ledger(cluster: Cluster, findings: Findings, random: Random) -> Ledger:
     configs = {
+        "cleanup.policy": random.choice(("delete", *_POLICIES)),
         "segment.bytes": random.choice(("1000", "4000")),
+        "min.cleanable.dirty.ratio": "0.01",
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
     }
     return Ledger(cluster, findings, random, configs)

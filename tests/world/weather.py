@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 
 from tests.world.cluster import Cluster
+from tests.world.ledger import Ledger
 from tests.world.table import Table
 
 _DOWN_S: Final = (0.2, 6.0)
@@ -26,18 +27,18 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying` and `eligible` it repeats scripts instead. Without a table (profile `ledger`) no
+    In the profiles `emptying` and `eligible` it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync.
     """
 
-    def __init__(self, cluster: Cluster, random: Random, table: Table | None, profile: str) -> None:
+    def __init__(self, cluster: Cluster, random: Random, workload: Table | Ledger, profile: str) -> None:
         self.faults = 0
         """This counts kills, orderly stops, network cuts, full and failing disks, and deletions."""
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
         self._metadata: Final = cluster.metadata
-        self._given_table: Final = table
+        self._workload: Final = workload
         self._every_s: Final = random.choice((0.3, 0.6, 1.2))
         self._blows = True
         self._recovering = ""
@@ -52,8 +53,8 @@ class Weather:
 
     @property
     def _table(self) -> Table:
-        assert self._given_table is not None, "this weather has no table"
-        return self._given_table
+        assert isinstance(self._workload, Table), "this weather has no table"
+        return self._workload
 
     def _chosen(self) -> list[Fault]:
         """Return the faults of this seed: few kinds, some of them often, find more than all kinds alike."""
@@ -69,11 +70,12 @@ class Weather:
             self._fill_disk,
             self._break_disk,
         ]
-        if self._given_table is not None:
+        if isinstance(self._workload, Table):
             kinds += [self._cut_power, self._lose_disk, self._restore_disk]
-            kinds += [self._delete, self._empty, self._empty] if self._given_table.takes_deletions else []
+            kinds += [self._delete, self._empty, self._empty] if self._workload.takes_deletions else []
         else:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
+            kinds += [self._delete_all] if self._workload.takes_deletions else []
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
     def begin(self) -> None:
@@ -265,7 +267,7 @@ class Weather:
 
     def _delete_all(self) -> None:
         self.faults += 1
-        self._table.delete_records()
+        self._workload.delete_records()
 
     def _empty(self) -> None:
         """Kill a broker some time after all records were deleted, perhaps before others came."""
