@@ -94,7 +94,7 @@ class Log:
         )
         self._epochs_file: Final = epochs_file
         self.keeps_unsecured = False
-        """It tells whether the last sealed segment, which is due to be deleted, waits for `secure_deletion`."""
+        """It tells whether sealed segments that are due to be deleted wait for `secure_deletion`."""
         self._written: Final = written
         # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
