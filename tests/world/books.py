@@ -149,15 +149,19 @@ class Books:
     def difference(self, number: int, logs: Mapping[str, Reading], visible: Reading) -> str:
         """Return how the logs of the replicas differ, or an empty text.
 
-        They have the same values at the same offsets. In a compacted topic, each has the newest value of each key.
+        They have the same values at the same offsets. In a compacted topic, each has the newest value of each key. A
+        leader that was killed may have forgotten that it has deleted what a follower has deleted with it.
         """
+        start = max(visible.start, *(log.start for log in logs.values()))
+        if start > self.deleted[number]:
+            return f"the log of {number} begins at {start} somewhere, and {self.deleted[number]} was asked for"
         if not self._is_compacted:
-            values = [{o: v for o, v in log.values.items() if o >= visible.start} for log in logs.values()]
+            values = [{o: v for o, v in log.values.items() if o >= start} for log in logs.values()]
             return "" if all(each == values[0] for each in values) else f"the logs of partition {number} differ"
         newest = self._newest(number, visible, math.inf)
         for name, log in logs.items():
             for key, offset in newest.items():
-                if log.values.get(offset) != visible.values[offset]:
+                if offset >= start and log.values.get(offset) != visible.values[offset]:
                     return f"{name} has {log.values.get(offset)!r} as the newest {key!r} at offset {offset} of {number}"
         return _contradiction(number, logs.values())
 

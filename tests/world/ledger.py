@@ -352,11 +352,12 @@ class Ledger:
     def _log_on(self, name: str, number: int) -> Reading:
         """Return all values on a disk."""
         values: dict[int, bytes] = {}
-        for path in self._cluster.segments(name, TOPIC, number):
+        segments = self._cluster.segments(name, TOPIC, number)
+        for path in segments:
             file = self._cluster.disks.open_file(path)
             for position, header in sound_batches(file, file.size_bytes()):
                 values.update(_all_in(file.read(position, header.size_bytes), 0))
-        return Reading(values, 0, max(values, default=-1) + 1)
+        return Reading(values, int(segments[0].stem), max(values, default=-1) + 1)
 
 
 def _all_in(data: Buffer, offset: int) -> Iterator[tuple[int, bytes]]:
