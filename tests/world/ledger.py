@@ -110,6 +110,12 @@ class Ledger:
         loop = self._cluster.processes["client"].loop
         loop.call_soon_threadsafe(lambda: loop.create_task(self._delete_records(RawClient())))
 
+    def compact_offline(self, name: str) -> None:
+        """Have `ottla log compact` clean a partition on the disk of a broker that is down."""
+        counts = self._findings.counts
+        number = self._random.randrange(PARTITIONS)
+        self._cluster.compact_offline(name, TOPIC, number, lambda: counts.update(compacted_offline=1))
+
     def _any(self) -> str:
         return self._random.choice(self._cluster.brokers)
 

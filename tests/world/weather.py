@@ -76,6 +76,7 @@ class Weather:
         else:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
+        kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
     def begin(self) -> None:
@@ -132,6 +133,16 @@ class Weather:
         process = self._cluster.processes[name]
         self._cluster.stop(name)
         yield from self._until(lambda: not process.is_alive)
+
+    def _compact_log(self) -> Iterator[float]:
+        """End a broker, and have `ottla log compact` clean a log on its disk before it is started again."""
+        name = self._victim()
+        if name is not None:
+            if self._random.random() < 0.5:
+                yield from self._stop_in_order(name)
+            self._kill_now(name)
+            self._workload.compact_offline(name)
+            self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start(name))
 
     def _kill_now(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
