@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 from typing import Final, NamedTuple
 
+from tests.world import crowds
 from tests.world.books import Books, Entry, Fate, Reading, Transaction
 from tests.world.client import Answer, Fetched, Producer, RawClient, batch_of, batches_in, records_of
 from tests.world.cluster import Cluster, create_topic
@@ -75,10 +76,13 @@ class GivenUpError(Exception):
 
 
 class Ledger:
-    """The topic. `configs` are its own."""
+    """The topic. `configs` are its own. With `is_crowded`, transactions add partitions of many other topics."""
 
-    def __init__(self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str], *, is_crowded: bool
+    ) -> None:
         self.is_created = False
+        self._is_crowded: Final = is_crowded
         self.is_compacted: Final = "compact" in configs["cleanup.policy"]
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
         self._cluster: Final = cluster
@@ -96,6 +100,8 @@ class Ledger:
     def start_clients(self) -> None:
         async def work(process: Process) -> None:
             await create_topic(self._cluster, self._random, TOPIC, self._configs, PARTITIONS)
+            for topic in crowds.TOPICS if self._is_crowded else ():
+                await create_topic(self._cluster, self._random, topic, {})
             self.is_created = True
             await asyncio.gather(
                 self._audit(RawClient()),
@@ -144,6 +150,8 @@ class Ledger:
             await self._append(process, raw, entries, producer, sequences, name)
         if random.random() < 0.5:
             await self._commit_offset(raw, name, producer, transaction)
+        if self._is_crowded:
+            await self._add_topics(raw, name, producer)
         commit = random.random() < 0.7
         if commit:
             transaction.fate = Fate.UNKNOWN
@@ -164,6 +172,17 @@ class Ledger:
                 later = {each for each in self._offsets[name] if each > transaction.offset}
                 self._offsets[name] = {transaction.offset, *later}
         self._findings.counts["committed" if commit else "aborted"] += 1
+
+    async def _add_topics(self, raw: RawClient, name: str, producer: Producer) -> None:
+        """Add partitions that nothing is written to, until the transaction takes no more (Kafka has no code for that)."""
+        try:
+            for topic in crowds.drawn(self._random):
+                await self._until_done(
+                    lambda: raw.add_partition(self._any(), name, producer, topic, 0)  # noqa: B023 it ends here
+                )
+        except GivenUpError as error:
+            if error.code != ErrorCode.UNKNOWN_SERVER_ERROR:
+                raise
 
     async def _commit_offset(self, raw: RawClient, name: str, producer: Producer, transaction: Transaction) -> None:
         """Commit an offset that no other transaction commits, for a group with the name of the transactional id."""

@@ -37,6 +37,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "L2": Mutant("ledger", ("segments-above-the-recovery-point-are-compacted", "snapshot-older-than-a-clean")),
         "L5": Mutant("ledger", ("offline-compaction-up-to-the-high-watermark",)),
         "T2": Mutant("ledger", ("sequence-3-before-0", "who-waited-behind-a-failed-batch-went-on")),
+        "T6": Mutant("ledger", ("an-end-without-room",)),
         "T4": Mutant("ledger", ("last-stable-offset-before-the-log",)),
         **{
             name: Mutant(profile, (name,))
