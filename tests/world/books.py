@@ -85,10 +85,7 @@ class Books:
         if read.start > self.deleted[number]:
             findings.violate(f"partition {number} begins at {read.start}, and {self.deleted[number]} was asked for")
         for offset, value in read.values.items():
-            if value not in self._written:
-                findings.violate(f"offset {offset} of {number} has {value!r}, which nobody has written")
-            elif (fate := self._written[value][0].fate) in (Fate.ABORTED, Fate.OPEN):
-                findings.violate(f"{value!r} of a transaction that is {fate.name} is visible at {offset}")
+            self.check_readable(number, offset, value)
         newest = self._newest(number, read, committed_before)
         for transaction in self.transactions:
             for entry in transaction.entries:
@@ -102,6 +99,13 @@ class Books:
                     there is None and newest.get(entry.key, -1) > entry.offset
                 ):
                     findings.violate(f"{entry.value!r} was committed at offset {entry.offset}, which has {there!r}")
+
+    def check_readable(self, number: int, offset: int, value: bytes) -> None:
+        """Check a value that a reader of committed records has seen."""
+        if value not in self._written:
+            self._findings.violate(f"offset {offset} of {number} has {value!r}, which nobody has written")
+        elif (fate := self._written[value][0].fate) in (Fate.ABORTED, Fate.OPEN):
+            self._findings.violate(f"{value!r} of a transaction that is {fate.name} is visible at {offset}")
 
     def _newest(self, number: int, read: Reading, committed_before: float) -> Mapping[bytes, int]:
         """Return, for each key of a compacted topic, the highest offset of a value that may supersede others.

@@ -20,15 +20,15 @@ from typing import Final, NamedTuple
 
 from tests.world import crowds
 from tests.world.books import Books, Entry, Fate, Reading, Transaction
-from tests.world.client import Answer, Fetched, Producer, RawClient, batch_of, batches_in, records_of
+from tests.world.client import Answer, Producer, RawClient, batch_of, batches_in, records_of, without_aborted
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
+from tests.world.group import Group
 from tests.world.process import Process
 
 from ottla_broker.storage.scan import sound_batches
 from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import Buffer
-from ottla_core.records.control import marker_of
 
 TOPIC: Final = "ledger"
 PARTITIONS: Final = 2
@@ -92,6 +92,9 @@ class Ledger:
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100)))]
         self._numbers: Final = itertools.count()
         self._books: Final = Books(findings, is_compacted=self.is_compacted)
+        self._group: Final = (
+            Group(cluster, findings, random, self._books, TOPIC, PARTITIONS) if random.random() < 0.5 else None
+        )
         self._offsets: Final[defaultdict[str, set[int]]] = defaultdict(lambda: {-1})
         """The offsets that each group may have committed last."""
 
@@ -107,6 +110,7 @@ class Ledger:
                 self._audit(RawClient()),
                 *(self._transact(process, name) for name in ("t1", "t2", "t3", "t3")),
                 *(self._write(process, name) for name in ("w1", "w2")),
+                *((self._group.run(),) if self._group is not None else ()),
             )
 
         self._cluster.start_client(work)
@@ -174,7 +178,7 @@ class Ledger:
         self._findings.counts["committed" if commit else "aborted"] += 1
 
     async def _add_topics(self, raw: RawClient, name: str, producer: Producer) -> None:
-        """Add partitions that nothing is written to, until the transaction takes no more (Kafka has no code for that)."""
+        """Add partitions that nothing is written to, until the transaction takes no more."""
         try:
             for topic in crowds.drawn(self._random):
                 await self._until_done(
@@ -317,7 +321,8 @@ class Ledger:
                     return None
                 if not fetched.log_start_offset <= fetched.last_stable_offset <= fetched.high_watermark:
                     self._findings.violate(f"the offsets of partition {number} are in no order: {fetched}")
-                values.update(_visible(fetched, offset) if committed else _all_in(fetched.records, offset))
+                for batch in without_aborted(fetched) if committed else (fetched.records,):
+                    values.update(_all_in(batch, offset))
                 if end < 0:
                     end = fetched.last_stable_offset if committed else fetched.high_watermark
                 following = fetched.next_offset(offset)
@@ -355,6 +360,8 @@ class Ledger:
                 return f"the offset of group {group} can't be read"
             if found not in offsets:
                 self._findings.violate(f"group {group} has committed {found} and not one of {sorted(offsets)}")
+        if self._group is not None and (missing := await self._group.look(raw)):
+            return missing
         for number in range(PARTITIONS):
             with self._cluster.disks.inspected():
                 logs = {name: self._log_on(name, number) for name in self._cluster.brokers}
@@ -388,18 +395,4 @@ class Ledger:
 def _all_in(data: Buffer, offset: int) -> Iterator[tuple[int, bytes]]:
     for header, batch in batches_in(data):
         if not header.is_control:
-            yield from ((each, value or b"") for each, _, value in records_of(batch) if each >= offset)
-
-
-def _visible(fetched: Fetched, offset: int) -> Iterator[tuple[int, bytes]]:
-    """Return the records without those of aborted transactions, as a consumer of read_committed does."""
-    to_come, aborted = sorted(fetched.aborted, reverse=True), set[int]()
-    for header, batch in batches_in(fetched.records):
-        while to_come and to_come[-1][0] <= header.last_offset:
-            aborted.add(to_come.pop()[1])
-        if header.is_control:
-            marker = marker_of(batch)
-            if marker is not None and not marker.committed:
-                aborted.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in aborted):
             yield from ((each, value or b"") for each, _, value in records_of(batch) if each >= offset)
