@@ -237,5 +237,3 @@ class Group:
             end = max(end, following)
         if end < committed:
             self._findings.violate(f"offset {committed} of {number} is committed, and nobody has read from {end} on")
-                f"nobody has read from {end} to {committed} of {number}, and {committed} is committed"
-            )
