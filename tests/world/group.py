@@ -24,6 +24,8 @@ _MEMBERS: Final = 3
 _SESSION_MS: Final = 6_000
 _HEARTBEAT_S: Final = 1.0
 _LEAST_PAUSE_S: Final = 0.02
+_STALLS: Final = 0.01
+_STALL_S: Final = (0.0, 12.0)
 _NOT_A_MEMBER: Final = {
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -128,6 +130,12 @@ class Group:
         positions = {number: await self._position(raw, number) for number in partitions}
         while world.now < ends_at:
             await asyncio.sleep(_LEAST_PAUSE_S + random.expovariate(10.0))
+            if random.random() < _STALLS:
+                # It goes on where it was, as a process does that was stopped. By then the group may have gone on, too.
+                await asyncio.sleep(random.uniform(*_STALL_S))
+                if positions:
+                    number = random.choice(partitions)
+                    await self._commit(raw, member, number, await self._read_from(raw, number, positions[number]))
             if world.now >= heartbeat_at:
                 await self._retried(lambda: raw.heartbeat(self._any(), NAME, member))
                 heartbeat_at = world.now + _HEARTBEAT_S
@@ -138,10 +146,14 @@ class Group:
                     await self._commit(raw, member, number, positions[number])
 
     async def _position(self, raw: RawClient, number: int) -> int:
+        """Return the committed offset, or 0. It has to be one of those that may be, unless a commit comes between."""
         found: list[int] = []
 
         async def fetch() -> int:
+            before = list(self._commits[number])
             answer = await raw.committed(self._any(), NAME, self._topic, number)
+            if answer.code == ErrorCode.NONE and before == self._commits[number]:
+                self._check_committed(number, answer.offset)
             found.append(answer.offset)
             return answer.code
 
@@ -222,11 +234,14 @@ class Group:
                 return f"the offsets of group {NAME} can't be read"
             if answer.code != ErrorCode.NONE:
                 return f"the offsets of group {NAME} can't be read: {ErrorCode(answer.code).name}"
-            allowed = sorted({each.offset for each in self._commits[number]})
-            if answer.offset not in allowed:
-                self._findings.violate(f"the group has committed {answer.offset} of {number}, and not one of {allowed}")
+            self._check_committed(number, answer.offset)
             self._judge_read(number, answer.offset)
         return ""
+
+    def _check_committed(self, number: int, offset: int) -> None:
+        allowed = sorted({each.offset for each in self._commits[number]})
+        if offset not in allowed:
+            self._findings.violate(f"the group has committed {offset} of {number}, and not one of {allowed}")
 
     def _judge_read(self, number: int, committed: int) -> None:
         """Check that members have read everything before the committed offset."""

@@ -66,6 +66,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "index-kept-what-a-power-cut-left",
                     "markers-are-sent-once",
                     "no-sequence-check",
+                    "old-generations-commit",
                     "open-transactions-are-read",
                     "producer-state-forgotten-at-restart",
                     "transactions-never-time-out",
@@ -120,6 +121,10 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
         "offline-compaction-up-to-the-high-watermark": instead_of(
             "ottla_stack.log_tools.compact:Compaction._last_stable_offset",
             lambda original, self: self._log.log_end_offset,
+        ),
+        "old-generations-commit": instead_of(
+            "ottla_group_coordinator.machines.offsets:_check_commit",
+            lambda original, group, identity, generation, now: {},
         ),
         "unclean-elections-everywhere": instead_of(
             "ottla_controller.machines.partition:TopicConfigs.allows_unclean", lambda original, self, topic_id: True
