@@ -30,8 +30,11 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
             ("segments-above-the-recovery-point-are-compacted", "recovery-takes-epochs-from-what-a-clean-left"),
         ),
         "L3": Mutant("emptying", ("emptied-log-has-no-epoch", "emptied-follower-joins-the-isr")),
+        "L4": Mutant("eligible", ("emptied-log-has-no-epoch",)),
         "A1": Mutant("eligible", ("empty-disk-is-elected", "marker-without-epoch")),
         "A2": Mutant("eligible", ("old-copy-of-a-volume",)),
+        "A9": Mutant("table", ("published-epoch-proves-a-follower",)),
+        "A9-controller": Mutant("table", ("controller-believes-a-published-epoch",)),
         "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
         "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
         **{

@@ -186,6 +186,7 @@ class Table:
             return
         deletion.until = self._cluster.world.now
         if answer.code == ErrorCode.NONE:
+            self._cluster.world.note(f"{TOPIC}-0: what is before offset {found.high_watermark} is deleted")
             self.findings.counts["deletions"] += 1
         elif answer.code in (ErrorCode.POLICY_VIOLATION, ErrorCode.OFFSET_OUT_OF_RANGE):
             self._history.deletions.remove(deletion)
@@ -201,7 +202,6 @@ class Table:
     def _on_partition(self, old: Partition | None, new: Partition) -> None:
         world = self._cluster.world
         if old is not None and new.leader_epoch > old.leader_epoch and new.leader >= 0:
-            world.note(f"{TOPIC} is led by {new.leader}, epoch {new.leader_epoch}, isr {new.isr}")
             self.findings.counts["elections"] += 1
             if new.leader not in (*old.isr, *old.elr):
                 world.note("this election is unclean")
@@ -219,6 +219,7 @@ class Table:
             for number in old.last_known_elr or old.replicas:
                 name = f"broker-{number}"
                 self._check_has_all(kept, name, logs[name], new)
+                self._check_ends_behind(name, new)
         known = {value or b"" for records in logs.values() for _, value in records.values()}
         self._history.forgive(kept, known, self._cluster.world.now)
 
@@ -233,6 +234,18 @@ class Table:
                 self.findings.violate(
                     f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has"
                 )
+
+    def _check_ends_behind(self, name: str, new: Partition) -> None:
+        """Check that the log of the new leader has come as far as that of another replica, as to what was committed,
+        and be it deleted. Offsets would be given again, and consumers would pass over what came at them."""
+        end, other_end = self._end_on(f"broker-{new.leader}"), self._end_on(name)
+        for write in self._history.writes.values():
+            if write.committed_at >= 0 and not write.is_forgiven and end <= write.offset < other_end:
+                self.findings.violate(
+                    f"broker {new.leader} was elected with the log end {end}, but offset {write.offset} was committed, "
+                    f"and the log of {name} ends at {other_end}"
+                )
+                return
 
     @property
     def leader(self) -> int:
@@ -361,6 +374,11 @@ class Table:
         write = self._history.writes[records[offset][1] or b""]
         may_be_cleaned = self._is_compacted and self._history.may_be_cleaned(write)
         return not may_be_cleaned and not self._history.may_be_deleted(write)
+
+    def _end_on(self, name: str) -> int:
+        """Return the offset at which a log on a disk ends. An empty one ends where its last segment begins."""
+        begins = max((int(path.stem) for path in self._cluster.segments(name, TOPIC)), default=0)
+        return max(begins, max(self._records_on(name), default=-1) + 1)
 
     def _first_on(self, name: str) -> int:
         """Return the offset at which the first segment on a disk begins."""
