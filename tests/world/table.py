@@ -236,13 +236,17 @@ class Table:
                 )
 
     def _check_ends_behind(self, name: str, new: Partition) -> None:
-        """Check that the log of the new leader has come as far as that of another replica, as to what was committed,
-        and be it deleted. Offsets would be given again, and consumers would pass over what came at them."""
+        """Check that the log of the new leader has come as far as that of another replica whose records were deleted.
+        Offsets would be given again, and consumers would pass over what came at them.
+
+        What a power cut has taken from a log does not count, though that log goes on at the same offset.
+        """
         end, other_end = self._end_on(f"broker-{new.leader}"), self._end_on(name)
         for write in self._history.writes.values():
-            if write.committed_at >= 0 and not write.is_forgiven and end <= write.offset < other_end:
+            is_committed = write.committed_at >= 0 and not write.is_forgiven
+            if is_committed and end <= write.offset < other_end and self._history.may_be_deleted(write):
                 self.findings.violate(
-                    f"broker {new.leader} was elected with the log end {end}, but offset {write.offset} was committed, "
+                    f"broker {new.leader} was elected with the log end {end}, but offset {write.offset} was deleted, "
                     f"and the log of {name} ends at {other_end}"
                 )
                 return
