@@ -379,6 +379,11 @@ class Table:
         may_be_cleaned = self._is_compacted and self._history.may_be_cleaned(write)
         return not may_be_cleaned and not self._history.may_be_deleted(write)
 
+    def is_empty_on(self, name: str) -> bool:
+        """Return whether a log on a disk has nothing left but its end."""
+        paths = self._cluster.segments(name, TOPIC)
+        return len(paths) == 1 and not self._cluster.disks.size_bytes(paths[0])
+
     def _end_on(self, name: str) -> int:
         """Return the offset at which a log on a disk ends. An empty one ends where its last segment begins."""
         begins = max((int(path.stem) for path in self._cluster.segments(name, TOPIC)), default=0)

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -60,6 +61,15 @@ def test_a_seed_has_one_trace_whatever_strings_hash_to() -> None:
 def test_another_seed_has_another_trace() -> None:
     traces = {run_in_a_fork(Plan(seed, storm_s=1.0)).trace for seed in (1, 2)}
     assert len(traces) == 2
+
+
+def test_faults_that_are_left_out_leave_the_others_as_they_are() -> None:
+    plan = Plan(2, STORM_S, profile="table")
+    whole = run_in_a_fork(plan)
+    assert len(whole.begun) > 4
+    assert run_in_a_fork(replace(plan, faults=whole.begun)).trace == whole.trace
+    some = whole.begun[::2]
+    assert run_in_a_fork(replace(plan, faults=some)).begun == some
 
 
 def test_what_a_killed_process_would_do_at_its_end_is_never_done() -> None:

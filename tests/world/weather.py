@@ -457,9 +457,12 @@ class Weather:
         yield from self._until(lambda: self._table.leader >= 0)
         leader = f"broker-{self._table.leader}"
         (other,) = (name for name in self._cluster.brokers if name not in (leader, third))
-        self._cluster.network.cut(leader, other, 1.0)
+        self._cluster.network.cut(leader, other, 3.0)
         self._delete_all()
         yield uniform(0.05, 0.4)
+        if self._random.random() < 0.7:
+            # What was deleted is still there until the broker tidies up.
+            yield from self._until(lambda: self._table.is_empty_on(leader), limit_s=3.0)
         for name in (leader, other):
             self._kill_now(name, power_cut=True)
             yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
