@@ -22,6 +22,8 @@ _EMPTY_S: Final = (0.5, 4.0)
 _REST_S: Final = (1.0, 8.0)
 _FULL_S: Final = (0.5, 8.0)
 _PRETENDED_S: Final = (1.0, 6.0)
+_EMPTIED_S: Final = 7.0
+"""A log whose records are all deleted is empty on its disk within this time: the broker tidies up every two seconds."""
 _WAIT_S: Final = 15.0
 
 Fault = Callable[[], Iterator[float] | None]
@@ -457,12 +459,12 @@ class Weather:
         yield from self._until(lambda: self._table.leader >= 0)
         leader = f"broker-{self._table.leader}"
         (other,) = (name for name in self._cluster.brokers if name not in (leader, third))
-        self._cluster.network.cut(leader, other, 3.0)
+        self._cluster.network.cut(leader, other, _EMPTIED_S)
         self._delete_all()
         yield uniform(0.05, 0.4)
         if self._random.random() < 0.7:
             # What was deleted is still there until the broker tidies up.
-            yield from self._until(lambda: self._table.is_empty_on(leader), limit_s=3.0)
+            yield from self._until(lambda: self._table.is_empty_on(leader), _EMPTIED_S - 1.0)
         for name in (leader, other):
             self._kill_now(name, power_cut=True)
             yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
