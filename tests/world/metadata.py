@@ -40,7 +40,8 @@ class Metadata:
 
         def noted(events: Any) -> None:
             commit(events)
-            for event in events:
+            # A topic's name is known before its partitions are told.
+            for event in sorted(events, key=lambda each: "/partitions/" in each.entry.key):
                 if not event.deleted:
                     self._on_entry(event.entry)
 

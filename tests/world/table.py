@@ -181,12 +181,12 @@ class Table:
                 return
             deletion = Deletion(found.high_watermark, self._cluster.world.now + _CARRIED_OUT_S)
             self._history.deletions.append(deletion)
+            self._cluster.world.note(f"{TOPIC}-0: what is before offset {found.high_watermark} is to be deleted")
             answer = await raw.delete_records(f"broker-{leader}", TOPIC, found.high_watermark)
         except OSError:
             return
         deletion.until = self._cluster.world.now
         if answer.code == ErrorCode.NONE:
-            self._cluster.world.note(f"{TOPIC}-0: what is before offset {found.high_watermark} is deleted")
             self.findings.counts["deletions"] += 1
         elif answer.code in (ErrorCode.POLICY_VIOLATION, ErrorCode.OFFSET_OUT_OF_RANGE):
             self._history.deletions.remove(deletion)
