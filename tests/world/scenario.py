@@ -29,7 +29,7 @@ from tests.world.telling import told
 
 DIRECTORY: Final = Path(__file__).parent / "scenarios"
 SEARCH_CPU_S: Final = 400.0
-_SEARCHED_S: Final = 20.0
+_SEARCHED_S: Final = 12.0
 """A search for another seed has storms of this length."""
 _RULER: Final = "----"
 _WIDTH: Final = 120
