@@ -53,7 +53,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "directories-are-not-synced",
                     "files-are-not-synced",
                     "no-minimum-isr",
-                    "start-taken-back-lost-its-epochs",
                     "who-leaves-too-small-an-isr-is-forgotten",
                 ),
                 "ledger": (
