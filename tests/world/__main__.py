@@ -5,8 +5,11 @@
     --without NAME,NAME    stories of tests/regressions or rules to take out; with --mutants, names of MUTANTS
     --until-red            stop at the first seed that finds something
     --profile NAME         one of table, emptying, eligible, ledger, instead of what each seed chooses
+    --faults 3,7           let only these faults happen, or these rounds of a script
     --log                  print what the services log
     --proof                run the seeds, then all mutants, then eight seeds under two values of PYTHONHASHSEED
+    --shrink               make the first red seed small: print how to repeat it, and what happens in it
+    --record NAME          write the scenario anew, one that is there or one of a mutant or a story; without NAME all
     --mutants              run without each entry of MUTANTS, or those of --without: each run has to go red
 
 The last line is one JSON object. The exit code is 0 if no seed went red, with --mutants if every mutant was caught, and
@@ -24,11 +27,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tests.world import scenario
+from tests.world.command import PROGRAM, command_of, parser_of_plans, plan_of
 from tests.world.mutants import CPU_S, MUTANTS, check
-from tests.world.seed import PROFILES, Outcome, Plan, run_in_a_fork
+from tests.world.seed import Outcome, Plan, run_in_a_fork
+from tests.world.smaller import smaller
+from tests.world.telling import told
 
 _NOT_RARE: Final = ("elections", "truncations", "cleanings", "takeovers", "recoveries")
 
@@ -72,27 +79,28 @@ class _Totals:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.world", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=PROGRAM,
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[parser_of_plans()],
     )
-    parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=0)
-    parser.add_argument("--storm", type=float, default=40.0)
-    parser.add_argument("--without", default="")
-    parser.add_argument("--profile", default="", choices=("", *PROFILES))
     parser.add_argument("--until-red", action="store_true")
     parser.add_argument("--log", action="store_true")
+    parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--record", nargs="?", const="all")
     parser.add_argument("--mutants", action="store_true")
     parser.add_argument("--proof", action="store_true")
     given = parser.parse_args(arguments)
-    without = [name for name in given.without.split(",") if name]
     if given.mutants:
-        found = _mutants(given.first, given.storm, without)
+        found = _mutants(given.first, given.storm, given.without)
         print(json.dumps(found))
         return 0 if found["mutants_caught"] == found["mutants"] else 1
-    plans = (
-        Plan(seed, given.storm, without, given.log, given.profile)
-        for seed in range(given.first, given.first + (given.seeds or 20))
-    )
+    if given.record:
+        return _record(scenario.names() if given.record == "all" else given.record.split(","))
+    first = plan_of(given, log=given.log)
+    plans = (replace(first, seed=seed) for seed in range(first.seed, first.seed + (given.seeds or 20)))
+    if given.shrink:
+        return _shrink(plans)
     totals = _run(plans, until_red=given.until_red)
     said = totals.summary()
     is_proven = not totals.red
@@ -112,10 +120,37 @@ def _run(plans: Iterable[Plan], *, until_red: bool) -> _Totals:
         totals.add(outcome)
         print(_line(outcome), flush=True)
         if not outcome.is_green:
-            print(*outcome.last_steps[-30:], *outcome.waiting, *_why(outcome), sep="\n  ")
+            print(*outcome.last_steps[-30:], *outcome.waiting, *outcome.why, sep="\n  ")
             if until_red:
                 break
     return totals
+
+
+def _shrink(plans: Iterable[Plan]) -> int:
+    """Make the first red seed small and tell it. Return 1 if none was red."""
+    for plan in plans:
+        outcome = run_in_a_fork(plan)
+        print(_line(outcome), flush=True)
+        if not outcome.is_green:
+            found = smaller(plan, outcome)
+            print(*told(found.outcome.last_steps, found.outcome.why[0]), "", command_of(found.plan), sep="\n")
+            print(f"{found.runs} runs in {found.cpu_s:.0f} s of the processor", file=sys.stderr)
+            return 0
+    return 1
+
+
+def _record(names: Sequence[str]) -> int:
+    """Write scenarios anew. Return 1 if one of them can't be seen any more."""
+    missed = 0
+    for name in names:
+        found = scenario.recorded(scenario.named(name))
+        if found is None:
+            missed += 1
+            print(f"{name}: no seed shows it")
+        else:
+            scenario.path_of(name).write_text(str(found))
+            print(f"{name}: {command_of(found.plan)}", flush=True)
+    return min(missed, 1)
 
 
 def _traces(hash_seed: str) -> str:
@@ -143,9 +178,7 @@ def _mutants(first: int, storm_s: float, names: Sequence[str]) -> dict[str, obje
             and run_in_a_fork(Plan(outcome.seed, storm_s, profile=mutant.profile)).is_green
         )
         caught += is_caught
-        how = (
-            f"caught at seed {outcome.seed}: {_why(outcome)[0]}" if is_caught else f"not caught in {totals.seeds} seeds"
-        )
+        how = f"caught at seed {outcome.seed}: {outcome.why[0]}" if is_caught else f"not caught in {totals.seeds} seeds"
         print(f"{name}: {how} ({totals.cpu_s:.0f} s of the processor)", flush=True)
     return {"mutants": len(names or MUTANTS), "mutants_caught": caught}
 
@@ -156,10 +189,6 @@ def _line(outcome: Outcome) -> str:
         f"seed {outcome.seed}: {outcome.profile}, trace {outcome.trace}, {outcome.virtual_s:.0f} s in "
         f"{outcome.cpu_s:.1f} s, {outcome.faults} faults, {counts}"
     )
-
-
-def _why(outcome: Outcome) -> list[str]:
-    return [*outcome.violations, *([] if outcome.healed else ["the replicas are not in sync again"])]
 
 
 if __name__ == "__main__":

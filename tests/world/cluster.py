@@ -64,7 +64,7 @@ class Cluster:
         self.network: Final = network
         self.disks: Final = disks
         self.etcd: Final = Etcd(world, network)
-        self.metadata: Final = Metadata(_NAME)
+        self.metadata: Final = Metadata(_NAME, world.note)
         self.processes: Final[dict[str, Process]] = {}
         self._stopping: Final[dict[str, asyncio.Event]] = {}
         self._with_another_disk: Final[set[str]] = set()
@@ -120,12 +120,13 @@ class Cluster:
             self._stopping[name] = asyncio.Event()
             self.processes[name] = Process(self.world, self.network, name, run)
 
-    def start_client(self, work: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
+    def start_client(self, work: Callable[[Process], Coroutine[Any, Any, None]], name: str = "client") -> None:
         """Have clients work with the cluster, in a process of their own."""
-        self.processes["client"] = Process(self.world, self.network, "client", work)
+        self.processes[name] = Process(self.world, self.network, name, work)
 
     def stop(self, name: str) -> None:
         """Have a process stop in order, as SIGTERM does."""
+        self.world.note(f"{name} is told to stop")
         self.processes[name].loop.call_soon_threadsafe(self._stopping[name].set)
 
     def segments(self, broker: str, topic: str, partition: int = 0) -> list[PurePosixPath]:

@@ -17,10 +17,11 @@ from random import Random
 from typing import Any, Final
 
 from greenlet import getcurrent, greenlet
+from tests.world.clocks import HostClock
 
 _STEP_S: Final = 20e-6
 """How long the handling of one event takes a process, on average."""
-_LAST_STEPS: Final = 200
+_MOST_STEPS: Final = 10_000
 
 
 class StuckError(Exception):
@@ -36,17 +37,24 @@ class World:
         self.now = 0.0
         self.current: Fiber | None = None
         self.failures: Final[list[str]] = []
-        self.last_steps: Final[deque[str]] = deque(maxlen=_LAST_STEPS)
+        self.last_steps: Final[deque[str]] = deque(maxlen=_MOST_STEPS)
         self.graveyard: Final[list[Any]] = []
         """What dead processes leave: if it were freed, their `finally` blocks would run."""
         self._hub: Final = getcurrent()
         self._queue: Final[list[tuple[float, int, Callable[[], None]]]] = []
         self._numbers: Final = itertools.count()
         self._trace: Final = hashlib.sha256()
+        self._clocks: Final[dict[str, HostClock]] = {}
 
     def chance(self, purpose: str) -> Random:
         """Return a source of chance that this seed gives for one purpose."""
         return Random(f"{self.seed}/{purpose}")
+
+    def clock_of(self, host: str) -> HostClock:
+        """Return the clocks of a host, which its processes share."""
+        if host not in self._clocks:
+            self._clocks[host] = HostClock(self.chance(f"clock of {host}"))
+        return self._clocks[host]
 
     @property
     def trace(self) -> str:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.world.telling import JUDGE
+
 _MOST: Final = 20
+_VALUES: Final = re.compile(r"b'[^']*'|\([^()]*\)|-?\d+(\.\d+)?|(Partition|Transaction)\(.*")
 
 
 @dataclass(slots=True)
 class Findings:
-    """This has the number of times that each thing happened, and the first 20 violations."""
+    """This has the number of times that each thing happened, and the first 20 violations. Each is noted in the trace
+    of the world by `note`."""
 
+    note: Callable[[str], None]
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
 
     def violate(self, text: str) -> None:
         if len(self.violations) < _MOST:
             self.violations.append(text)
+            self.note(f"{JUDGE}{text}")
+
+
+def kind_of(violation: str) -> str:
+    """Return the violation without offsets, values and names, which are others in another run of the same defect."""
+    return _VALUES.sub("…", violation)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.world.store import Etcd
+from tests.world.telling import state_of
 
 from ottla_core.cluster.codec import decode
-from ottla_core.cluster.image import Partition
+from ottla_core.cluster.image import Broker, Controller, Partition
 from ottla_core.cluster.keys import parse_key
 from ottla_core.model import PartitionId, TopicId
 
@@ -16,26 +17,33 @@ OnChange = Callable[[Partition | None, Partition], None]
 
 
 class Metadata:
-    """The topics and partitions as they are now. `name` is their cluster's."""
+    """The topics and partitions as they are now. `name` is their cluster's. `note` gets a line for each change."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, note: Callable[[str], None]) -> None:
         self.topics: Final[dict[str, TopicId]] = {}
         """Topic ids by name."""
         self.partitions: Final[dict[PartitionId, Partition]] = {}
+        self.brokers: Final[dict[int, Broker]] = {}
+        """The last registration of each broker."""
+        self.controller: Controller | None = None
+        """The last one that was elected."""
         self._name: Final = name
+        self._note: Final = note
         self._listeners: Final[dict[str, OnChange]] = {}
 
     def watch(self, etcd: Etcd) -> None:
-        """Note whatever etcd commits from now on."""
+        """Note what etcd has committed, and whatever it commits from now on."""
         memory = etcd.memory
         commit = memory._commit
+        for entry in list(memory._entries.values()):
+            self._on_entry(entry)
 
         def noted(events: Any) -> None:
             commit(events)
-            for event in events:
-                key = parse_key(self._name, event.entry.key)
-                if key is not None and not event.deleted:
-                    self._on_put(key, event.entry)
+            # A topic's name is known before its partitions are told.
+            for event in sorted(events, key=lambda each: "/partitions/" in each.entry.key):
+                if not event.deleted:
+                    self._on_entry(event.entry)
 
         memory._commit = noted
 
@@ -43,16 +51,27 @@ class Metadata:
         """Call `listener(before, after)` for each change of a partition of the topic."""
         self._listeners[topic] = listener
 
-    def _on_put(self, key: Any, entry: Any) -> None:
-        match key:
+    def _on_entry(self, entry: Any) -> None:
+        match key := parse_key(self._name, entry.key):
+            case ("broker", number):
+                self.brokers[number] = decode(key, entry)
+            case ("controller",):
+                self.controller = decode(key, entry)
             case ("topic", name):
                 self.topics[name] = decode(key, entry).id
             case ("partition", id_):
                 before, after = self.partitions.get(id_), decode(key, entry)
                 self.partitions[id_] = after
+                self._note(state_of(self.name_of(str(id_)), after))
                 for name, listener in self._listeners.items():
                     if self.topics.get(name) == id_.topic_id:
                         listener(before, after)
+
+    def name_of(self, id_: str) -> str:
+        """Return a partition's id, which is also the name of its directory, with the topic's name in it."""
+        topic, _, number = id_.partition("-")
+        name = next((name for name, each in self.topics.items() if each.hex() == topic), topic)
+        return f"{name}-{number}"
 
     def of(self, topic: str, number: int = 0) -> Partition | None:
         id_ = self.topics.get(topic)

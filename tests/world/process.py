@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from tests.world.clocks import HostClock
 from tests.world.fibers import Fiber, World
 from tests.world.loop import SimulatedLoop
 from tests.world.network import Network
-
-EPOCH_MS: Final = 1_800_000_000_000
-"""The wall clock's time when a world begins."""
 
 
 class Process:
@@ -29,7 +27,8 @@ class Process:
         self.is_alive = True
         self.ended: BaseException | None = None
         self._idle = False
-        self._clock_offset_s = world.random.uniform(0, 100)
+        self._clock: Final[HostClock] = world.clock_of(name)
+        self._clock_offset_s: Final = world.random.uniform(0, 100)
         self.loop: Final = SimulatedLoop(world, self)
         self.fibers: Final[set[Fiber]] = set()
         self.on_end: Final[list[Callable[[], None]]] = []
@@ -44,18 +43,18 @@ class Process:
     # ---- its clocks ------------------------------------------------------------------------------------------------
 
     def monotonic(self) -> float:
-        return self.world.now + self._clock_offset_s
+        return self._clock.counted(self.world.now) + self._clock_offset_s
 
     def wall_ms(self) -> int:
-        return EPOCH_MS + int(self.world.now * 1000)
+        return self._clock.wall_ms(self.world.now)
 
     # ---- its life --------------------------------------------------------------------------------------------------
 
     def _begin(self, main: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
         def on_done(task: Any) -> None:
             self.ended = None if task.cancelled() else task.exception()
+            self.world.note(f"{self.name} ends" if self.ended is None else f"{self.name} fails: {self.ended}")
             if self.ended is not None:
-                self.world.note(f"{self.name} fails: {self.ended}")
                 self.world.failures.append(f"{self.name} has ended by itself: {self.ended!r}")
             self.end()
 
@@ -76,7 +75,7 @@ class Process:
             self._wakes += 1
             if at is not None:
                 wake = self._wakes
-                world.after(at - now + 1e-9, lambda wake=wake: self._on_time(wake))
+                world.after((at - now) / self._clock.rate + 1e-9, lambda wake=wake: self._on_time(wake))
             world.park()
 
     def _on_time(self, wake: int) -> None:

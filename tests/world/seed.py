@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Final
@@ -18,7 +18,7 @@ from tests.world.client import RawClient
 from tests.world.cluster import Cluster
 from tests.world.disk import Disks
 from tests.world.fibers import StuckError, World
-from tests.world.findings import Findings
+from tests.world.findings import Findings, kind_of
 from tests.world.forked import ForkError, in_a_fork
 from tests.world.ledger import Ledger
 from tests.world.mutants import take_out
@@ -54,6 +54,8 @@ class Plan:
     log: bool = False
     profile: str = ""
     """This weather and workload, instead of those that the seed chooses."""
+    faults: Collection[int] | None = None
+    """Only these faults happen, or these rounds of a script. None stands for all of them."""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class Outcome:
     cpu_s: float = 0.0
     faults: int = 0
     kills: int = 0
+    begun: list[int] = field(default_factory=list)
+    """The numbers of the faults or rounds that have begun."""
     healed: bool = False
     counts: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
@@ -82,6 +86,16 @@ class Outcome:
     @property
     def is_green(self) -> bool:
         return self.healed and not self.violations
+
+    @property
+    def why(self) -> list[str]:
+        """Return the reasons for which it is red."""
+        return [*self.violations, *([] if self.healed else ["the replicas are not in sync again"])]
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the first violation, or an empty text if it is green."""
+        return "" if self.is_green else kind_of(self.why[0])
 
 
 def run_in_a_fork(plan: Plan) -> Outcome:
@@ -103,7 +117,7 @@ def run(plan: Plan) -> Outcome:
         take_out(name)
     began = _cpu()
     outcome = Outcome(plan.seed)
-    findings = Findings()
+    findings = Findings(world.note)
     _log_to(world, findings, log=plan.log)
     try:
         _live(plan, world, network, disks, findings, outcome, is_crowded=is_crowded)
@@ -147,10 +161,11 @@ def _live(
     workload: Table | Ledger
     if profile == "ledger":
         workload = _ledger(cluster, findings, random, is_crowded=is_crowded)
-        weather = Weather(cluster, random, workload, profile)
+        weather = Weather(cluster, workload, profile, plan.faults)
     else:
         workload = _table(cluster, findings, random, profile)
-        weather = Weather(cluster, random, workload, profile)
+        weather = Weather(cluster, workload, profile, plan.faults)
+    _note_truncations(cluster, findings)
     for name in cluster.services:
         cluster.start(name)
     world.run_for(0.5)
@@ -158,11 +173,13 @@ def _live(
     workload.start_clients()
     world.run_until(lambda: workload.is_created, limit_s=10)
 
+    world.note("the storm begins")
     weather.begin()
     world.run_for(plan.storm_s)
     weather.end()
+    world.note("the storm is over, and whatever is down starts again")
     cluster.kill("client")
-    outcome.faults, outcome.kills = weather.faults, weather.kills
+    outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
     world.run_until(lambda: not any(map(cluster.is_stopping, cluster.brokers)), limit_s=_STOPPED_S)
     for name in cluster.services:
         if not cluster.is_up(name):
@@ -236,10 +253,16 @@ def _log_to(world: World, findings: Findings, *, log: bool) -> None:
 
     logging.getLogger().handlers[:] = [Lines()]
     logging.getLogger().setLevel(logging.INFO)
+
+
+def _note_truncations(cluster: Cluster, findings: Findings) -> None:
     truncate = Log.truncate_to
 
     def truncated(self: Log, offset: int) -> int:
-        findings.counts["truncations"] += offset < self.log_end_offset
+        if offset < self.log_end_offset:
+            findings.counts["truncations"] += 1
+            broker, log = self.directory.parts[1], cluster.metadata.name_of(self.directory.name)
+            cluster.world.note(f"{broker} cuts {log} from {self.log_end_offset} to {offset}")
         return truncate(self, offset)
 
     put_in_place(Log, "truncate_to", truncated)

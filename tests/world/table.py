@@ -186,6 +186,7 @@ class Table:
                 return
             deletion = Deletion(found.high_watermark, self._cluster.world.now + _CARRIED_OUT_S)
             self._history.deletions.append(deletion)
+            self._cluster.world.note(f"{TOPIC}-0: what is before offset {found.high_watermark} is to be deleted")
             answer = await raw.delete_records(f"broker-{leader}", TOPIC, found.high_watermark)
         except OSError:
             return
@@ -206,7 +207,6 @@ class Table:
     def _on_partition(self, old: Partition | None, new: Partition) -> None:
         world = self._cluster.world
         if old is not None and new.leader_epoch > old.leader_epoch and new.leader >= 0:
-            world.note(f"{TOPIC} is led by {new.leader}, epoch {new.leader_epoch}, isr {new.isr}")
             self.findings.counts["elections"] += 1
             if new.leader not in (*old.isr, *old.elr):
                 world.note("this election is unclean")
@@ -224,6 +224,7 @@ class Table:
             for number in old.last_known_elr or old.replicas:
                 name = f"broker-{number}"
                 self._check_has_all(kept, name, logs[name], new)
+                self._check_ends_behind(name, new)
         known = {value or b"" for records in logs.values() for _, value in records.values()}
         self._history.forgive(kept, known, self._cluster.world.now)
 
@@ -238,6 +239,22 @@ class Table:
                 self.findings.violate(
                     f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has"
                 )
+
+    def _check_ends_behind(self, name: str, new: Partition) -> None:
+        """Check that the log of the new leader has come as far as that of another replica whose records were deleted.
+        Offsets would be given again, and consumers would pass over what came at them.
+
+        What a power cut has taken from a log does not count, though that log goes on at the same offset.
+        """
+        end, other_end = self._end_on(f"broker-{new.leader}"), self._end_on(name)
+        for write in self._history.writes.values():
+            is_committed = write.committed_at >= 0 and not write.is_forgiven
+            if is_committed and end <= write.offset < other_end and self._history.may_be_deleted(write):
+                self.findings.violate(
+                    f"broker {new.leader} was elected with the log end {end}, but offset {write.offset} was deleted, "
+                    f"and the log of {name} ends at {other_end}"
+                )
+                return
 
     @property
     def leader(self) -> int:
@@ -366,6 +383,16 @@ class Table:
         write = self._history.writes[records[offset][1] or b""]
         may_be_cleaned = self.is_compacted and self._history.may_be_cleaned(write)
         return not may_be_cleaned and not self._history.may_be_deleted(write)
+
+    def is_empty_on(self, name: str) -> bool:
+        """Return whether a log on a disk has nothing left but its end."""
+        paths = self._cluster.segments(name, TOPIC)
+        return len(paths) == 1 and not self._cluster.disks.size_bytes(paths[0])
+
+    def _end_on(self, name: str) -> int:
+        """Return the offset at which a log on a disk ends. An empty one ends where its last segment begins."""
+        begins = max((int(path.stem) for path in self._cluster.segments(name, TOPIC)), default=0)
+        return max(begins, max(self._records_on(name), default=-1) + 1)
 
     def _first_on(self, name: str) -> int:
         """Return the offset at which the first segment on a disk begins."""

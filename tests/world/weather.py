@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Final
 
+from tests.world import pretender
 from tests.world.cluster import Cluster
 from tests.world.ledger import Ledger
-from tests.world.table import Table
+from tests.world.pretender import Pretender
+from tests.world.table import TOPIC, Table
 
 _DOWN_S: Final = (0.2, 6.0)
 _CUT_S: Final = (0.05, 4.0)
@@ -18,6 +22,9 @@ _LONG_CUT_S: Final = (7.0, 12.0)
 _EMPTY_S: Final = (0.5, 4.0)
 _REST_S: Final = (1.0, 8.0)
 _FULL_S: Final = (0.5, 8.0)
+_PRETENDED_S: Final = (1.0, 6.0)
+_EMPTIED_S: Final = 7.0
+"""A log whose records are all deleted is empty on its disk within this time: the broker tidies up every two seconds."""
 _WAIT_S: Final = 15.0
 
 Fault = Callable[[], Iterator[float] | None]
@@ -29,14 +36,23 @@ class Weather:
 
     In the profiles `emptying` and `eligible` it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync.
+
+    Each fault, and each round of a script, has a number and a chance of its own. So if one is left out, the others
+    still choose the same. `only` has the numbers of those that happen, or is None for all of them.
     """
 
-    def __init__(self, cluster: Cluster, random: Random, workload: Table | Ledger, profile: str) -> None:
+    def __init__(
+        self, cluster: Cluster, workload: Table | Ledger, profile: str, only: Collection[int] | None = None
+    ) -> None:
+        random = cluster.world.chance("storm")
+        self.begun: Final[list[int]] = []
+        """The numbers of the faults and rounds that have begun."""
         self.faults = 0
         """This counts kills, orderly stops, network cuts, full and failing disks, and deletions."""
         self.kills = 0
         self._cluster: Final = cluster
-        self._random: Final = random
+        self._random = random
+        """This is the chance of a fault while that takes a step, and otherwise the chance of the storm."""
         self._metadata: Final = cluster.metadata
         self._workload: Final = workload
         self._every_s: Final = random.choice((0.3, 0.6, 1.2))
@@ -45,16 +61,23 @@ class Weather:
         """This broker has lost data, or is about to, and is not in all of its ISRs again."""
         self._unnoticed = ""
         """This broker may have lost data, while the controller still counts it in an ISR. No fault begins meanwhile."""
-        self._scripts: Final = {
+        scripts: dict[str, list[Fault]] = {
             "emptying": [self._overtake, self._overtake, self._leave_behind],
-            "eligible": [self._lose_the_last],
-        }.get(profile, [])
+            "eligible": [self._lose_the_last, *self._scripts_of_deletions()],
+        }
+        self._scripts: Final = scripts.get(profile, [])
         self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
+        self._only: Final = only
+        # Faults have their times, whether they happen or not, but one round begins when another one ends.
+        self._numbers: Final = iter(sorted(only)) if self._scripts and only is not None else itertools.count()
 
     @property
     def _table(self) -> Table:
         assert isinstance(self._workload, Table), "this weather has no table"
         return self._workload
+
+    def _scripts_of_deletions(self) -> list[Fault]:
+        return [self._empty_the_last] if self._workload.takes_deletions else []
 
     def _chosen(self) -> list[Fault]:
         """Return the faults of this seed: few kinds, some of them often, find more than all kinds alike."""
@@ -69,9 +92,10 @@ class Weather:
             self._kill_controller,
             self._fill_disk,
             self._break_disk,
+            self._set_clock,
         ]
         if isinstance(self._workload, Table):
-            kinds += [self._cut_power, self._lose_disk, self._restore_disk]
+            kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._pretend]
             kinds += [self._delete, self._empty, self._empty] if self._workload.takes_deletions else []
         else:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
@@ -83,32 +107,58 @@ class Weather:
         if self._kinds:
             self._cluster.world.after(self._random.expovariate(1 / self._every_s), self._strike)
         else:
-            self._follow(self._random.choice(self._scripts)(), self.begin)
+            self._happen(self._scripts, then=self.begin)
 
     def end(self) -> None:
         self._blows = False
+        if self._cluster.is_up(pretender.NAME):
+            self._cluster.kill(pretender.NAME)
         for volume in self._cluster.disks.volumes.values():
             volume.others_bytes, volume.fails = 0, False
 
     def _strike(self) -> None:
-        if self._blows and not self._unnoticed:
-            script = self._random.choice(self._kinds)()
-            if script is not None:
-                self._follow(script, lambda: None)
         if self._blows:
+            self._happen(self._kinds, then=lambda: None)
             self.begin()
 
-    def _follow(self, script: Iterator[float], then: Callable[[], None]) -> None:
+    def _happen(self, kinds: list[Fault], then: Callable[[], None]) -> None:
+        """Begin the next fault, of one of these kinds, unless it is left out or there is none."""
+        number = next(self._numbers, None)
+        if number is None or self._unnoticed or (self._only is not None and number not in self._only):
+            return
+        chance = self._cluster.world.chance(f"fault {number}")
+        kind = chance.choice(kinds)
+        self.begun.append(number)
+        self._cluster.world.note(f"fault {number}: {kind.__name__.strip('_').replace('_', ' ')}")
+        with self._chances_of(chance):
+            script = kind()
+        if script is not None:
+            self._follow(script, chance, then)
+
+    @contextmanager
+    def _chances_of(self, chance: Random) -> Iterator[None]:
+        """Have what happens meanwhile choose by this chance."""
+        before, self._random = self._random, chance
+        try:
+            yield
+        finally:
+            self._random = before
+
+    def _follow(self, script: Iterator[float], chance: Random, then: Callable[[], None]) -> None:
         """Take the next step of a script, which yields how long it is until the following one."""
-        pause_s = next(script, None) if self._blows else None
+        pause_s = None
+        if self._blows:
+            with self._chances_of(chance):
+                pause_s = next(script, None)
         if pause_s is not None:
-            self._cluster.world.after(pause_s, lambda: self._follow(script, then))
+            self._cluster.world.after(pause_s, lambda: self._follow(script, chance, then))
         elif self._blows:
             then()
 
     def _victim(self) -> str | None:
-        up = [name for name in self._cluster.brokers if self._cluster.is_up(name)]
-        return self._random.choice(up) if up and not self._unnoticed else None
+        """Return a broker that is up. Which one it is depends as little as possible on the others."""
+        names = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
+        return None if self._unnoticed else next(filter(self._cluster.is_up, names), None)
 
     def _kill(self, *, power_cut: bool = False, longer: float = 1.0) -> None:
         name = self._victim()
@@ -197,6 +247,23 @@ class Weather:
         length_s = _LONG_CUT_S if self._random.random() < 0.25 else _CUT_S
         self._cluster.network.cut(*pair, self._random.uniform(*length_s))
 
+    def _pretend(self) -> Iterator[float]:
+        """Cut a follower off from its leader, have another process speak in its name, and kill the leader."""
+        leader = f"broker-{self._table.leader}"
+        follower = self._random.choice([name for name in self._cluster.brokers if name != leader])
+        claim = self._random.choice((Pretender.fetch, Pretender.propose))
+        if self._cluster.is_up(pretender.NAME) or not all(map(self._cluster.is_up, (leader, follower))):
+            return
+        self.faults += 1
+        self._cluster.network.cut(follower, leader, self._random.uniform(*_PRETENDED_S))
+        false = Pretender(self._cluster, self._table.findings.counts, TOPIC, follower)
+        claim(false)
+        yield self._random.uniform(*_PRETENDED_S)
+        false.end()
+        self._kill_now(leader)
+        yield self._random.uniform(*_DOWN_S)
+        self._start(leader)
+
     def _kill_controller(self) -> None:
         self._kill_for_some_time("controller")
 
@@ -240,6 +307,14 @@ class Weather:
         volume.fails = False
         yield from self._until_copied(name)
 
+    def _set_clock(self) -> None:
+        """Set the date of a host forward or back, mostly by seconds."""
+        name = self._random.choice([*self._cluster.services, "client", "etcd"])
+        seconds = self._random.uniform(-1.0, 1.0) * self._random.choice((1.0, 5.0, 5.0, 600.0))
+        self.faults += 1
+        self._cluster.world.note(f"the date of {name} is set by {seconds:+.3f} s")
+        self._cluster.world.clock_of(name).step(seconds)
+
     def _may_lose_data(self) -> bool:
         return not self._recovering and self._all_are_in_sync()
 
@@ -280,10 +355,11 @@ class Weather:
         self.faults += 1
         self._workload.delete_records()
 
-    def _empty(self) -> None:
+    def _empty(self) -> Iterator[float]:
         """Kill a broker some time after all records were deleted, perhaps before others came."""
         self._delete()
-        self._cluster.world.after(self._random.uniform(*_EMPTY_S), lambda: self._kill() if self._blows else None)
+        yield self._random.uniform(*_EMPTY_S)
+        self._kill()
 
     def _overtake(self) -> Iterator[float]:
         """Let a broker lead alone until all of its records are deleted, and then let one lead that has fewer records.
@@ -376,6 +452,42 @@ class Weather:
             yield uniform(0.0, 4.0)
             self._start(name)
         yield uniform(0.0, 4.0)
+
+    def _empty_the_last(self) -> Iterator[float]:
+        """Delete all records at a leader while its follower does not hear of it, and cut the power of both.
+
+        The follower may have lost its last records. The leader has none at all, but its log has come further: it must
+        lead, or offsets are given again.
+        """
+        uniform, metadata = self._random.uniform, self._metadata
+        third = self._random.choice(self._cluster.brokers)
+        for name in self._cluster.brokers:
+            self._start(name)
+        yield from self._until(metadata.is_whole)
+        self._kill_now(third)
+        yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
+        yield uniform(0.2, 2.0)
+        self._table.rest(2 * _WAIT_S)
+        yield 0.2
+        yield from self._until(lambda: self._table.leader >= 0)
+        leader = f"broker-{self._table.leader}"
+        (other,) = (name for name in self._cluster.brokers if name not in (leader, third))
+        self._cluster.network.cut(leader, other, _EMPTIED_S)
+        self._delete_all()
+        yield uniform(0.05, 0.4)
+        if self._random.random() < 0.7:
+            # What was deleted is still there until the broker tidies up.
+            yield from self._until(lambda: self._table.is_empty_on(leader), _EMPTIED_S - 1.0)
+        for name in (leader, other):
+            self._kill_now(name, power_cut=True)
+            yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
+        for name in self._random.choice(((leader, other), (other, leader))):
+            self._start(name)
+            yield uniform(0.0, 1.0)
+        yield from self._until(lambda: self._table.leader >= 0, _WAIT_S)
+        self._table.rest(0.0)
+        self._start(third)
+        yield uniform(0.5, 3.0)
 
     def _leads(self, name: str) -> bool:
         return f"broker-{self._table.leader}" == name

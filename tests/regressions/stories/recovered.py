@@ -80,6 +80,13 @@ def _recovered(original, *arguments, **named):
     return original(*arguments, **(named | {"clean": False}))
 
 
+def _not_of_emptied_logs(original, epochs, segments, log_start_offset):
+    """What the epochs begin behind was cut away before anybody looked for what lay before it."""
+    ends = [header.next_offset for segment in segments for _, header in segment.headers_from(0)]
+    is_emptied = bool(epochs.entries) and epochs.entries[0].start_offset >= max(ends, default=0)
+    return () if is_emptied else original(epochs, segments, log_start_offset)
+
+
 STORIES = (
     Story(
         "segments-above-the-recovery-point-are-compacted",
@@ -106,6 +113,12 @@ STORIES = (
         "A log that retention or DeleteRecords had emptied had no leader epoch after a restart, and lost an election "
         "to a shorter one: committed offsets were given again",
         instead_of("ottla_broker.machines.epochs:LeaderEpochs.cut_to", _of_what_is_before_the_end),
+    ),
+    Story(
+        "start-taken-back-lost-its-epochs",
+        "All records of a log were deleted, and a kill took its start back before that was written down: the log had "
+        "records and no leader epoch, and lost an election to a shorter one",
+        instead_of(f"{_STORAGE}.recovery:_epochs_before", _not_of_emptied_logs),
     ),
     Story(
         "emptied-follower-joins-the-isr",

@@ -101,10 +101,11 @@ def open_segments(
         segments.append(Segment(directory, log_end_offset, disk, config, now_ms))
     segments[-1].activate()
     log_start_offset = max(log_start_offset, segments[0].base_offset)
+    # The epochs of an emptied log begin at its end, so this has to come before they are cut.
+    epochs.put_before(_epochs_before(epochs, segments, log_start_offset))
     # Epochs that begin at or after the end belong to batches that were lost. Kept, they would tell an election that
     # this log goes further than it does (I18).
     epochs.cut_to(log_start_offset, log_end_offset)
-    epochs.put_before(_epochs_before(epochs, segments, log_start_offset))
     recovered_from = min(recovered_from, log_end_offset)
     # Index files above what was recovered are rebuilt from the batches: a power cut may have left zeros in them, which
     # look like transactions that ended before the segment.

@@ -99,6 +99,28 @@ def test_an_emptied_log_keeps_its_last_epoch(
     assert log.epochs.entries == ((5, 60),)
 
 
+@pytest.mark.story("start-taken-back-lost-its-epochs")
+@pytest.mark.rule(2, 4)
+@pytest.mark.parametrize("stopped", ["killed", "killed twice"])
+def test_an_emptied_log_whose_start_a_kill_takes_back_knows_the_epochs_of_its_batches(
+    tmp_path: Path, stopped: str
+) -> None:
+    """The epochs on disk begin at the deleted log's start, and the checkpoint of that start is not written yet. What
+    is left before it becomes readable again."""
+    log = open_log(tmp_path / "log")
+    fill(log, 10, leader_epoch=2)
+    fill(log, 10, leader_epoch=3)
+    log.delete_records_before(60, HighWatermark(60))
+    log.secure_emptied()
+    assert log.epochs.entries == ((3, 60),)
+    for _ in range(2 if stopped == "killed twice" else 1):
+        log = open_log(tmp_path / "log", log_start_offset=0)
+        assert (log.log_start_offset, log.log_end_offset) == (0, 60)
+        assert log.epochs.entries == ((2, 0), (3, 30))
+    fill(log, 1, leader_epoch=4)
+    assert log.epochs.entries == ((2, 0), (3, 30), (4, 60))
+
+
 def test_a_log_that_never_had_anything_has_no_epoch(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     log.assign_epoch(4)
