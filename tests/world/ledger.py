@@ -40,6 +40,12 @@ _PATIENCE_S: Final = 15.0
 """A producer gives up what has failed for so long."""
 _NOTHING_DONE: Final = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """After these errors nothing was carried out."""
+_OF_THE_LEADER: Final = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+"""A replica that answers this has not looked at the batch."""
 _RETRIABLE: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -64,6 +70,7 @@ class _Pending(NamedTuple):
 
     entry: Entry
     batch: bytes
+    sequence: int
 
 
 class GivenUpError(Exception):
@@ -249,7 +256,7 @@ class Ledger:
         for entry in entries:
             sequence = sequences[number]
             batch = batch_of(entry.key, entry.value, process.wall_ms(), producer, sequence, transactional=bool(name))
-            pending.append(_Pending(entry, batch))
+            pending.append(_Pending(entry, batch, sequence))
             sequences[number] += 1
 
         async def send() -> int:
@@ -259,18 +266,28 @@ class Ledger:
             sent = list(itertools.islice(pending, _IN_FLIGHT))
             batches = [each.batch for each in sent]
             answers = await raw.produce_in_order(f"broker-{leader}", TOPIC, batches, 2.0, number, name)
-            return self._take(pending, sent, answers)
+            return self._take(pending, sent, answers, in_transaction=bool(name))
 
         await self._until_done(send)
 
-    def _take(self, pending: deque[_Pending], sent: list[_Pending], answers: list[Answer]) -> int:
-        """Note what was acknowledged. Return an error of the rest, or no error once all have been acknowledged."""
+    def _take(
+        self, pending: deque[_Pending], sent: list[_Pending], answers: list[Answer], *, in_transaction: bool
+    ) -> int:
+        """Note what was acknowledged. Return an error of the rest, or no error once all have been acknowledged.
+
+        Raises GivenUpError if a producer's first batch was refused and a later one was not. As in Kafka, a partition
+        takes any sequence of a producer that it does not know, unless the first batch waits there in a transaction.
+        """
         for each, answer in zip(sent, answers, strict=True):
             if answer.code == ErrorCode.NONE:
                 each.entry.offset = answer.offset
                 pending.remove(each)
                 self._findings.counts["acked"] += 1
-        if answers[0].code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        first, is_overtaken = answers[0].code, any(answer.code == ErrorCode.NONE for answer in answers)
+        is_by_leader = not in_transaction or first in _OF_THE_LEADER
+        if first != ErrorCode.NONE and is_overtaken and sent[0].sequence == 0 and is_by_leader:
+            raise GivenUpError(first, is_known=False)
+        if first == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._findings.violate(f"{sent[0].entry} was out of order, though all before it were acknowledged")
         codes = [answer.code for answer in answers if answer.code != ErrorCode.NONE]
         return next(iter(codes), ErrorCode.REQUEST_TIMED_OUT) if pending else ErrorCode.NONE
