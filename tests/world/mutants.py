@@ -32,6 +32,11 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "L3": Mutant("emptying", ("emptied-log-has-no-epoch", "emptied-follower-joins-the-isr")),
         "A1": Mutant("eligible", ("empty-disk-is-elected", "marker-without-epoch")),
         "A2": Mutant("eligible", ("old-copy-of-a-volume",)),
+        "L7": Mutant(
+            "table",
+            ("batch-beyond-a-grpc-frame", "unsendable-batch-ends-a-session", "max-message-bytes-without-end"),
+        ),
+        "L8": Mutant("table", ("survivors-stored-as-a-giant",)),
         "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
         "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
         **{

@@ -14,6 +14,7 @@ from typing import Final
 
 from tests.faults.put_in_place import put_in_place
 from tests.world import substitutes
+from tests.world.batches import GIANTS, LARGE, Batches
 from tests.world.client import RawClient
 from tests.world.cluster import Cluster
 from tests.world.disk import Disks
@@ -21,6 +22,7 @@ from tests.world.fibers import StuckError, World
 from tests.world.findings import Findings
 from tests.world.forked import ForkError, in_a_fork
 from tests.world.ledger import Ledger
+from tests.world.limits import cluster_configs, shrink
 from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
@@ -36,6 +38,7 @@ _HEALED_S: Final = 60.0
 _STOPPED_S: Final = 20.0
 _LOGGED: Final = {"cleanings": "is compacted up to", "takeovers": "now serving", "recoveries": "but previously reached"}
 """An event is counted whenever a log line has its text."""
+_SHRUNK_BY: Final = (1, 1, GIANTS, LARGE)
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "ledger")
 _SHARES: Final = (30, 20, 20, 30)
@@ -117,6 +120,8 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Fi
     random = world.chance("weather")
     chosen = random.choices(PROFILES, _SHARES)[0]
     profile = outcome.profile = plan.profile or chosen
+    shrunk_by = world.chance("limits").choice(_SHRUNK_BY) if profile == "table" else 1
+    shrink(shrunk_by)
     cluster = Cluster(
         world,
         network,
@@ -126,6 +131,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Fi
             "replica.lag.time.max.ms": random.choice(("500", "2000")),
             "offsets.topic.num.partitions": "2",
             "transaction.state.log.num.partitions": "2",
+            **cluster_configs(shrunk_by),
         },
         brokers=3 if profile == "eligible" else random.choice((2, 3)),
         coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
@@ -135,7 +141,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Fi
         workload = _ledger(cluster, findings, random)
         weather = Weather(cluster, random, None, profile)
     else:
-        workload = _table(cluster, findings, random, profile)
+        workload = _table(cluster, findings, random, profile, shrunk_by)
         weather = Weather(cluster, random, workload, profile)
     for name in cluster.services:
         cluster.start(name)
@@ -172,7 +178,7 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Fi
         findings.violate(f"after {_HEALED_S:.0f} s: {waits_for[-1]}")
 
 
-def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -> Table:
+def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, shrunk_by: int) -> Table:
     brokers = len(cluster.brokers)
     configs = {
         "cleanup.policy": random.choice(_POLICIES),
@@ -192,7 +198,8 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -
             }
         case "eligible":
             configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
-    return Table(cluster, findings, random, configs)
+    batches = Batches(random, shrunk_by)
+    return Table(cluster, findings, random, configs | batches.configs, batches)
 
 
 def _ledger(cluster: Cluster, findings: Findings, random: Random) -> Ledger:

@@ -1,6 +1,6 @@
 """A topic of one partition, its producers and its judge.
 
-Producers write values that never repeat, each to one of a few keys, and note what the cluster told them. The judge
+Producers write values that never repeat, to a few keys, and note what the cluster told them. The judge
 reads what is left, from the leader and on each disk, and compares.
 """
 
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
-from tests.world.client import ACKS_ALL, RawClient, batch_of, records_of
+from tests.world.batches import Batches
+from tests.world.client import ACKS_ALL, RawClient, records_of
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
 from tests.world.process import Process
@@ -97,7 +98,9 @@ class History:
 class Table:
     """The topic. `configs` are its own."""
 
-    def __init__(self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str], batches: Batches
+    ) -> None:
         self.findings: Final = findings
         self._history: Final = History()
         self._cluster: Final = cluster
@@ -107,8 +110,8 @@ class Table:
         self._is_compacted: Final = "compact" in configs["cleanup.policy"]
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
         self._retention_bytes: Final = int(configs["retention.bytes"])
-        self._numbers: Final = itertools.count()
-        self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
+        self._batches: Final = batches
+        self._max_message_bytes: Final = int(configs.get("max.message.bytes", 1 << 20))
         self._rests_until = 0.0
         """Producers write nothing before then."""
         self.is_created = False
@@ -138,7 +141,7 @@ class Table:
         loop.call_soon_threadsafe(lambda: loop.create_task(self._delete_records(RawClient())))
 
     async def _produce(self, process: Process, raw: RawClient) -> None:
-        """Write one record after the other, to whoever is said to lead."""
+        """Write one batch after the other, to whoever is said to lead."""
         random, leader = self._random, -1
         while True:
             if self._cluster.world.now < self._rests_until:
@@ -149,23 +152,21 @@ class Table:
             if leader < 0:
                 await asyncio.sleep(random.uniform(0.02, 0.2))
                 continue
-            value = b"v%d" % next(self._numbers)
-            write = Write(
-                random.choice(self._keys), value, ACKS_ALL if random.random() < 0.8 else 1, self._cluster.world.now
-            )
-            self._history.writes[value] = write
-            batch = batch_of(write.key, value, process.wall_ms())
+            batch, acks = self._batches.next(), ACKS_ALL if random.random() < 0.8 else 1
+            writes = [Write(key, value, acks, self._cluster.world.now) for key, value in batch.records]
+            self._history.writes.update((each.value, each) for each in writes)
             try:
-                answer = await raw.produce(f"broker-{leader}", TOPIC, batch, write.acks, 2.0)
+                answer = await raw.produce(f"broker-{leader}", TOPIC, batch.sealed(process.wall_ms()), acks, 2.0)
             except OSError:
                 leader = -1
                 continue
             if answer.code == ErrorCode.NONE:
-                write.offset = answer.offset
-                write.is_forgiven = write.is_forgiven and leader != self.leader
-                if write.acks == ACKS_ALL:
-                    write.committed_at = self._cluster.world.now
-                self.findings.counts["acked"] += 1
+                for offset, write in enumerate(writes, start=answer.offset):
+                    write.offset = offset
+                    write.is_forgiven = write.is_forgiven and leader != self.leader
+                    if acks == ACKS_ALL:
+                        write.committed_at = self._cluster.world.now
+                self.findings.counts["acked"] += len(writes)
             else:
                 leader = -1
             await asyncio.sleep(random.expovariate(20.0))
@@ -262,11 +263,11 @@ class Table:
                 records = records_of(fetched.records)
                 found.update((each, (key, value)) for each, key, value in records if each >= offset)
                 end = fetched.high_watermark if end < 0 else end
-                if offset >= end:
-                    return Reading(found, fetched.log_start_offset, end)
                 following = fetched.next_offset(offset)
-                if following == offset:
-                    return None
+                # Nothing may be left before the high watermark: a clean has removed what newer records superseded, and
+                # an election has lost those.
+                if offset >= end or following == offset:
+                    return Reading(found, fetched.log_start_offset, end)
                 offset = following
         except OSError:
             return None
@@ -376,6 +377,11 @@ class Table:
             for position, header in sound_batches(file, file.size_bytes()):
                 if is_at_rest and header.base_offset < next_offset:
                     self.findings.violate(f"offset {header.base_offset} of {name}/{path.name} is there twice")
+                if header.size_bytes > self._max_message_bytes:
+                    self.findings.violate(
+                        f"the batch at offset {header.base_offset} of {name}/{path.name} has {header.size_bytes} bytes, "
+                        f"and max.message.bytes is {self._max_message_bytes}"
+                    )
                 records = records_of(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records if offset >= start)
                 next_offset, end = header.next_offset, position + header.size_bytes
