@@ -22,6 +22,10 @@ class Metadata:
         self.topics: Final[dict[str, TopicId]] = {}
         """Topic ids by name."""
         self.partitions: Final[dict[PartitionId, Partition]] = {}
+        self.registered: Final[set[int]] = set()
+        """These brokers are registered."""
+        self.full: Final[dict[int, float]] = {}
+        """Brokers whose registration says that their disk is full, and since when."""
         self._name: Final = name
         self._listeners: Final[dict[str, OnChange]] = {}
 
@@ -35,7 +39,10 @@ class Metadata:
             for event in events:
                 key = parse_key(self._name, event.entry.key)
                 if key is not None and not event.deleted:
-                    self._on_put(key, event.entry)
+                    self._on_put(key, event.entry, etcd.process.world.now)
+                elif key is not None and key[0] == "broker":
+                    self.registered.discard(key[1])
+                    self.full.pop(key[1], None)
 
         memory._commit = noted
 
@@ -43,8 +50,14 @@ class Metadata:
         """Call `listener(before, after)` for each change of a partition of the topic."""
         self._listeners[topic] = listener
 
-    def _on_put(self, key: Any, entry: Any) -> None:
+    def _on_put(self, key: Any, entry: Any, now: float) -> None:
         match key:
+            case ("broker", number):
+                self.registered.add(number)
+                if decode(key, entry).read_only:
+                    self.full.setdefault(number, now)
+                else:
+                    self.full.pop(number, None)
             case ("topic", name):
                 self.topics[name] = decode(key, entry).id
             case ("partition", id_):

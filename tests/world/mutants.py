@@ -37,6 +37,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
             ("batch-beyond-a-grpc-frame", "unsendable-batch-ends-a-session", "max-message-bytes-without-end"),
         ),
         "L8": Mutant("table", ("survivors-stored-as-a-giant",)),
+        "L9": Mutant("table", ("retention-spoils-a-cleaning",)),
         "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
         "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
         **{
@@ -44,6 +45,8 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
             for profile, names in {
                 "table": (
                     "acks-before-the-high-watermark",
+                    "cleaned-before-it-is-deleted",
+                    "deleted-records-are-cleaned-without-end",
                     "isr-without-compare-and-set",
                     "laggards-join-the-isr",
                     "no-epoch-check",

@@ -27,6 +27,7 @@ from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
 from tests.world.table import Table
+from tests.world.upkeep import LEAST_DIRTY_RATIO, watch_cleanings
 from tests.world.weather import Weather
 
 import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
@@ -35,13 +36,18 @@ import ottla_controller.health  # noqa: F401
 from ottla_broker.storage.log import Log
 
 _HEALED_S: Final = 60.0
+_JUDGED_S: Final = 700.0
+"""A broker may wait for up to ten minutes before it tries to clean a log again that had no room on the disk."""
+_LOOK_S: Final = 5.0
 _STOPPED_S: Final = 20.0
 _LOGGED: Final = {"cleanings": "is compacted up to", "takeovers": "now serving", "recoveries": "but previously reached"}
 """An event is counted whenever a log line has its text."""
+_RETENTION_MS: Final = ("-1", "-1", "4000", "12000")
+_CLEANER_BYTES_PER_S: Final = ("1e9", "1e9", "100000")
 _SHRUNK_BY: Final = (1, 1, GIANTS, LARGE)
 _POLICIES: Final = ("compact", "compact,delete", "delete")
-PROFILES: Final = ("table", "emptying", "eligible", "ledger")
-_SHARES: Final = (30, 20, 20, 30)
+PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger")
+_SHARES: Final = (30, 15, 20, 10, 25)
 _cpu = time.process_time
 
 
@@ -128,9 +134,11 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Fi
         disks,
         {
             "log.cleaner.backoff.ms": random.choice(("200", "1000")),
-            "replica.lag.time.max.ms": random.choice(("500", "2000")),
+            "replica.lag.time.max.ms": "30000" if profile == "full" else random.choice(("500", "2000")),
+            "leader.imbalance.check.interval.seconds": "1" if profile == "full" else "300",
             "offsets.topic.num.partitions": "2",
             "transaction.state.log.num.partitions": "2",
+            "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
             **cluster_configs(shrunk_by),
         },
         brokers=3 if profile == "eligible" else random.choice((2, 3)),
@@ -170,12 +178,12 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Fi
     async def look(_: Process) -> None:
         while missing := await workload.look(RawClient()):
             waits_for.append(missing)
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(_LOOK_S)
         waits_for.clear()
 
     Process(world, network, "reader", look)
-    if not world.run_until(lambda: not waits_for, limit_s=_HEALED_S):
-        findings.violate(f"after {_HEALED_S:.0f} s: {waits_for[-1]}")
+    if not world.run_until(lambda: not waits_for, limit_s=_JUDGED_S):
+        findings.violate(f"after {_JUDGED_S:.0f} s: {waits_for[-1]}")
 
 
 def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, shrunk_by: int) -> Table:
@@ -184,7 +192,8 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
         "cleanup.policy": random.choice(_POLICIES),
         "retention.bytes": random.choice(("-1", "-1", "8000")),
         "segment.bytes": random.choice(("400", "1000", "4000")),
-        "min.cleanable.dirty.ratio": "0.01",
+        "min.cleanable.dirty.ratio": str(LEAST_DIRTY_RATIO),
+        "retention.ms": random.choice(_RETENTION_MS) if profile == "table" else "-1",
         "min.insync.replicas": "1" if brokers == 2 else random.choice(("1", "2")),
         "unclean.leader.election.enable": random.choice(("true", "false")),
     }
@@ -196,6 +205,8 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
                 "min.insync.replicas": "1",
                 "unclean.leader.election.enable": "true",
             }
+        case "full":
+            configs |= {"min.insync.replicas": "1"}
         case "eligible":
             configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
     batches = Batches(random, shrunk_by)
@@ -234,3 +245,4 @@ def _log_to(world: World, findings: Findings, *, log: bool) -> None:
         return truncate(self, offset)
 
     put_in_place(Log, "truncate_to", truncated)
+    watch_cleanings(findings)

@@ -25,6 +25,7 @@ from tests.world.fibers import World
 from tests.world.network import Network
 from tests.world.threads import Executor, Local, Lock
 
+from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage import files
 from ottla_core.rpc import status, transport
 
@@ -111,6 +112,8 @@ def _replace_clocks(world: World) -> None:
     time.time_ns = wall_ns
     time.time = lambda: wall_ns() / 1e9
     time.sleep = lambda seconds: world.pause(float(seconds))
+    # Its parameters have the real ones as their defaults.
+    Throttle.__init__.__kwdefaults__.update(clock=time.monotonic, sleep=time.sleep)  # type: ignore[union-attr]
 
 
 def _replace_chance(world: World) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import math
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
@@ -18,6 +19,8 @@ from tests.world.client import ACKS_ALL, RawClient, records_of
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
 from tests.world.process import Process
+from tests.world.service import Service
+from tests.world.upkeep import Retention, SegmentOnDisk, is_dirty
 
 from ottla_broker.storage.scan import sound_batches
 from ottla_core.cluster.image import Partition
@@ -102,6 +105,7 @@ class Table:
         self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str], batches: Batches
     ) -> None:
         self.findings: Final = findings
+        self.service: Final = Service(cluster.world, cluster.metadata, findings)
         self._history: Final = History()
         self._cluster: Final = cluster
         self._random: Final = random
@@ -109,7 +113,11 @@ class Table:
         self._may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
         self._is_compacted: Final = "compact" in configs["cleanup.policy"]
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
-        self._retention_bytes: Final = int(configs["retention.bytes"])
+        self._retention: Final = (
+            Retention(int(configs["retention.ms"]) / 1000, int(configs["retention.bytes"]))
+            if self.takes_deletions
+            else Retention(-1, -1)
+        )
         self._batches: Final = batches
         self._max_message_bytes: Final = int(configs.get("max.message.bytes", 1 << 20))
         self._rests_until = 0.0
@@ -167,6 +175,8 @@ class Table:
                     if acks == ACKS_ALL:
                         write.committed_at = self._cluster.world.now
                 self.findings.counts["acked"] += len(writes)
+                if acks == ACKS_ALL:
+                    self.service.on_written()
             else:
                 leader = -1
             await asyncio.sleep(random.expovariate(20.0))
@@ -204,6 +214,7 @@ class Table:
         if old is not None and new.leader_epoch > old.leader_epoch and new.leader >= 0:
             world.note(f"{TOPIC} is led by {new.leader}, epoch {new.leader_epoch}, isr {new.isr}")
             self.findings.counts["elections"] += 1
+            self.service.on_election(new)
             if new.leader not in (*old.isr, *old.elr):
                 world.note("this election is unclean")
                 self.findings.counts["unclean"] += 1
@@ -226,7 +237,7 @@ class Table:
     def _check_has_all(self, kept: Records, name: str, records: Records, new: Partition) -> None:
         """Check that the log of the new leader lacks no committed record that is in that of another replica."""
         history, newest = self._history, newest_of(kept)
-        start = 0 if self._retention_bytes < 0 else min(kept, default=math.inf)
+        start = min(kept, default=math.inf) if self._retention.is_limited else 0
         for offset, (key, value) in records.items():
             write = history.writes[value or b""]
             is_lost = offset >= start and offset not in kept and newest.get(key, -1) < offset
@@ -280,6 +291,8 @@ class Table:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
             began, unclean = world.now, counts["unclean"]
             read = await self.read_all(raw) if self.leader >= 0 else None
+            if read is not None:
+                self.service.on_read()
             if read is not None and counts["unclean"] == unclean:
                 with self._cluster.disks.inspected():
                     behind = self._records_on(f"broker-{self.leader}", read.end)
@@ -288,6 +301,10 @@ class Table:
 
     async def look(self, raw: RawClient) -> str:
         """Read everything, and judge it and the disks. Return why that is not possible yet, or an empty text."""
+        with self._cluster.disks.inspected():
+            for name in self._cluster.brokers:
+                if overdue := self._overdue_on(name):
+                    return overdue
         reading = await self.read_all(raw)
         if reading is None:
             return "the topic can't be read"
@@ -305,6 +322,7 @@ class Table:
         or later is not missed, nor one that was cleaned away because of a newer record of its key in `behind`.
         """
         history, findings, read = self._history, self.findings, reading.records
+        world_now = self._cluster.world.now
         newest = newest_of(read) | newest_of(behind)
         offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
@@ -314,13 +332,13 @@ class Table:
             elif offsets.setdefault(write.value, offset) != offset:
                 findings.violate(f"{value!r} was written once and is at offsets {offsets[write.value]} and {offset}")
             elif write.committed_at < 0 and offset < reading.end:
-                write.offset, write.committed_at = offset, self._cluster.world.now
+                write.offset, write.committed_at = offset, world_now
         for write in history.writes.values():
             if not (0 <= write.committed_at < committed_before and write.offset < before):
                 continue
             may_be_cleaned = self._is_compacted and history.may_be_cleaned(write)
-            is_retained = self._retention_bytes < 0 or write.offset >= reading.start
-            if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or not is_retained:
+            has_expired = write.offset < reading.start and self._retention.may_delete(write.at, world_now)
+            if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or has_expired:
                 continue
             findings.counts["judged"] += 1
             there = read.get(write.offset)
@@ -336,9 +354,9 @@ class Table:
         them has cleaned.
 
         After an unclean election a replica may lack the value of a key: it has cleaned it away because of a newer one,
-        and then lost that one (I16). Retention by size goes by a replica's own segments, which cleans make smaller.
+        and then lost that one (I16). Retention goes by a replica's own segments, which cleans make smaller and join.
         """
-        if self._retention_bytes >= 0:
+        if self._retention.is_limited:
             start = max(start, *(self._first_on(name) for name in self._cluster.brokers))
         logs = [(name, self._records_on(name, start, is_at_rest=True)) for name in self._cluster.brokers]
         for (first, one), (second, other) in itertools.combinations(logs, 2):
@@ -363,6 +381,22 @@ class Table:
         may_be_cleaned = self._is_compacted and self._history.may_be_cleaned(write)
         return not may_be_cleaned and not self._history.may_be_deleted(write)
 
+    def _overdue_on(self, name: str) -> str:
+        """Return what a broker should have done with its log by now, or an empty text."""
+        segments = [self._segment(path) for path in self._cluster.segments(name, TOPIC)]
+        if self._retention.is_due(segments, self._cluster.world.now):
+            return f"{name} keeps what retention should have deleted"
+        return f"{name} has not cleaned its log" if self._is_compacted and is_dirty(segments) else ""
+
+    def _segment(self, path: PurePath) -> SegmentOnDisk:
+        file, writes = self._cluster.disks.open_file(path), self._history.writes
+        found = [
+            (key, writes[value or b""].at)
+            for position, header in sound_batches(file, file.size_bytes())
+            for _, key, value in records_of(file.read(position, header.size_bytes))
+        ]
+        return SegmentOnDisk(file.size_bytes(), [key for key, _ in found], max((at for _, at in found), default=-1.0))
+
     def _first_on(self, name: str) -> int:
         """Return the offset at which the first segment on a disk begins."""
         return min(int(path.stem) for path in self._cluster.segments(name, TOPIC))
@@ -379,8 +413,8 @@ class Table:
                     self.findings.violate(f"offset {header.base_offset} of {name}/{path.name} is there twice")
                 if header.size_bytes > self._max_message_bytes:
                     self.findings.violate(
-                        f"the batch at offset {header.base_offset} of {name}/{path.name} has {header.size_bytes} bytes, "
-                        f"and max.message.bytes is {self._max_message_bytes}"
+                        f"the batch at offset {header.base_offset} of {name}/{path.name} has {header.size_bytes} bytes "
+                        f"and exceeds max.message.bytes, which is {self._max_message_bytes}"
                     )
                 records = records_of(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records if offset >= start)

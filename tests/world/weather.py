@@ -26,7 +26,7 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying` and `eligible` it repeats scripts instead. Without a table (profile `ledger`) no
+    In the profiles `emptying`, `eligible` and `full` it repeats scripts instead. Without a table (profile `ledger`) no
     committed record may be lost, so disks lose data only while all replicas are in sync.
     """
 
@@ -47,6 +47,7 @@ class Weather:
         self._scripts: Final = {
             "emptying": [self._overtake, self._overtake, self._leave_behind],
             "eligible": [self._lose_the_last],
+            "full": [self._fill_for_long],
         }.get(profile, [])
         self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
 
@@ -86,6 +87,8 @@ class Weather:
         self._blows = False
         for volume in self._cluster.disks.volumes.values():
             volume.others_bytes, volume.fails = 0, False
+        if self._given_table is not None:
+            self._given_table.service.release()
 
     def _strike(self) -> None:
         if self._blows and not self._unnoticed:
@@ -363,6 +366,36 @@ class Weather:
             yield uniform(0.0, 4.0)
             self._start(name)
         yield uniform(0.0, 4.0)
+
+    def _fill_for_long(self) -> Iterator[float]:
+        """Fill the disk of one broker, perhaps stop another one meanwhile, and demand that the table is served.
+
+        Where nothing is written, the full disk stays in the ISR. There may be no room at all, not even the room that
+        the broker gives back.
+        """
+        uniform, random, cluster = self._random.uniform, self._random, self._cluster
+        for name in cluster.brokers:
+            self._start(name)
+        yield from self._until(self._metadata.is_whole)
+        yield uniform(0.2, 2.0)
+        one, *others = random.sample(cluster.brokers, len(cluster.brokers))
+        rests = random.random() < 0.4
+        if rests:
+            self._table.rest(_WAIT_S)
+        self.faults += 1
+        volume = cluster.disks.volumes[one]
+        volume.fill(0 if rests else random.randrange(4000))
+        self._table.service.demand(writes=not rests)
+        yield uniform(0.0, 4.0)
+        killed = [name for name in others if self._leads(name)] or others
+        if random.random() < 0.5 and (rests or len(others) > 1):
+            self._kill_now(killed[0])
+            self._table.service.demand(writes=not rests)
+        yield uniform(8.0, 12.0)
+        self._table.service.release()
+        self._table.rest(0.0)
+        volume.others_bytes = 0
+        yield uniform(0.0, 2.0)
 
     def _leads(self, name: str) -> bool:
         return f"broker-{self._table.leader}" == name
