@@ -1,5 +1,8 @@
 """What producers of a table write: batches of one record, of several, larger ones than a gRPC request, and compressed
-ones of which a clean leaves what compresses even better."""
+ones of which a clean leaves what compresses even better.
+
+Each record has a name that never repeats: its value, or the header of a tombstone.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,12 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from tests.world.client import batches_in
+
 from ottla_core.model import MAX_BATCH_BYTES
+from ottla_core.records.batch import Buffer
 from ottla_core.records.compression import Codec
+from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
 from ottla_core.rpc.status import MAX_MESSAGE_BYTES
 
@@ -35,17 +42,37 @@ _ALIKE: Final = 24
 _ALIKE_BYTES: Final = 1900
 
 
+_TOMBSTONE_SHARE: Final = 0.05
+_TOMBSTONE: Final = b"-"
+
+
 class Batch(NamedTuple):
-    """Keys and values, of which no value repeats, and how they are compressed."""
+    """Keys and names, and how they are compressed."""
 
     records: Sequence[tuple[bytes, bytes]]
     codec: Codec
 
     def sealed(self, timestamp_ms: int) -> bytes:
         builder = new_builder(1 << 20)
-        for key, value in self.records:
-            assert builder.append(timestamp_ms, key, value)
+        for key, name in self.records:
+            is_deletion = is_tombstone(name)
+            value, headers = (None, [("name", name)]) if is_deletion else (name, [])
+            assert builder.append(timestamp_ms, key, value, headers)
         return builder.seal(self.codec)
+
+
+def is_tombstone(name: bytes) -> bool:
+    """Return whether the record of this name deletes its key."""
+    return name.startswith(_TOMBSTONE)
+
+
+def named_records(data: Buffer) -> list[tuple[int, bytes, bytes]]:
+    """Return the records of batches as (offset, key, name)."""
+    return [
+        (offset, bytes(key or b""), bytes((headers[0][1] if headers else value) or b""))
+        for _, batch in batches_in(data)
+        for offset, _, key, value, headers in read_records(batch)
+    ]
 
 
 class Batches:
@@ -82,7 +109,8 @@ class Batches:
         return Batch([(_RANDOM_KEY, self._value(self._random.randbytes(_RANDOM_BYTES))), *alike], Codec.ZSTD)
 
     def _record(self, padding: bytes = b"") -> tuple[bytes, bytes]:
-        return self._random.choice(self._keys), self._value(padding)
+        key, name = self._random.choice(self._keys), self._value(padding)
+        return key, _TOMBSTONE + name if not padding and self._random.random() < _TOMBSTONE_SHARE else name
 
     def _value(self, padding: bytes) -> bytes:
         return b"v%d" % next(self._numbers) + padding

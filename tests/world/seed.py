@@ -193,6 +193,7 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
         "retention.bytes": random.choice(("-1", "-1", "8000")),
         "segment.bytes": random.choice(("400", "1000", "4000")),
         "min.cleanable.dirty.ratio": str(LEAST_DIRTY_RATIO),
+        "delete.retention.ms": random.choice(("2000", "10000", "86400000")),
         "retention.ms": random.choice(_RETENTION_MS) if profile == "table" else "-1",
         "min.insync.replicas": "1" if brokers == 2 else random.choice(("1", "2")),
         "unclean.leader.election.enable": random.choice(("true", "false")),

@@ -14,8 +14,8 @@ from pathlib import PurePath
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
-from tests.world.batches import Batches
-from tests.world.client import ACKS_ALL, RawClient, records_of
+from tests.world.batches import Batches, is_tombstone, named_records
+from tests.world.client import ACKS_ALL, RawClient
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
 from tests.world.process import Process
@@ -26,8 +26,8 @@ from ottla_broker.storage.scan import sound_batches
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
 
-Records: TypeAlias = "dict[int, tuple[bytes, bytes | None]]"
-"""Keys and values by their offsets."""
+Records: TypeAlias = "dict[int, tuple[bytes, bytes]]"
+"""Keys and names by their offsets (module batches)."""
 
 TOPIC: Final = "table"
 _PRODUCERS: Final = 5
@@ -75,6 +75,14 @@ class History:
     deletions: list[Deletion] = field(default_factory=list)
     forgiven_keys: dict[bytes, float] = field(default_factory=dict)
     """The time of the last election that has lost a record of this key."""
+    delete_retention_s: float = math.inf
+    tombstones: dict[bytes, list[Write]] = field(default_factory=dict)
+    """The tombstones of each key."""
+
+    def add(self, write: Write) -> None:
+        self.writes[write.value] = write
+        if is_tombstone(write.value):
+            self.tombstones.setdefault(write.key, []).append(write)
 
     def may_be_deleted(self, write: Write) -> bool:
         return any(write.offset < each.offset and write.at <= each.until for each in self.deletions)
@@ -83,7 +91,7 @@ class History:
         """Forgive that the cluster has lost all of the `known` values but those of one log, the new leader's."""
         values = {value for _, value in kept.values()}
         # A log may have a higher offset of the key from a history that was lost before.
-        newest = {key: self.writes[kept[offset][1] or b""] for key, offset in newest_of(kept).items()}
+        newest = {key: self.writes[kept[offset][1]] for key, offset in newest_of(kept).items()}
         for write in self.writes.values():
             newer = newest.get(write.key)
             is_superseded = newer is not None and newer.at > write.at
@@ -92,10 +100,22 @@ class History:
                 write.is_forgiven = True
                 self.forgiven_keys[write.key] = now
 
-    def may_be_cleaned(self, write: Write) -> bool:
-        """Return whether a replica of a compacted topic may lack this record: it has cleaned it away because of a
-        newer one of its key, which an election has lost (I16)."""
-        return write.at <= self.forgiven_keys.get(write.key, -1.0)
+    def may_be_cleaned(self, write: Write, now: float) -> bool:
+        """Return whether a replica of a compacted topic may lack this record, though it has no newer one of its key.
+
+        It has cleaned it away because of a newer one, which an election has lost (I16), or which was a tombstone that
+        had its time.
+        """
+        is_lost = write.at <= self.forgiven_keys.get(write.key, -1.0)
+        return is_lost or any(self._has_deleted(each, write, now) for each in self.tombstones.get(write.key, ()))
+
+    def _has_deleted(self, tombstone: Write, write: Write, now: float) -> bool:
+        """Return whether a tombstone may have deleted a record, or is that record, and may be gone itself."""
+        if now - tombstone.at < self.delete_retention_s:
+            return False
+        if tombstone.offset < 0 or write.offset < 0:
+            return write.at <= tombstone.at + _CARRIED_OUT_S
+        return write.offset <= tombstone.offset
 
 
 class Table:
@@ -106,7 +126,7 @@ class Table:
     ) -> None:
         self.findings: Final = findings
         self.service: Final = Service(cluster.world, cluster.metadata, findings)
-        self._history: Final = History()
+        self._history: Final = History(delete_retention_s=int(configs["delete.retention.ms"]) / 1000)
         self._cluster: Final = cluster
         self._random: Final = random
         self._configs: Final = configs
@@ -162,7 +182,8 @@ class Table:
                 continue
             batch, acks = self._batches.next(), ACKS_ALL if random.random() < 0.8 else 1
             writes = [Write(key, value, acks, self._cluster.world.now) for key, value in batch.records]
-            self._history.writes.update((each.value, each) for each in writes)
+            for write in writes:
+                self._history.add(write)
             try:
                 answer = await raw.produce(f"broker-{leader}", TOPIC, batch.sealed(process.wall_ms()), acks, 2.0)
             except OSError:
@@ -231,7 +252,7 @@ class Table:
             for number in old.last_known_elr or old.replicas:
                 name = f"broker-{number}"
                 self._check_has_all(kept, name, logs[name], new)
-        known = {value or b"" for records in logs.values() for _, value in records.values()}
+        known = {value for records in logs.values() for _, value in records.values()}
         self._history.forgive(kept, known, self._cluster.world.now)
 
     def _check_has_all(self, kept: Records, name: str, records: Records, new: Partition) -> None:
@@ -239,9 +260,14 @@ class Table:
         history, newest = self._history, newest_of(kept)
         start = min(kept, default=math.inf) if self._retention.is_limited else 0
         for offset, (key, value) in records.items():
-            write = history.writes[value or b""]
+            write = history.writes[value]
             is_lost = offset >= start and offset not in kept and newest.get(key, -1) < offset
-            if is_lost and write.committed_at >= 0 and not (write.is_forgiven or history.may_be_deleted(write)):
+            may_be_gone = (
+                write.is_forgiven
+                or history.may_be_deleted(write)
+                or (self._is_compacted and history.may_be_cleaned(write, self._cluster.world.now))
+            )
+            if is_lost and write.committed_at >= 0 and not may_be_gone:
                 self.findings.violate(
                     f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has"
                 )
@@ -271,7 +297,7 @@ class Table:
                 if fetched.code != ErrorCode.NONE:
                     self.findings.counts[f"not read: {ErrorCode(fetched.code).name}"] += 1
                     return None
-                records = records_of(fetched.records)
+                records = named_records(fetched.records)
                 found.update((each, (key, value)) for each, key, value in records if each >= offset)
                 end = fetched.high_watermark if end < 0 else end
                 following = fetched.next_offset(offset)
@@ -326,7 +352,7 @@ class Table:
         newest = newest_of(read) | newest_of(behind)
         offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
-            write = history.writes.get(value or b"")
+            write = history.writes.get(value)
             if write is None or write.key != key:
                 findings.violate(f"offset {offset} has {key!r} and {value!r}, which nobody has written")
             elif offsets.setdefault(write.value, offset) != offset:
@@ -336,7 +362,7 @@ class Table:
         for write in history.writes.values():
             if not (0 <= write.committed_at < committed_before and write.offset < before):
                 continue
-            may_be_cleaned = self._is_compacted and history.may_be_cleaned(write)
+            may_be_cleaned = self._is_compacted and history.may_be_cleaned(write, world_now)
             has_expired = write.offset < reading.start and self._retention.may_delete(write.at, world_now)
             if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or has_expired:
                 continue
@@ -377,8 +403,8 @@ class Table:
                 self.findings.violate(f"{name} lacks the record of offset {offset}")
 
     def _must_be_on_both(self, offset: int, records: Records) -> bool:
-        write = self._history.writes[records[offset][1] or b""]
-        may_be_cleaned = self._is_compacted and self._history.may_be_cleaned(write)
+        write = self._history.writes[records[offset][1]]
+        may_be_cleaned = self._is_compacted and self._history.may_be_cleaned(write, self._cluster.world.now)
         return not may_be_cleaned and not self._history.may_be_deleted(write)
 
     def _overdue_on(self, name: str) -> str:
@@ -391,9 +417,9 @@ class Table:
     def _segment(self, path: PurePath) -> SegmentOnDisk:
         file, writes = self._cluster.disks.open_file(path), self._history.writes
         found = [
-            (key, writes[value or b""].at)
+            (key, writes[value].at)
             for position, header in sound_batches(file, file.size_bytes())
-            for _, key, value in records_of(file.read(position, header.size_bytes))
+            for _, key, value in named_records(file.read(position, header.size_bytes))
         ]
         return SegmentOnDisk(file.size_bytes(), [key for key, _ in found], max((at for _, at in found), default=-1.0))
 
@@ -416,7 +442,7 @@ class Table:
                         f"the batch at offset {header.base_offset} of {name}/{path.name} has {header.size_bytes} bytes "
                         f"and exceeds max.message.bytes, which is {self._max_message_bytes}"
                     )
-                records = records_of(file.read(position, header.size_bytes))
+                records = named_records(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records if offset >= start)
                 next_offset, end = header.next_offset, position + header.size_bytes
             if is_at_rest and end < file.size_bytes():

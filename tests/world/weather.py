@@ -18,6 +18,7 @@ _EMPTY_S: Final = (0.5, 4.0)
 _REST_S: Final = (1.0, 8.0)
 _FULL_S: Final = (0.5, 8.0)
 _WAIT_S: Final = 15.0
+_NOTICED_S: Final = 3.0
 
 Fault = Callable[[], Iterator[float] | None]
 """A fault happens at once or in steps. If it has steps, it yields the time until the next one, in seconds."""
@@ -86,7 +87,7 @@ class Weather:
     def end(self) -> None:
         self._blows = False
         for volume in self._cluster.disks.volumes.values():
-            volume.others_bytes, volume.fails = 0, False
+            volume.others_bytes, volume.has_no_room, volume.fails = 0, False, False
         if self._given_table is not None:
             self._given_table.service.release()
 
@@ -370,8 +371,8 @@ class Weather:
     def _fill_for_long(self) -> Iterator[float]:
         """Fill the disk of one broker, perhaps stop another one meanwhile, and demand that the table is served.
 
-        Where nothing is written, the full disk stays in the ISR. There may be no room at all, not even the room that
-        the broker gives back.
+        Where nothing is written once the cluster knows of the full disk, that broker stays in the ISR. There may be no
+        room at all, not even the room that the broker gives back.
         """
         uniform, random, cluster = self._random.uniform, self._random, self._cluster
         for name in cluster.brokers:
@@ -379,13 +380,15 @@ class Weather:
         yield from self._until(self._metadata.is_whole)
         yield uniform(0.2, 2.0)
         one, *others = random.sample(cluster.brokers, len(cluster.brokers))
-        rests = random.random() < 0.4
-        if rests:
-            self._table.rest(_WAIT_S)
         self.faults += 1
         volume = cluster.disks.volumes[one]
-        volume.fill(0 if rests else random.randrange(4000))
+        volume.fill(random.randrange(4000))
+        volume.has_no_room = random.random() < 0.3
+        rests = random.random() < 0.4
         self._table.service.demand(writes=not rests)
+        if rests:
+            yield from self._until(lambda: bool(self._metadata.full), _NOTICED_S)
+            self._table.rest(_WAIT_S)
         yield uniform(0.0, 4.0)
         killed = [name for name in others if self._leads(name)] or others
         if random.random() < 0.5 and (rests or len(others) > 1):
@@ -394,7 +397,7 @@ class Weather:
         yield uniform(8.0, 12.0)
         self._table.service.release()
         self._table.rest(0.0)
-        volume.others_bytes = 0
+        volume.others_bytes, volume.has_no_room = 0, False
         yield uniform(0.0, 2.0)
 
     def _leads(self, name: str) -> bool:
