@@ -113,7 +113,7 @@ def _replace_clocks(world: World) -> None:
     time.time = lambda: wall_ns() / 1e9
     time.sleep = lambda seconds: world.pause(float(seconds))
     # Its parameters have the real ones as their defaults.
-    Throttle.__init__.__kwdefaults__.update(clock=time.monotonic, sleep=time.sleep)  # type: ignore[union-attr]
+    Throttle.__init__.__kwdefaults__.update(clock=time.monotonic, sleep=time.sleep)  # type: ignore[union-attr]  # it has such parameters
 
 
 def _replace_chance(world: World) -> None:

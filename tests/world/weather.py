@@ -18,7 +18,6 @@ _EMPTY_S: Final = (0.5, 4.0)
 _REST_S: Final = (1.0, 8.0)
 _FULL_S: Final = (0.5, 8.0)
 _WAIT_S: Final = 15.0
-_NOTICED_S: Final = 3.0
 
 Fault = Callable[[], Iterator[float] | None]
 """A fault happens at once or in steps. If it has steps, it yields the time until the next one, in seconds."""
@@ -371,8 +370,8 @@ class Weather:
     def _fill_for_long(self) -> Iterator[float]:
         """Fill the disk of one broker, perhaps stop another one meanwhile, and demand that the table is served.
 
-        Where nothing is written once the cluster knows of the full disk, that broker stays in the ISR. There may be no
-        room at all, not even the room that the broker gives back.
+        Where nothing is written meanwhile, the broker stays in the ISR, and finds out because it can't write its
+        checkpoints. There may be no room at all, not even the room that the broker gives back.
         """
         uniform, random, cluster = self._random.uniform, self._random, self._cluster
         for name in cluster.brokers:
@@ -380,15 +379,15 @@ class Weather:
         yield from self._until(self._metadata.is_whole)
         yield uniform(0.2, 2.0)
         one, *others = random.sample(cluster.brokers, len(cluster.brokers))
+        rests = random.random() < 0.4
+        if rests:
+            self._table.rest(_WAIT_S)
+            yield uniform(0.0, 0.5)
         self.faults += 1
         volume = cluster.disks.volumes[one]
         volume.fill(random.randrange(4000))
-        volume.has_no_room = random.random() < 0.3
-        rests = random.random() < 0.4
+        volume.has_no_room = rests or random.random() < 0.3
         self._table.service.demand(writes=not rests)
-        if rests:
-            yield from self._until(lambda: bool(self._metadata.full), _NOTICED_S)
-            self._table.rest(_WAIT_S)
         yield uniform(0.0, 4.0)
         killed = [name for name in others if self._leads(name)] or others
         if random.random() < 0.5 and (rests or len(others) > 1):
