@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _MOST: Final = 20
+_LONGEST: Final = 500
+"""A value may have thousands of bytes."""
 
 
 @dataclass(slots=True)
@@ -18,4 +20,4 @@ class Findings:
 
     def violate(self, text: str) -> None:
         if len(self.violations) < _MOST:
-            self.violations.append(text)
+            self.violations.append(text[:_LONGEST])
