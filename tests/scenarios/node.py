@@ -221,6 +221,7 @@ class Node:
         if self.log_dir.may_have_lost_tail and is_relied_upon(image, self.id):
             return "it may have lost records that it is relied upon to have"
         self.log_dir.vouch(Incarnation(self._incarnation, self._controller.image.last_incarnations[self.id].epoch))
+        self.replicas.look_at_all()
         registered = self._controller.image.brokers[self.id]
         self._controller.put(keys.broker(self.id), replace(registered, fenced=False, unclean=False))
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.client.kafka.apis import (
@@ -14,14 +14,20 @@ from ottla.client.kafka.apis import (
     DELETE_RECORDS,
     END_TXN,
     FETCH,
+    HEARTBEAT,
     INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LEAVE_GROUP,
     METADATA,
+    OFFSET_COMMIT_BY_NAME,
     OFFSET_FETCH_BY_NAME,
     PRODUCE,
+    SYNC_GROUP,
     TXN_OFFSET_COMMIT_BY_NAME,
     Api,
 )
 from ottla.client.kafka.frames import FrameReader, request_frame, response_in
+from ottla_core.errors import ErrorCode
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     AddOffsetsToTxnRequest,
@@ -30,17 +36,24 @@ from ottla_core.kafka.messages import (
     DeleteRecordsRequest,
     EndTxnRequest,
     FetchRequest,
+    HeartbeatRequest,
     InitProducerIdRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
     MetadataRequest,
+    OffsetCommitRequest,
     OffsetFetchRequest,
     ProduceRequest,
+    SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
 from ottla_core.records.batch import TRANSACTIONAL, BatchHeader, Buffer, iter_headers
+from ottla_core.records.control import marker_of
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
 
 KAFKA_PORT: Final = 9092
+_PROTOCOL: Final = "range"
 ACKS_ALL: Final = -1
 
 
@@ -57,6 +70,21 @@ class Producer(NamedTuple):
     code: int
     id: int
     epoch: int
+
+
+class Member(NamedTuple):
+    """A member of a consumer group in one of its generations."""
+
+    id: str
+    generation: int
+
+
+class Joined(NamedTuple):
+    """A member has joined, unless `code` is an error. `members` has the ids of all if it leads."""
+
+    code: int
+    member: Member
+    members: list[str]
 
 
 class Fetched(NamedTuple):
@@ -118,11 +146,15 @@ class RawClient:
     def __init__(self) -> None:
         self._connections: Final[dict[str, Connection]] = {}
 
-    async def ask(self, host: str, api: Api, version: int, request: Message, timeout_s: float = 5.0) -> Any:
+    async def _connect(self, host: str) -> Connection:
         connection = self._connections.get(host)
         if connection is None or connection.is_over:
             _, connection = await asyncio.get_running_loop().create_connection(Connection, host, KAFKA_PORT)
             self._connections[host] = connection
+        return connection
+
+    async def ask(self, host: str, api: Api, version: int, request: Message, timeout_s: float = 5.0) -> Any:
+        connection = await self._connect(host)
         try:
             return await connection.ask(api, version, request, timeout_s)
         except TimeoutError:
@@ -181,6 +213,29 @@ class RawClient:
         produced = response.responses[0].partition_responses[0]
         return Answer(produced.error_code, produced.base_offset)
 
+    async def produce_in_order(
+        self,
+        host: str,
+        topic: str,
+        batches: Sequence[bytes],
+        timeout_s: float,
+        partition: int = 0,
+        transactional_id: str | None = None,
+    ) -> list[Answer]:
+        """Send a request for each batch, one right behind the other, and wait for all answers.
+
+        A lost answer is NETWORK_EXCEPTION. Raises OSError if there is no connection.
+        """
+        await self._connect(host)
+
+        async def produce(batch: bytes) -> Answer:
+            try:
+                return await self.produce(host, topic, batch, ACKS_ALL, timeout_s, partition, transactional_id)
+            except OSError:
+                return Answer(ErrorCode.NETWORK_EXCEPTION, -1)
+
+        return await asyncio.gather(*map(produce, batches))
+
     async def fetch(
         self, host: str, topic: str, topic_id: bytes, offset: int, partition: int = 0, *, committed: bool = False
     ) -> Fetched:
@@ -213,19 +268,19 @@ class RawClient:
             [(each.first_offset, each.producer_id) for each in found.aborted_transactions or ()],
         )
 
-    async def delete_records(self, host: str, topic: str, offset: int) -> Answer:
+    async def delete_records(self, host: str, topic: str, offset: int, partition: int = 0) -> Answer:
         request = DeleteRecordsRequest(
             topics=[
                 DeleteRecordsRequest.DeleteRecordsTopic(
                     name=topic,
-                    partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)],
+                    partitions=[DeleteRecordsRequest.DeleteRecordsPartition(partition_index=partition, offset=offset)],
                 )
             ],
             timeout_ms=3000,
         )
         response = await self.ask(host, DELETE_RECORDS, 2, request)
-        partition = response.topics[0].partitions[0]
-        return Answer(partition.error_code, partition.low_watermark)
+        deleted = response.topics[0].partitions[0]
+        return Answer(deleted.error_code, deleted.low_watermark)
 
     async def init_producer(self, host: str, transactional_id: str | None, timeout_ms: int = 60_000) -> Producer:
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
@@ -273,11 +328,11 @@ class RawClient:
         response = await self.ask(host, TXN_OFFSET_COMMIT_BY_NAME, 3, request)
         return int(response.topics[0].partitions[0].error_code)
 
-    async def committed(self, host: str, group: str, topic: str) -> Answer:
-        """Return the committed offset of partition 0, unless a transaction that would change it is open."""
+    async def committed(self, host: str, group: str, topic: str, partition: int = 0) -> Answer:
+        """Return the committed offset of a partition, unless a transaction that would change it is open."""
         request = OffsetFetchRequest(
             group_id=group,
-            topics=[OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])],
+            topics=[OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])],
             require_stable=True,
         )
         response = await self.ask(host, OFFSET_FETCH_BY_NAME, 7, request)
@@ -285,6 +340,62 @@ class RawClient:
             return Answer(response.error_code, -1)
         found = response.topics[0].partitions[0]
         return Answer(found.error_code, found.committed_offset)
+
+    async def join_group(self, host: str, group: str, member_id: str, session_ms: int) -> Joined:
+        """Join as a member with this id, or as a new one. Only the leader gets the ids of all members."""
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=session_ms // 2,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=_PROTOCOL, metadata=b"")],
+        )
+        response = await self.ask(host, JOIN_GROUP, 7, request, session_ms / 1000 + 2.0)
+        members = [each.member_id for each in response.members]
+        return Joined(response.error_code, Member(response.member_id, response.generation_id), members)
+
+    async def sync_group(
+        self, host: str, group: str, member: Member, assignments: Mapping[str, bytes]
+    ) -> tuple[int, bytes]:
+        """Return an error code and the member's assignment. The leader sends the assignments of all members."""
+        request = SyncGroupRequest(
+            **_in_group(group, member),
+            protocol_type="consumer",
+            protocol_name=_PROTOCOL,
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(member_id=id_, assignment=each)
+                for id_, each in assignments.items()
+            ],
+        )
+        response = await self.ask(host, SYNC_GROUP, 5, request)
+        return response.error_code, response.assignment
+
+    async def heartbeat(self, host: str, group: str, member: Member) -> int:
+        return int((await self.ask(host, HEARTBEAT, 4, HeartbeatRequest(**_in_group(group, member)))).error_code)
+
+    async def leave_group(self, host: str, group: str, member_id: str) -> int:
+        request = LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.MemberIdentity(member_id=member_id)])
+        return int((await self.ask(host, LEAVE_GROUP, 4, request)).error_code)
+
+    async def commit(self, host: str, group: str, member: Member, topic: str, partition: int, offset: int) -> int:
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=member.generation,
+            member_id=member.id,
+            topics=[
+                OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequest.OffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=offset
+                        )
+                    ],
+                )
+            ],
+        )
+        response = await self.ask(host, OFFSET_COMMIT_BY_NAME, 8, request)
+        return int(response.topics[0].partitions[0].error_code)
 
 
 def _of(transactional_id: str, producer: Producer) -> dict[str, Any]:
@@ -294,6 +405,10 @@ def _of(transactional_id: str, producer: Producer) -> dict[str, Any]:
         "producer_id": producer.id,
         "producer_epoch": producer.epoch,
     }
+
+
+def _in_group(group: str, member: Member) -> dict[str, Any]:
+    return {"group_id": group, "generation_id": member.generation, "member_id": member.id}
 
 
 def batch_of(
@@ -330,3 +445,17 @@ def records_of(data: Buffer) -> list[tuple[int, bytes, bytes | None]]:
         for _, batch in batches_in(data)
         for offset, _, key, value, *_ in read_records(batch)
     ]
+
+
+def without_aborted(fetched: Fetched) -> Iterator[memoryview]:
+    """Iterate over the batches of records but those of aborted transactions, as a consumer of read_committed does."""
+    to_come, aborted = sorted(fetched.aborted, reverse=True), set[int]()
+    for header, batch in batches_in(fetched.records):
+        while to_come and to_come[-1][0] <= header.last_offset:
+            aborted.add(to_come.pop()[1])
+        if header.is_control:
+            marker = marker_of(batch)
+            if marker is not None and not marker.committed:
+                aborted.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborted):
+            yield batch

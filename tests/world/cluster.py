@@ -14,6 +14,7 @@ from tests.world.disk import Disks, Volume
 from tests.world.fibers import World
 from tests.world.metadata import Metadata
 from tests.world.network import Network
+from tests.world.offline import compact
 from tests.world.process import Process
 from tests.world.store import Etcd, SimulatedStore
 
@@ -99,6 +100,26 @@ class Cluster:
         self.disks.replace(name, by_backup=by_backup)
         self._with_another_disk.add(name)
 
+    def compact_offline(self, name: str, topic: str, partition: int, on_compacted: Callable[[], None]) -> None:
+        """Have `ottla log compact` clean a log on the disk of a broker that is down.
+
+        The command takes the place of the broker, so it may be killed like that. The broker is started after it.
+        """
+        directory = self._directory(name, topic, partition)
+
+        async def run(process: Process) -> None:
+            try:
+                if await asyncio.get_running_loop().run_in_executor(None, compact, directory):
+                    on_compacted()
+            except (OttlaError, OSError):
+                if not self.disks.volumes[name].others_bytes:
+                    raise
+            self._start_again(name)
+
+        if self.disks.exists(directory):
+            self._stopping[name] = asyncio.Event()
+            self.processes[name] = Process(self.world, self.network, name, run)
+
     def start_client(self, work: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
         """Have clients work with the cluster, in a process of their own."""
         self.processes["client"] = Process(self.world, self.network, "client", work)
@@ -109,9 +130,12 @@ class Cluster:
 
     def segments(self, broker: str, topic: str, partition: int = 0) -> list[PurePosixPath]:
         """Return the log's files on a disk, in the order of their offsets."""
-        directory = _data_dir(broker) / f"{self.metadata.topics.get(topic, b'').hex()}-{partition}"
+        directory = self._directory(broker, topic, partition)
         names = self.disks.names_in(directory) if self.disks.exists(directory) else []
         return [directory / name for name in sorted(names) if name.endswith(".log")]
+
+    def _directory(self, broker: str, topic: str, partition: int) -> PurePosixPath:
+        return _data_dir(broker) / f"{self.metadata.topics.get(topic, b'').hex()}-{partition}"
 
     async def _main(self, process: Process) -> None:
         stopping, app = self._stopping[process.name], self._build(process)

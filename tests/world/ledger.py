@@ -1,11 +1,11 @@
-"""A topic that transactions and idempotent producers write to, and its judge.
+"""A topic that transactions and idempotent producers write to, and what reads it.
 
 Each value must be in the log once, however often its batch is sent. A transaction writes several values to both
 partitions. A reader of committed records sees all of them or none, and the producer knows which, unless it never heard
 how a commit ended.
 
-No record may be lost here, because no disk is replaced, data is lost only while all replicas are in sync, and the topic
-forbids unclean elections.
+No record may be lost here but by DeleteRecords, because no disk is replaced, data is lost only while all replicas are
+in sync, and the topic forbids unclean elections.
 """
 
 from __future__ import annotations
@@ -13,26 +13,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
-from enum import Enum, auto
 from random import Random
 from typing import Final, NamedTuple
 
-from tests.world.client import ACKS_ALL, Fetched, Producer, RawClient, batch_of, batches_in, records_of
+from tests.world import crowds
+from tests.world.books import Books, Entry, Fate, Reading, Transaction
+from tests.world.client import Answer, Producer, RawClient, batch_of, batches_in, records_of, without_aborted
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
+from tests.world.group import Group
 from tests.world.process import Process
 
+from ottla_broker.storage.scan import sound_batches
 from ottla_core.errors import ErrorCode
-from ottla_core.records.control import marker_of
+from ottla_core.records.batch import Buffer
 
 TOPIC: Final = "ledger"
 PARTITIONS: Final = 2
 _TRANSACTION_MS: Final = 8_000
 """The timeout of a transaction, after which its coordinator aborts it."""
+_IN_FLIGHT: Final = 5
+"""The most batches that a producer sends to a partition before the first one is answered."""
 _PATIENCE_S: Final = 15.0
 """A producer gives up what has failed for so long."""
 _NOTHING_DONE: Final = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -52,47 +55,15 @@ _RETRIABLE: Final = {
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
 }
 
 
-class Fate(Enum):
-    OPEN = auto()
-    """No commit has been sent. Whoever is next, or the timeout, aborts it."""
-    UNKNOWN = auto()
-    """A commit has been sent."""
-    COMMITTED = auto()
-    ABORTED = auto()
+class _Pending(NamedTuple):
+    """A batch that is to be acknowledged, with its only record."""
 
-
-@dataclass(slots=True)
-class Entry:
-    """One value, as its producer knows it. `offset` is -1 until it was acknowledged."""
-
-    value: bytes
-    partition: int
-    offset: int = -1
-
-
-@dataclass(slots=True)
-class Transaction:
-    """A transaction has the values that a producer writes together.
-
-    A write of an idempotent producer counts as a transaction of one value, which is committed when it is acknowledged.
-    """
-
-    producer: str
-    entries: list[Entry] = field(default_factory=list)
-    fate: Fate = Fate.OPEN
-    committed_at: float = math.inf
-    offset: int = -1
-    """It commits this offset for the group of its producer."""
-
-
-class Reading(NamedTuple):
-    """A reader of a partition has found these values, by offset, and has ended at `end`."""
-
-    values: dict[int, bytes]
-    end: int
+    entry: Entry
+    batch: bytes
 
 
 class GivenUpError(Exception):
@@ -105,17 +76,25 @@ class GivenUpError(Exception):
 
 
 class Ledger:
-    """The topic. `configs` are its own."""
+    """The topic. `configs` are its own. With `is_crowded`, transactions add partitions of many other topics."""
 
-    def __init__(self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str], *, is_crowded: bool
+    ) -> None:
         self.is_created = False
+        self._is_crowded: Final = is_crowded
+        self.is_compacted: Final = "compact" in configs["cleanup.policy"]
+        self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
         self._cluster: Final = cluster
         self._findings: Final = findings
         self._random: Final = random
         self._configs: Final = configs
+        self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100)))]
         self._numbers: Final = itertools.count()
-        self._transactions: Final[list[Transaction]] = []
-        self._owners: Final[dict[bytes, Transaction]] = {}
+        self._books: Final = Books(findings, is_compacted=self.is_compacted)
+        self._group: Final = (
+            Group(cluster, findings, random, self._books, TOPIC, PARTITIONS) if random.random() < 0.5 else None
+        )
         self._offsets: Final[defaultdict[str, set[int]]] = defaultdict(lambda: {-1})
         """The offsets that each group may have committed last."""
 
@@ -124,14 +103,28 @@ class Ledger:
     def start_clients(self) -> None:
         async def work(process: Process) -> None:
             await create_topic(self._cluster, self._random, TOPIC, self._configs, PARTITIONS)
+            for topic in crowds.TOPICS if self._is_crowded else ():
+                await create_topic(self._cluster, self._random, topic, {})
             self.is_created = True
             await asyncio.gather(
                 self._audit(RawClient()),
                 *(self._transact(process, name) for name in ("t1", "t2", "t3", "t3")),
                 *(self._write(process, name) for name in ("w1", "w2")),
+                *((self._group.run(),) if self._group is not None else ()),
             )
 
         self._cluster.start_client(work)
+
+    def delete_records(self) -> None:
+        """Delete records of a partition soon: often all that are committed, those of open transactions among them."""
+        loop = self._cluster.processes["client"].loop
+        loop.call_soon_threadsafe(lambda: loop.create_task(self._delete_records(RawClient())))
+
+    def compact_offline(self, name: str) -> None:
+        """Have `ottla log compact` clean a partition on the disk of a broker that is down."""
+        counts = self._findings.counts
+        number = self._random.randrange(PARTITIONS)
+        self._cluster.compact_offline(name, TOPIC, number, lambda: counts.update(compacted_offline=1))
 
     def _any(self) -> str:
         return self._random.choice(self._cluster.brokers)
@@ -152,20 +145,17 @@ class Ledger:
     async def _run(
         self, process: Process, raw: RawClient, name: str, producer: Producer, sequences: dict[int, int]
     ) -> None:
-        random, transaction = self._random, Transaction(name)
-        self._transactions.append(transaction)
-        added: set[int] = set()
-        for _ in range(random.randint(1, 4)):
-            entry = self._new_entry(transaction)
-            number = entry.partition
-            if number not in added:
-                await self._until_done(
-                    lambda: raw.add_partition(self._any(), name, producer, TOPIC, number)  # noqa: B023 it ends here
-                )
-                added.add(number)
-            await self._append(process, raw, entry, producer, sequences, name)
+        random, transaction = self._random, self._books.begin(name)
+        for number in random.sample(range(PARTITIONS), random.randint(1, PARTITIONS)):
+            await self._until_done(
+                lambda: raw.add_partition(self._any(), name, producer, TOPIC, number)  # noqa: B023 it ends here
+            )
+            entries = [self._new_entry(transaction, number) for _ in range(random.choice((1, 1, 2, 6)))]
+            await self._append(process, raw, entries, producer, sequences, name)
         if random.random() < 0.5:
             await self._commit_offset(raw, name, producer, transaction)
+        if self._is_crowded:
+            await self._add_topics(raw, name, producer)
         commit = random.random() < 0.7
         if commit:
             transaction.fate = Fate.UNKNOWN
@@ -187,6 +177,17 @@ class Ledger:
                 self._offsets[name] = {transaction.offset, *later}
         self._findings.counts["committed" if commit else "aborted"] += 1
 
+    async def _add_topics(self, raw: RawClient, name: str, producer: Producer) -> None:
+        """Add partitions that nothing is written to, until the transaction takes no more."""
+        try:
+            for topic in crowds.drawn(self._random):
+                await self._until_done(
+                    lambda: raw.add_partition(self._any(), name, producer, topic, 0)  # noqa: B023 it ends here
+                )
+        except GivenUpError as error:
+            if error.code != ErrorCode.UNKNOWN_SERVER_ERROR:
+                raise
+
     async def _commit_offset(self, raw: RawClient, name: str, producer: Producer, transaction: Transaction) -> None:
         """Commit an offset that no other transaction commits, for a group with the name of the transactional id."""
         offset = next(self._numbers)
@@ -195,27 +196,30 @@ class Ledger:
         transaction.offset = offset
 
     async def _write(self, process: Process, name: str) -> None:
-        """Write one value after the other, as an idempotent producer without transactions."""
-        raw = RawClient()
+        """Write values as an idempotent producer without transactions."""
+        raw, random = RawClient(), self._random
         while True:
             try:
                 producer = await self._init(raw, None)
                 sequences = dict.fromkeys(range(PARTITIONS), 0)
                 while True:
+                    number = random.randrange(PARTITIONS)
                     # A batch that was given up may be appended late, behind those of the next producer id.
-                    transaction = Transaction(f"{name} as {producer.id}", fate=Fate.UNKNOWN)
-                    self._transactions.append(transaction)
-                    await self._append(process, raw, self._new_entry(transaction), producer, sequences, None)
-                    transaction.fate, transaction.committed_at = Fate.COMMITTED, self._cluster.world.now
-                    await asyncio.sleep(self._random.expovariate(15.0))
+                    writes = [self._books.begin(f"{name} as {producer.id}", Fate.UNKNOWN)]
+                    writes += [
+                        self._books.begin(writes[0].producer, Fate.UNKNOWN) for _ in range(random.choice((0, 4)))
+                    ]
+                    entries = [self._new_entry(write, number) for write in writes]
+                    await self._append(process, raw, entries, producer, sequences, None)
+                    for write in writes:
+                        write.fate, write.committed_at = Fate.COMMITTED, self._cluster.world.now
+                    await asyncio.sleep(random.expovariate(15.0 / len(writes)))
             except GivenUpError:
                 await asyncio.sleep(0.2)
 
-    def _new_entry(self, transaction: Transaction) -> Entry:
-        entry = Entry(b"e%d" % next(self._numbers), self._random.randrange(PARTITIONS))
-        transaction.entries.append(entry)
-        self._owners[entry.value] = transaction
-        return entry
+    def _new_entry(self, transaction: Transaction, number: int) -> Entry:
+        entry = Entry(self._random.choice(self._keys), b"e%d" % next(self._numbers), number)
+        return self._books.add(transaction, entry)
 
     async def _init(self, raw: RawClient, name: str | None) -> Producer:
         found: list[Producer] = []
@@ -231,27 +235,58 @@ class Ledger:
         self,
         process: Process,
         raw: RawClient,
-        entry: Entry,
+        entries: list[Entry],
         producer: Producer,
         sequences: dict[int, int],
         name: str | None,
     ) -> None:
-        """Send a record until it is acknowledged. Whatever is sent again has its sequence number."""
-        number = entry.partition
-        batch = batch_of(b"k", entry.value, process.wall_ms(), producer, sequences[number], transactional=bool(name))
+        """Send records of one partition until all are acknowledged, each in a batch of its own.
+
+        Several are in flight, as Java's and librdkafka's producers have them. What is sent again has its sequence.
+        """
+        number = entries[0].partition
+        pending = deque[_Pending]()
+        for entry in entries:
+            sequence = sequences[number]
+            batch = batch_of(entry.key, entry.value, process.wall_ms(), producer, sequence, transactional=bool(name))
+            pending.append(_Pending(entry, batch))
+            sequences[number] += 1
 
         async def send() -> int:
             leader = await raw.leader(self._any(), TOPIC, number)
             if leader < 0:
                 return ErrorCode.LEADER_NOT_AVAILABLE
-            answer = await raw.produce(f"broker-{leader}", TOPIC, batch, ACKS_ALL, 2.0, number, name)
-            if answer.code == ErrorCode.NONE:
-                entry.offset = answer.offset
-            return answer.code
+            sent = list(itertools.islice(pending, _IN_FLIGHT))
+            batches = [each.batch for each in sent]
+            answers = await raw.produce_in_order(f"broker-{leader}", TOPIC, batches, 2.0, number, name)
+            return self._take(pending, sent, answers)
 
         await self._until_done(send)
-        sequences[number] += 1
-        self._findings.counts["acked"] += 1
+
+    def _take(self, pending: deque[_Pending], sent: list[_Pending], answers: list[Answer]) -> int:
+        """Note what was acknowledged. Return an error of the rest, or no error once all have been acknowledged."""
+        for each, answer in zip(sent, answers, strict=True):
+            if answer.code == ErrorCode.NONE:
+                each.entry.offset = answer.offset
+                pending.remove(each)
+                self._findings.counts["acked"] += 1
+        if answers[0].code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self._findings.violate(f"{sent[0].entry} was out of order, though all before it were acknowledged")
+        codes = [answer.code for answer in answers if answer.code != ErrorCode.NONE]
+        return next(iter(codes), ErrorCode.REQUEST_TIMED_OUT) if pending else ErrorCode.NONE
+
+    async def _delete_records(self, raw: RawClient) -> None:
+        number = self._random.randrange(PARTITIONS)
+        leader = self._cluster.metadata.leader(TOPIC, number)
+        with contextlib.suppress(OSError):
+            found = await raw.fetch(f"broker-{leader}", TOPIC, self._cluster.metadata.topics[TOPIC], 0, number)
+            if found.high_watermark > found.log_start_offset:
+                offset = self._random.choice(
+                    (found.high_watermark, self._random.randint(found.log_start_offset, found.high_watermark))
+                )
+                self._books.deleted[number] = max(self._books.deleted[number], offset)
+                answer = await raw.delete_records(f"broker-{leader}", TOPIC, offset, number)
+                self._findings.counts["deletions"] += answer.code == ErrorCode.NONE
 
     async def _until_done(self, attempt: Callable[[], Awaitable[int]]) -> None:
         """Try until it succeeds. Raises GivenUpError after an error that is final, or when patience ends."""
@@ -269,7 +304,7 @@ class Ledger:
                 raise GivenUpError(code, is_known=is_known)
             await asyncio.sleep(self._random.uniform(0.05, 0.5))
 
-    # ---- the judge -------------------------------------------------------------------------------------------------
+    # ---- what reads it ---------------------------------------------------------------------------------------------
 
     async def _read(self, raw: RawClient, number: int, *, committed: bool) -> Reading | None:
         """Read a partition to its present end. Return None if that can't be done now."""
@@ -279,14 +314,20 @@ class Ledger:
         try:
             while leader >= 0:
                 fetched = await raw.fetch(f"broker-{leader}", TOPIC, topic_id, offset, number, committed=committed)
+                if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE and offset < fetched.log_start_offset:
+                    offset = fetched.log_start_offset
+                    continue
                 if fetched.code != ErrorCode.NONE:
                     return None
-                values.update(_visible(fetched, offset) if committed else _all_in(fetched, offset))
+                if not fetched.log_start_offset <= fetched.last_stable_offset <= fetched.high_watermark:
+                    self._findings.violate(f"the offsets of partition {number} are in no order: {fetched}")
+                for batch in without_aborted(fetched) if committed else (fetched.records,):
+                    values.update(_all_in(batch, offset))
                 if end < 0:
                     end = fetched.last_stable_offset if committed else fetched.high_watermark
                 following = fetched.next_offset(offset)
                 if following >= end:
-                    return Reading(values, end)
+                    return Reading(values, fetched.log_start_offset, end)
                 if following == offset:
                     return None
                 offset = following
@@ -301,26 +342,7 @@ class Ledger:
             read = await self._read(raw, number, committed=True)
             if read is not None:
                 self._findings.counts["audits"] += 1
-                self._judge_visible(number, read, committed_before=began)
-
-    def _judge_visible(self, number: int, read: Reading, *, committed_before: float) -> None:
-        """Compare what a reader of committed records saw up to the last stable offset with what producers know."""
-        findings, places = self._findings, {value: offset for offset, value in read.values.items()}
-        for offset, value in read.values.items():
-            owner = self._owners.get(value)
-            if owner is None:
-                findings.violate(f"offset {offset} of {number} has {value!r}, which nobody has written")
-            elif owner.fate in (Fate.ABORTED, Fate.OPEN):
-                findings.violate(f"{value!r} of a transaction that is {owner.fate.name} is visible at {offset}")
-        for transaction in self._transactions:
-            for entry in transaction.entries:
-                if entry.partition != number or not transaction.committed_at < committed_before:
-                    continue
-                if entry.offset < read.end:
-                    findings.counts["judged"] += 1
-                    if places.get(entry.value) != entry.offset:
-                        there = read.values.get(entry.offset)
-                        findings.violate(f"{entry.value!r} was committed at offset {entry.offset}, which has {there!r}")
+                self._books.judge_visible(number, read, committed_before=began)
 
     async def look(self, raw: RawClient) -> str:
         """Read everything and judge it. Return why that is not possible yet, or an empty text once it was judged."""
@@ -338,13 +360,17 @@ class Ledger:
                 return f"the offset of group {group} can't be read"
             if found not in offsets:
                 self._findings.violate(f"group {group} has committed {found} and not one of {sorted(offsets)}")
+        if self._group is not None and (missing := await self._group.look(raw)):
+            return missing
         for number in range(PARTITIONS):
-            if difference := self._difference_of_disks(number):
+            with self._cluster.disks.inspected():
+                logs = {name: self._log_on(name, number) for name in self._cluster.brokers}
+            if difference := self._books.difference(number, logs, visible[number]):
                 return difference
         for number in range(PARTITIONS):
-            self._judge_visible(number, visible[number], committed_before=math.inf)
-            self._judge_order(number, visible[number], written[number])
-        self._judge_whole({value for reading in visible for value in reading.values.values()})
+            self._books.judge_visible(number, visible[number])
+            self._books.judge_order(number, visible[number], written[number])
+        self._books.judge_whole(visible)
         return ""
 
     async def _committed(self, raw: RawClient, group: str) -> int | None:
@@ -355,53 +381,18 @@ class Ledger:
                 return answer.offset
         return None
 
-    def _judge_order(self, number: int, visible: Reading, written: Reading) -> None:
-        """Each value is there once, and the values of a producer are in the order in which it sent them."""
-        seen: dict[bytes, int] = {}
-        for offset, value in written.values.items():
-            if seen.setdefault(value, offset) != offset:
-                self._findings.violate(f"{value!r} was written once and is at {seen[value]} and {offset} of {number}")
-        last: dict[str, int] = {}
-        for transaction in self._transactions:
-            for entry in transaction.entries:
-                offset = seen.get(entry.value, -1)
-                if entry.partition == number and offset in visible.values:
-                    if offset < last.get(transaction.producer, -1):
-                        self._findings.violate(f"{entry.value!r} is at {offset}, before what was sent earlier")
-                    last[transaction.producer] = offset
-
-    def _judge_whole(self, visible: set[bytes]) -> None:
-        for transaction in self._transactions:
-            there = [entry.value in visible for entry in transaction.entries]
-            if any(there) and not all(there):
-                self._findings.violate(f"a transaction is visible in part: {transaction}")
-
-    def _log_on(self, name: str, number: int) -> bytes:
-        cluster = self._cluster
-        return b"".join(cluster.disks.read_bytes(path) for path in cluster.segments(name, TOPIC, number))
-
-    def _difference_of_disks(self, number: int) -> str:
-        with self._cluster.disks.inspected():
-            logs = {name: self._log_on(name, number) for name in self._cluster.brokers}
-        sizes = {name: len(log) for name, log in logs.items()}
-        return f"the logs of partition {number} differ, with these sizes: {sizes}" if len({*logs.values()}) > 1 else ""
+    def _log_on(self, name: str, number: int) -> Reading:
+        """Return all values on a disk."""
+        values: dict[int, bytes] = {}
+        segments = self._cluster.segments(name, TOPIC, number)
+        for path in segments:
+            file = self._cluster.disks.open_file(path)
+            for position, header in sound_batches(file, file.size_bytes()):
+                values.update(_all_in(file.read(position, header.size_bytes), 0))
+        return Reading(values, int(segments[0].stem), max(values, default=-1) + 1)
 
 
-def _all_in(fetched: Fetched, offset: int) -> Iterator[tuple[int, bytes]]:
-    for header, batch in batches_in(fetched.records):
+def _all_in(data: Buffer, offset: int) -> Iterator[tuple[int, bytes]]:
+    for header, batch in batches_in(data):
         if not header.is_control:
-            yield from ((each, value or b"") for each, _, value in records_of(batch) if each >= offset)
-
-
-def _visible(fetched: Fetched, offset: int) -> Iterator[tuple[int, bytes]]:
-    """Return the records without those of aborted transactions, as a consumer of read_committed does."""
-    to_come, aborted = sorted(fetched.aborted, reverse=True), set[int]()
-    for header, batch in batches_in(fetched.records):
-        while to_come and to_come[-1][0] <= header.last_offset:
-            aborted.add(to_come.pop()[1])
-        if header.is_control:
-            marker = marker_of(batch)
-            if marker is not None and not marker.committed:
-                aborted.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in aborted):
             yield from ((each, value or b"") for each, _, value in records_of(batch) if each >= offset)

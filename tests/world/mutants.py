@@ -42,6 +42,11 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "A8": Mutant("full", ("full-disk-is-elected",)),
         "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
         "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
+        "L2": Mutant("ledger", ("segments-above-the-recovery-point-are-compacted", "snapshot-older-than-a-clean")),
+        "L5": Mutant("ledger", ("offline-compaction-up-to-the-high-watermark",)),
+        "T2": Mutant("ledger", ("sequence-3-before-0", "who-waited-behind-a-failed-batch-went-on")),
+        "T6": Mutant("ledger", ("an-end-without-room",)),
+        "T4": Mutant("ledger", ("last-stable-offset-before-the-log",)),
         **{
             name: Mutant(profile, (name,))
             for profile, names in {
@@ -69,6 +74,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "who-leaves-too-small-an-isr-is-forgotten",
                 ),
                 "ledger": (
+                    "deleted-before-its-producers-were-noted",
                     "aborted-offsets-are-committed",
                     "aborted-transactions-are-read",
                     "aborts-commit",
@@ -130,6 +136,10 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
         "aborts-commit": instead_of(
             f"{_BROKER}.storage.producer_history:marker_of",
             lambda original, batch: None if (m := original(batch)) is None else m._replace(committed=True),
+        ),
+        "offline-compaction-up-to-the-high-watermark": instead_of(
+            "ottla_stack.log_tools.compact:Compaction._last_stable_offset",
+            lambda original, self: self._log.log_end_offset,
         ),
         "unclean-elections-everywhere": instead_of(
             "ottla_controller.machines.partition:TopicConfigs.allows_unclean", lambda original, self, topic_id: True

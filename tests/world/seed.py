@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from tests.faults.put_in_place import put_in_place
-from tests.world import substitutes
+from tests.world import crowds, substitutes
 from tests.world.batches import GIANTS, LARGE, Batches
 from tests.world.client import RawClient
 from tests.world.cluster import Cluster
@@ -48,6 +48,8 @@ _SHRUNK_BY: Final = (1, 1, GIANTS, LARGE)
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger")
 _SHARES: Final = (30, 15, 20, 10, 25)
+_CROWDED: Final = 0.2
+"""In this share of ledgers, transactions come to the largest size of their records."""
 _cpu = time.process_time
 
 
@@ -103,6 +105,9 @@ def run(plan: Plan) -> Outcome:
     world = World(plan.seed)
     network, disks = Network(world), Disks(world)
     substitutes.put_in_place(world, network, disks)
+    is_crowded = world.chance("crowd").random() < _CROWDED
+    if is_crowded:
+        crowds.shrink()
     for name in plan.without:
         take_out(name)
     began = _cpu()
@@ -110,7 +115,7 @@ def run(plan: Plan) -> Outcome:
     findings = Findings()
     _log_to(world, findings, log=plan.log)
     try:
-        _live(plan, world, network, disks, findings, outcome)
+        _live(plan, world, network, disks, findings, outcome, is_crowded=is_crowded)
     except StuckError as error:
         findings.violate(str(error))
     findings.violations += world.failures[:20]
@@ -122,7 +127,16 @@ def run(plan: Plan) -> Outcome:
     return outcome
 
 
-def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Findings, outcome: Outcome) -> None:
+def _live(
+    plan: Plan,
+    world: World,
+    network: Network,
+    disks: Disks,
+    findings: Findings,
+    outcome: Outcome,
+    *,
+    is_crowded: bool,
+) -> None:
     random = world.chance("weather")
     chosen = random.choices(PROFILES, _SHARES)[0]
     profile = outcome.profile = plan.profile or chosen
@@ -146,8 +160,8 @@ def _live(plan: Plan, world: World, network: Network, disks: Disks, findings: Fi
     )
     workload: Table | Ledger
     if profile == "ledger":
-        workload = _ledger(cluster, findings, random)
-        weather = Weather(cluster, random, None, profile)
+        workload = _ledger(cluster, findings, random, is_crowded=is_crowded)
+        weather = Weather(cluster, random, workload, profile)
     else:
         workload = _table(cluster, findings, random, profile, shrunk_by)
         weather = Weather(cluster, random, workload, profile)
@@ -214,12 +228,14 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
     return Table(cluster, findings, random, configs | batches.configs, batches)
 
 
-def _ledger(cluster: Cluster, findings: Findings, random: Random) -> Ledger:
+def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool) -> Ledger:
     configs = {
+        "cleanup.policy": random.choice(("delete", *_POLICIES)),
         "segment.bytes": random.choice(("1000", "4000")),
+        "min.cleanable.dirty.ratio": "0.01",
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
     }
-    return Ledger(cluster, findings, random, configs)
+    return Ledger(cluster, findings, random, configs, is_crowded=is_crowded)
 
 
 def _log_to(world: World, findings: Findings, *, log: bool) -> None:

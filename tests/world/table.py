@@ -131,7 +131,7 @@ class Table:
         self._random: Final = random
         self._configs: Final = configs
         self._may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
-        self._is_compacted: Final = "compact" in configs["cleanup.policy"]
+        self.is_compacted: Final = "compact" in configs["cleanup.policy"]
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
         self._retention: Final = (
             Retention(int(configs["retention.ms"]) / 1000, int(configs["retention.bytes"]))
@@ -167,6 +167,11 @@ class Table:
         """Delete all that is committed, soon. A topic that is only compacted refuses that."""
         loop = self._cluster.processes["client"].loop
         loop.call_soon_threadsafe(lambda: loop.create_task(self._delete_records(RawClient())))
+
+    def compact_offline(self, name: str) -> None:
+        """Have `ottla log compact` clean the log on the disk of a broker that is down."""
+        counts = self.findings.counts
+        self._cluster.compact_offline(name, TOPIC, 0, lambda: counts.update(compacted_offline=1))
 
     async def _produce(self, process: Process, raw: RawClient) -> None:
         """Write one batch after the other, to whoever is said to lead."""
@@ -265,7 +270,7 @@ class Table:
             may_be_gone = (
                 write.is_forgiven
                 or history.may_be_deleted(write)
-                or (self._is_compacted and history.may_be_cleaned(write, self._cluster.world.now))
+                or (self.is_compacted and history.may_be_cleaned(write, self._cluster.world.now))
             )
             if is_lost and write.committed_at >= 0 and not may_be_gone:
                 self.findings.violate(
@@ -362,7 +367,7 @@ class Table:
         for write in history.writes.values():
             if not (0 <= write.committed_at < committed_before and write.offset < before):
                 continue
-            may_be_cleaned = self._is_compacted and history.may_be_cleaned(write, world_now)
+            may_be_cleaned = self.is_compacted and history.may_be_cleaned(write, world_now)
             has_expired = write.offset < reading.start and self._retention.may_delete(write.at, world_now)
             if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or has_expired:
                 continue
@@ -370,7 +375,7 @@ class Table:
             there = read.get(write.offset)
             if there is not None and there != (write.key, write.value):
                 findings.violate(f"{write.value!r} was committed at offset {write.offset}, which has {there}")
-            elif there is None and not (self._is_compacted and newest.get(write.key, -1) > write.offset):
+            elif there is None and not (self.is_compacted and newest.get(write.key, -1) > write.offset):
                 findings.violate(f"{write.value!r} was committed at offset {write.offset} and is gone")
 
     def compare_disks(self, start: int) -> None:
@@ -397,14 +402,14 @@ class Table:
         for offset in sorted(one.keys() & other.keys()):
             if one[offset] != other[offset]:
                 self.findings.violate(f"offset {offset} has {one[offset]} on {first} and {other[offset]} on {second}")
-        for offset in [] if self._is_compacted else sorted(one.keys() ^ other.keys()):
+        for offset in [] if self.is_compacted else sorted(one.keys() ^ other.keys()):
             name, records = (second, one) if offset in one else (first, other)
             if self._must_be_on_both(offset, records):
                 self.findings.violate(f"{name} lacks the record of offset {offset}")
 
     def _must_be_on_both(self, offset: int, records: Records) -> bool:
         write = self._history.writes[records[offset][1]]
-        may_be_cleaned = self._is_compacted and self._history.may_be_cleaned(write, self._cluster.world.now)
+        may_be_cleaned = self.is_compacted and self._history.may_be_cleaned(write, self._cluster.world.now)
         return not may_be_cleaned and not self._history.may_be_deleted(write)
 
     def _overdue_on(self, name: str) -> str:
@@ -412,7 +417,7 @@ class Table:
         segments = [self._segment(path) for path in self._cluster.segments(name, TOPIC)]
         if self._retention.is_due(segments, self._cluster.world.now):
             return f"{name} keeps what retention should have deleted"
-        return f"{name} has not cleaned its log" if self._is_compacted and is_dirty(segments) else ""
+        return f"{name} has not cleaned its log" if self.is_compacted and is_dirty(segments) else ""
 
     def _segment(self, path: PurePath) -> SegmentOnDisk:
         file, writes = self._cluster.disks.open_file(path), self._history.writes

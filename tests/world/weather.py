@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 
 from tests.world.cluster import Cluster
+from tests.world.ledger import Ledger
 from tests.world.table import Table
 
 _DOWN_S: Final = (0.2, 6.0)
@@ -26,18 +27,18 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying`, `eligible` and `full` it repeats scripts instead. Without a table (profile `ledger`) no
+    In the profiles `emptying`, `eligible` and `full` it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync.
     """
 
-    def __init__(self, cluster: Cluster, random: Random, table: Table | None, profile: str) -> None:
+    def __init__(self, cluster: Cluster, random: Random, workload: Table | Ledger, profile: str) -> None:
         self.faults = 0
         """This counts kills, orderly stops, network cuts, full and failing disks, and deletions."""
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
         self._metadata: Final = cluster.metadata
-        self._given_table: Final = table
+        self._workload: Final = workload
         self._every_s: Final = random.choice((0.3, 0.6, 1.2))
         self._blows = True
         self._recovering = ""
@@ -53,8 +54,8 @@ class Weather:
 
     @property
     def _table(self) -> Table:
-        assert self._given_table is not None, "this weather has no table"
-        return self._given_table
+        assert isinstance(self._workload, Table), "this weather has no table"
+        return self._workload
 
     def _chosen(self) -> list[Fault]:
         """Return the faults of this seed: few kinds, some of them often, find more than all kinds alike."""
@@ -70,11 +71,13 @@ class Weather:
             self._fill_disk,
             self._break_disk,
         ]
-        if self._given_table is not None:
+        if isinstance(self._workload, Table):
             kinds += [self._cut_power, self._lose_disk, self._restore_disk]
-            kinds += [self._delete, self._empty, self._empty] if self._given_table.takes_deletions else []
+            kinds += [self._delete, self._empty, self._empty] if self._workload.takes_deletions else []
         else:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
+            kinds += [self._delete_all] if self._workload.takes_deletions else []
+        kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
     def begin(self) -> None:
@@ -87,8 +90,8 @@ class Weather:
         self._blows = False
         for volume in self._cluster.disks.volumes.values():
             volume.others_bytes, volume.has_no_room, volume.fails = 0, False, False
-        if self._given_table is not None:
-            self._given_table.service.release()
+        if isinstance(self._workload, Table):
+            self._workload.service.release()
 
     def _strike(self) -> None:
         if self._blows and not self._unnoticed:
@@ -133,6 +136,16 @@ class Weather:
         process = self._cluster.processes[name]
         self._cluster.stop(name)
         yield from self._until(lambda: not process.is_alive)
+
+    def _compact_log(self) -> Iterator[float]:
+        """End a broker, and have `ottla log compact` clean a log on its disk before it is started again."""
+        name = self._victim()
+        if name is not None:
+            if self._random.random() < 0.5:
+                yield from self._stop_in_order(name)
+            self._kill_now(name)
+            self._workload.compact_offline(name)
+            self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start(name))
 
     def _kill_now(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
@@ -268,7 +281,7 @@ class Weather:
 
     def _delete_all(self) -> None:
         self.faults += 1
-        self._table.delete_records()
+        self._workload.delete_records()
 
     def _empty(self) -> None:
         """Kill a broker some time after all records were deleted, perhaps before others came."""

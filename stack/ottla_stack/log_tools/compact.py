@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, FatalError, config_error, from_core
@@ -22,7 +22,7 @@ from ottla_broker.compaction.candidate import Candidate
 from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import CleanedGroup
 from ottla_broker.compaction.settings import CleanerSettings
-from ottla_broker.machines.offsets import HighWatermark, RecoveryPoint
+from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, RecoveryPoint
 from ottla_broker.storage import checkpoint, files, swap
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import META
@@ -41,7 +41,7 @@ from ottla_stack.log_tools.verify import LogVerifier
 class Compacted(NamedTuple):
     """Everything before `end_offset` is compacted. The counts of records are of those before it."""
 
-    directory: Path
+    directory: PurePath
     end_offset: int
     records_before: int
     records_kept: int
@@ -58,9 +58,10 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops
     compacted group by group, and the groups that were compacted before the error stay compacted.
     """
     find_logs(directory)  # its errors come first, because a missing directory can't be locked
-    data = directory.resolve().parent
+    directory = directory.resolve()
+    data = directory.parent
     with locked(data):
-        if (data / META).exists() and partition_of(directory.resolve().name) is None:
+        if (data / META).exists() and partition_of(directory.name) is None:
             raise config_error(
                 f"{directory} is not a partition of this broker", hint="copy the directory, and pass the copy"
             )
@@ -77,7 +78,7 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops
             min_compaction_lag_ms=min_lag_ms,
             drops_keyless=drops_keyless,
         )
-        return _Compaction(directory, config).run()
+        return Compaction(directory, config).run()
 
 
 def _checked(found: LogFiles) -> int:
@@ -91,12 +92,14 @@ def _checked(found: LogFiles) -> int:
     return max(report.size_bytes for report in LogVerifier(found).sound_segments(consequence))
 
 
-class _Compaction:
-    def __init__(self, directory: Path, config: LogConfig) -> None:
+class Compaction:
+    """It compacts a sound log in an absolute directory, while its caller holds the lock of the data directory."""
+
+    def __init__(self, directory: PurePath, config: LogConfig) -> None:
         self._directory, self._began_at = directory, time.monotonic()
         self._now_ms = time.time_ns() // 1_000_000
-        self._disk = Disk(directory.resolve().parent)
-        self._id = partition_of(directory.resolve().name) if files.exists(self._disk.path / META) else None
+        self._disk = Disk(directory.parent)
+        self._id = partition_of(directory.name) if files.exists(self._disk.path / META) else None
         start = self._checkpoint(checkpoint.LOG_START_OFFSETS, 0)
         self._log = Log.open(
             directory,
@@ -113,8 +116,7 @@ class _Compaction:
 
     def run(self) -> Compacted:
         log, before = self._log, self._log.size_bytes
-        high_watermark = HighWatermark(self._checkpoint(checkpoint.HIGH_WATERMARKS, log.log_end_offset))
-        last_stable_offset = log.producers.last_stable_offset(log.log_start_offset, high_watermark)
+        last_stable_offset = self._last_stable_offset()
         removed = kept = 0
         log.secure_sealed()
         while (candidate := Candidate.of(log, last_stable_offset, self._now_ms)).part.dirty_bytes:
@@ -129,6 +131,10 @@ class _Compaction:
         log.abandon()
         seconds, end = time.monotonic() - self._began_at, log.compaction.first_dirty_offset
         return Compacted(self._directory, end, kept + removed, kept, before, log.size_bytes, seconds)
+
+    def _last_stable_offset(self) -> LastStableOffset:
+        high_watermark = HighWatermark(self._checkpoint(checkpoint.HIGH_WATERMARKS, self._log.log_end_offset))
+        return self._log.producers.last_stable_offset(self._log.log_start_offset, high_watermark)
 
     def _checkpoint(self, name: str, default: int) -> int:
         """Return the offset that the broker wrote down for this log, or `default` for a copy."""
@@ -158,7 +164,7 @@ def _take(candidate: Candidate, group: CleanedGroup) -> None:
 
 
 @contextmanager
-def _leaving_nothing(directory: Path) -> Iterator[None]:
+def _leaving_nothing(directory: PurePath) -> Iterator[None]:
     """Remove what a cleaning has written if it fails, and name the log in the failure."""
     try:
         with reading(directory):

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 from ottla.errors import ConfigError, ErrorCode, FatalError, config_error
@@ -91,7 +91,7 @@ def no_log_file(path: Path) -> ConfigError:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: PurePath) -> Iterator[None]:
     """Name `path` in a failed read or write of an open file, which names no file itself."""
     try:
         yield

@@ -131,6 +131,12 @@ STORIES = (
         instead_of(f"{_LOG_DIR}.compare", lambda original, self, newest: newest is None and original(self, newest)),
     ),
     Story(
+        "old-copy-leads-until-it-is-compared",
+        "A broker that was started at once on an old copy of its volume led, until it registered, as its former life "
+        "had: it had its followers truncate committed records",
+        instead_of(f"{_LOG_DIR}.may_lead", lambda original, self: not self.may_have_lost_tail),
+    ),
+    Story(
         "copy-of-a-directory-in-use",
         "A copy of a directory in use passed for the original as long as the machine had not rebooted",
         skipped("ottla_broker.storage.files:DataFile.location", "everywhere"),

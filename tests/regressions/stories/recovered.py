@@ -51,7 +51,7 @@ def _with_all_indexes_or_none(original, self, *, sealed):
 
 def _at_the_last_sealed(original, self, until):
     """Write down on the event loop what only the segments that go tell otherwise."""
-    self.secure_emptied()
+    self.secure_deletion()
     return True
 
 
@@ -159,9 +159,18 @@ STORIES = (
         instead_of(f"{_STORAGE}.log:Log._is_emptied_on_disk", _at_the_last_sealed),
     ),
     Story(
+        "deleted-before-its-producers-were-noted",
+        "DeleteRecords or retention took segments before a snapshot of their producers was written: after a kill, the "
+        "next batch of each of these producers was out of order, however often it was sent",
+        instead_of(
+            f"{_STORAGE}.log:Log._is_secured",
+            lambda original, self, until: until < self.segments[-1].base_offset or self._is_emptied_on_disk(until),
+        ),
+    ),
+    Story(
         "snapshot-older-than-retention",
-        "A transaction was open in the newest snapshot, and retention took its end before a flush: after a kill the "
-        "last stable offset stood still at the log's start",
+        "A transaction was open in the newest snapshot, and retention took its end before a later one was written: "
+        "after a kill the last stable offset stood still at the log's start",
         skipped("ottla_broker.machines.transactions:Transactions.forget_open"),
     ),
     Story(

@@ -249,6 +249,10 @@ class Replicas:
         except TimeoutError:
             raise _not_applied(timeout, self._applied.revision) from None
 
+    def look_at_all(self) -> None:
+        """Have each partition take its role again, because what this broker may do has changed."""
+        self._look_at(None)
+
     # ---- reconciling -------------------------------------------------------------------------------------------------
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -468,9 +472,9 @@ class Replicas:
 
         A log that may be short leads nothing before the controller has decided again (rule 21: it may have lost
         acknowledged records). It would give offsets again that followers have from it in the same epoch, and the two
-        could not be distinguished.
+        could not be distinguished. It would also have followers truncate what it has lost.
         """
-        if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):
+        if not self._log_dir().may_lead or self._metadata.image.is_in_doubt(partition):
             return False
         return replica.must_become_leader(partition)
 

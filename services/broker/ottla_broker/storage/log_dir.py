@@ -89,6 +89,7 @@ class LogDir:
         """
         self.incarnation: Incarnation | None = None
         """The directory has everything up to this incarnation of the broker. It is None if that is unknown."""
+        self._is_compared = False
         self._whole = False
         self._gone: frozenset[PartitionId] = frozenset()
         """These partitions of this broker had no log at the start."""
@@ -144,7 +145,7 @@ class LogDir:
             list(opening)  # it raises the error of the thread that failed
         if self._reaches_checkpoints() and incarnation is not None:
             self._whole = True
-            self.vouch(incarnation)
+            self._trust(incarnation)
         else:
             soundness.withdraw(self.disk.path)
             self.disk.sync_directory(self.disk.path)
@@ -204,6 +205,10 @@ class LogDir:
 
         If a full disk prevents writing that down, it holds for this process, and the next start does not know.
         """
+        self._is_compared = True
+        self._trust(incarnation)
+
+    def _trust(self, incarnation: Incarnation) -> None:
         self.incarnation, self.may_have_lost_tail = incarnation, False
         try:
             soundness.write_vouch(self.disk.path, self.identity.directory_id, incarnation)
@@ -218,10 +223,19 @@ class LogDir:
         If they differ, the directory is an old copy (rule C17), or the store was restored from a backup (rule C18).
         Return whether the store was restored: then the directory knows the later incarnation.
         """
+        self._is_compared = True
         if self.incarnation is None or self.incarnation == newest:
             return False
         self.may_have_lost_tail = True
         return self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
+
+    @property
+    def may_lead(self) -> bool:
+        """Return whether the logs here have all that this broker has acknowledged, as far as the cluster knows.
+
+        Before `compare` that is unknown: the directory may be an old copy (rule C17).
+        """
+        return self._is_compared and not self.may_have_lost_tail
 
     def expect(self, assigned: Set[PartitionId], relied_upon: Set[PartitionId]) -> None:
         """Compare the directory with the partitions that the cluster has this broker keep, before logs are created for

@@ -23,9 +23,13 @@ ME = Broker(1, 7, "d" * 22, "localhost:1", ahead_of=3)
 class Applied:
     def __init__(self) -> None:
         self.image = ClusterImage("c", 7, brokers={1: ME})
+        self.looked = False
 
     async def until(self, condition: Any, *, timeout: float) -> None:
         await until(lambda: condition(self.image))
+
+    def look_at_all(self) -> None:
+        self.looked = True
 
 
 @pytest.mark.story("unfenced-before-the-restoration-is-counted")

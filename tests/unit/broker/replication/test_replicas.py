@@ -76,12 +76,13 @@ class Metadata:
 class Held:
     """Broker 1, which is trusted with all that it had."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, vouches: bool = True) -> None:
         clock = ManualClock()
         self.metadata = Metadata(LED)
         self.log_dir = LogDir.open(path, DirectoryIdentity("c", 1, "d" * 22), SMALL, now_ms=clock.wall_ms())
-        self.log_dir.create(ID, "t", SMALL, now_ms=clock.wall_ms())
-        self.log_dir.vouch()
+        if vouches:
+            self.log_dir.create(ID, "t", SMALL, now_ms=clock.wall_ms())
+            self.log_dir.vouch()
         metadata = cast(MetadataFollower, self.metadata)
         self.replicas = Replicas(metadata, lambda: self.log_dir, clock, DiskThreads(), lambda error: None)
 
@@ -124,6 +125,25 @@ async def being_cut(held: Held, monkeypatch: pytest.MonkeyPatch) -> tuple[Gate, 
     cutting = asyncio.create_task(held.replica.following.on_diverging(EpochStart(1, 0), 0))
     await until(gate.reached.is_set)
     return gate, cutting
+
+
+@pytest.mark.story("old-copy-leads-until-it-is-compared")
+@pytest.mark.rule(21)
+async def test_a_directory_leads_nothing_before_it_was_compared_with_the_newest_incarnation(tmp_path: Path) -> None:
+    """The metadata still name this broker as the leader of its former life, and the directory may be an old copy."""
+    former = Held(tmp_path / "data")
+    former.log_dir.close({}, now_ms=ManualClock().wall_ms())
+    held = Held(tmp_path / "data", vouches=False)
+    await held.replicas.start()
+    try:
+        await until(lambda: held.replicas.table.get(ID) is not None)
+        assert not held.replica.leads
+        held.log_dir.compare(held.log_dir.incarnation)
+        held.replicas.look_at_all()
+        await until(lambda: held.replica.leads)
+    finally:
+        await held.replicas.stop()
+        held.log_dir.abandon()
 
 
 @pytest.mark.rule(4)

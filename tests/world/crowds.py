@@ -1,0 +1,29 @@
+"""Transactions of many topics, whose records reach the largest size that a coordinator writes.
+
+The real limit is 1 MB. A seed that `shrink`s it has transactions of that size with a few topics of one partition each.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.faults.put_in_place import put_in_place
+
+import ottla_txn_coordinator.app
+from ottla_txn_coordinator.machines import transaction
+
+TOPICS: Final = tuple(f"crowd-of-transactions-{number}" for number in range(6))
+_LARGEST_BATCH_BYTES: Final = 320
+_END_ROOM_BYTES: Final = 60
+"""The end of a transaction may write so much more than the last addition to it, with ids and names as short as here."""
+
+
+def shrink() -> None:
+    """Have the coordinators of this world refuse transactions of the ledger's topic and more than a few others."""
+    put_in_place(ottla_txn_coordinator.app, "LARGEST_BATCH_BYTES", _LARGEST_BATCH_BYTES)
+    put_in_place(transaction, "LARGEST_ADDITION_BYTES", _LARGEST_BATCH_BYTES - _END_ROOM_BYTES)
+
+
+def drawn(random: Any) -> list[str]:
+    """Return topics that a transaction is to add, often none."""
+    return random.sample(TOPICS, random.randint(1, len(TOPICS))) if random.random() < 0.5 else []
