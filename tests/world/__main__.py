@@ -4,7 +4,7 @@
     --storm 40             how long the weather blows in each, in virtual seconds
     --without NAME,NAME    stories of tests/regressions or rules to take out; with --mutants, names of MUTANTS
     --until-red            stop at the first seed that finds something
-    --profile NAME         one of table, emptying, eligible, ledger, instead of what each seed chooses
+    --profile NAME         one of table, emptying, eligible, full, ledger, instead of what each seed chooses
     --faults 3,7           let only these faults happen, or these rounds of a script
     --log                  print what the services log
     --proof                run the seeds, then all mutants, then eight seeds under two values of PYTHONHASHSEED

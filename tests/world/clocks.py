@@ -29,3 +29,7 @@ class HostClock:
     def step(self, seconds: float) -> None:
         """Set the date forward, or back."""
         self._ahead_s += seconds
+
+    def correct(self) -> None:
+        """Set the date to the true one."""
+        self._ahead_s = 0.0

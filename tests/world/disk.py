@@ -137,6 +137,8 @@ class Volume:
         self.total_bytes = 8 << 20
         self.others_bytes = 0
         """The room that other programs take."""
+        self.has_no_room = False
+        """Other programs take whatever becomes free."""
         self.fails = False
         """Every sync fails, and what it was to make durable may be lost."""
         self.has_failed = False
@@ -144,6 +146,8 @@ class Volume:
 
     @property
     def usable_bytes(self) -> int:
+        if self.has_no_room:
+            return 0
         # The exact room matters only while other programs fill the disk, and counting it takes long.
         if not self.others_bytes:
             return self.total_bytes // 2

@@ -45,6 +45,7 @@ class World:
         self._numbers: Final = itertools.count()
         self._trace: Final = hashlib.sha256()
         self._clocks: Final[dict[str, HostClock]] = {}
+        self._dates_agree = False
 
     def chance(self, purpose: str) -> Random:
         """Return a source of chance that this seed gives for one purpose."""
@@ -54,7 +55,15 @@ class World:
         """Return the clocks of a host, which its processes share."""
         if host not in self._clocks:
             self._clocks[host] = HostClock(self.chance(f"clock of {host}"))
+            if self._dates_agree:
+                self._clocks[host].correct()
         return self._clocks[host]
+
+    def let_dates_agree(self) -> None:
+        """Have each host know the true date, for a workload that goes by it."""
+        self._dates_agree = True
+        for clock in self._clocks.values():
+            clock.correct()
 
     @property
     def trace(self) -> str:

@@ -12,6 +12,8 @@ from tests.world.telling import JUDGE
 
 _MOST: Final = 20
 _VALUES: Final = re.compile(r"b'[^']*'|\([^()]*\)|-?\d+(\.\d+)?|(Partition|Transaction)\(.*")
+_LONGEST: Final = 500
+"""A value may have thousands of bytes."""
 
 
 @dataclass(slots=True)
@@ -25,8 +27,8 @@ class Findings:
 
     def violate(self, text: str) -> None:
         if len(self.violations) < _MOST:
-            self.violations.append(text)
-            self.note(f"{JUDGE}{text}")
+            self.violations.append(text[:_LONGEST])
+            self.note(f"{JUDGE}{text[:_LONGEST]}")
 
 
 def kind_of(violation: str) -> str:

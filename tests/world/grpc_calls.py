@@ -4,24 +4,54 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import grpc
 import grpc.aio
 from tests.world.network import Network, Pipe
 
 _NO_METADATA: Final = grpc.aio.Metadata()
+_INTERNAL: Final = (grpc.StatusCode.INTERNAL, "Internal error from Core")
+"""This is how a stream says that it did not send what was too large."""
 
 
 def _error(code: Any, details: str) -> grpc.aio.AioRpcError:
     return grpc.aio.AioRpcError(code, _NO_METADATA, _NO_METADATA, details=details)
 
 
+class Limits(NamedTuple):
+    """These are the largest messages that one end of a call sends and takes."""
+
+    send_bytes: int
+    receive_bytes: int
+
+    @classmethod
+    def of(cls, options: Sequence[tuple[str, Any]]) -> Limits:
+        """Return the limits that a channel or a server has with these options of gRPC."""
+        found = dict(options)
+        return cls(found["grpc.max_send_message_length"], found["grpc.max_receive_message_length"])
+
+
+def _too_large(done: str, size_bytes: int, limit_bytes: int) -> tuple[Any, str]:
+    """Return the status of a call that a message has ended, in gRPC's words."""
+    return grpc.StatusCode.RESOURCE_EXHAUSTED, f"{done} message larger than max ({size_bytes} vs. {limit_bytes})"
+
+
 class _Call:
     """One call, as both ends see it. A unary call is a stream of one message each way."""
 
-    def __init__(self, network: Network, client: Any, server: Any, metadata: Any, deadline_s: float | None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        client: Any,
+        server: Any,
+        metadata: Any,
+        deadline_s: float | None,
+        *,
+        client_limits: Limits,
+        server_limits: Limits,
+    ) -> None:
         self.network: Final = network
         self.client: Final = client
         self.metadata: Final = metadata
@@ -31,11 +61,48 @@ class _Call:
         self.to_client: Final = Pipe(network, server, client)
         self.requests: Final = _Messages(server)
         self.responses: Final = _Messages(client)
+        self._client_limits: Final = client_limits
+        self._server_limits: Final = server_limits
         self.status: tuple[Any, str] | None = None
         """How the client saw it end."""
         self.task: asyncio.Task[None] | None = None
         client.on_end.append(self.cancel)
         server.on_end.append(self._on_server_end)
+
+    # ---- messages --------------------------------------------------------------------------------------------------
+
+    def send_to_server(self, message: Any) -> bool:
+        """Send a message, and return whether the client's limit allows it."""
+        if len(message) > self._client_limits.send_bytes:
+            self.end_client(*_too_large("CLIENT: Sent", len(message), self._client_limits.send_bytes))
+            self.cancel()
+            return False
+        self.to_server.send(lambda: self._arrive_at_server(message))
+        return True
+
+    def _arrive_at_server(self, message: Any) -> None:
+        if len(message) > self._server_limits.receive_bytes:
+            self.finish(*_too_large("SERVER: Received", len(message), self._server_limits.receive_bytes))
+            self.requests.end()
+        else:
+            self.requests.put(message)
+
+    def send_to_client(self, message: Any) -> None:
+        """Send a message. Raises InternalError, as gRPC does, if the server's limit does not allow it."""
+        if len(message) > self._server_limits.send_bytes:
+            self.finish(*_too_large("SERVER: Sent", len(message), self._server_limits.send_bytes))
+            self._cancel_server()
+            raise grpc.aio.InternalError("the message can't be sent")
+        self.to_client.send(lambda: self._arrive_at_client(message))
+
+    def _arrive_at_client(self, message: Any) -> None:
+        if len(message) > self._client_limits.receive_bytes:
+            self.end_client(*_too_large("CLIENT: Received", len(message), self._client_limits.receive_bytes))
+            self.cancel()
+        else:
+            self.responses.put(message)
+
+    # ---- its end ---------------------------------------------------------------------------------------------------
 
     def finish(self, code: Any, details: str) -> None:
         """Tell the client how the call has ended, after all responses."""
@@ -96,8 +163,9 @@ def _done(future: asyncio.Future[None]) -> None:
 
 
 class SimulatedChannel:
-    def __init__(self, network: Network, process: Any, address: str) -> None:
+    def __init__(self, network: Network, process: Any, address: str, limits: Limits) -> None:
         host, _, port = address.rpartition(":")
+        self._limits: Final = limits
         self._network: Final = network
         self._process: Final = process
         self._address: Final = (host, int(port))
@@ -113,7 +181,7 @@ class SimulatedChannel:
                 async with asyncio.timeout(timeout):
                     call = begun = await self._begin(method, metadata, timeout)
                     data = request_serializer(request) if request_serializer else request
-                    begun.to_server.send(lambda: begun.requests.put(data))
+                    begun.send_to_server(data)
                     response = await begun.responses.get()
             except TimeoutError:
                 raise _error(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded") from None
@@ -145,7 +213,15 @@ class SimulatedChannel:
             self._network.cut_until(self._process.name, server.process.name) > self._network.world.now
         ):
             raise _error(grpc.StatusCode.UNAVAILABLE, f"{self._address} takes no connection")
-        call = _Call(self._network, self._process, server.process, metadata, deadline_s)
+        call = _Call(
+            self._network,
+            self._process,
+            server.process,
+            metadata,
+            deadline_s,
+            client_limits=self._limits,
+            server_limits=server.limits,
+        )
         self._open[call] = None
         call.to_server.send(lambda: server.on_call(method, call))
         return call
@@ -189,7 +265,8 @@ class _ClientStream:
         if call.status is not None:
             raise asyncio.InvalidStateError("the call is over")
         data = self._serialize(message) if self._serialize else message
-        call.to_server.send(lambda: call.requests.put(data))
+        if not call.send_to_server(data):
+            raise _error(*_INTERNAL)
 
     async def read(self) -> Any:
         call = await self._call()
@@ -235,8 +312,9 @@ class _AbortError(Exception):
 
 
 class SimulatedServer:
-    def __init__(self, network: Network, process: Any) -> None:
+    def __init__(self, network: Network, process: Any, limits: Limits) -> None:
         self.process: Final = process
+        self.limits: Final = limits
         self._network: Final = network
         self._handlers: Final[list[Any]] = []
         self._address = ("", 0)
@@ -297,7 +375,7 @@ class SimulatedServer:
                 if request is grpc.aio.EOF:
                     return
                 await context.write(await handler.unary_unary(request, context))
-        except _AbortError:
+        except (_AbortError, grpc.aio.InternalError):
             return
         except asyncio.CancelledError:
             call.finish(grpc.StatusCode.UNAVAILABLE, "the server has cancelled the call")
@@ -329,7 +407,7 @@ class _Context:
 
     async def write(self, message: Any) -> None:
         data = self._serialize(message) if self._serialize else message
-        self._call.to_client.send(lambda: self._call.responses.put(data))
+        self._call.send_to_client(data)
 
     async def abort(self, code: Any, details: str = "") -> None:
         self._call.finish(code, details)

@@ -27,6 +27,10 @@ class Metadata:
         """The last registration of each broker."""
         self.controller: Controller | None = None
         """The last one that was elected."""
+        self.registered: Final[set[int]] = set()
+        """These brokers are registered."""
+        self.full: Final[dict[int, float]] = {}
+        """Brokers whose registration says that their disk is full, and since when."""
         self._name: Final = name
         self._note: Final = note
         self._listeners: Final[dict[str, OnChange]] = {}
@@ -36,14 +40,16 @@ class Metadata:
         memory = etcd.memory
         commit = memory._commit
         for entry in list(memory._entries.values()):
-            self._on_entry(entry)
+            self._on_put(entry, etcd.process.world.now)
 
         def noted(events: Any) -> None:
             commit(events)
             # A topic's name is known before its partitions are told.
             for event in sorted(events, key=lambda each: "/partitions/" in each.entry.key):
-                if not event.deleted:
-                    self._on_entry(event.entry)
+                if event.deleted:
+                    self._on_deleted(event.entry)
+                else:
+                    self._on_put(event.entry, etcd.process.world.now)
 
         memory._commit = noted
 
@@ -51,10 +57,21 @@ class Metadata:
         """Call `listener(before, after)` for each change of a partition of the topic."""
         self._listeners[topic] = listener
 
-    def _on_entry(self, entry: Any) -> None:
+    def _on_deleted(self, entry: Any) -> None:
+        match parse_key(self._name, entry.key):
+            case ("broker", number):
+                self.registered.discard(number)
+                self.full.pop(number, None)
+
+    def _on_put(self, entry: Any, now: float) -> None:
         match key := parse_key(self._name, entry.key):
             case ("broker", number):
-                self.brokers[number] = decode(key, entry)
+                registration = self.brokers[number] = decode(key, entry)
+                self.registered.add(number)
+                if registration.read_only:
+                    self.full.setdefault(number, now)
+                else:
+                    self.full.pop(number, None)
             case ("controller",):
                 self.controller = decode(key, entry)
             case ("topic", name):

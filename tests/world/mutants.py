@@ -7,6 +7,7 @@ one finding, even if it had two mends that each suffice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -35,6 +36,13 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "A2": Mutant("eligible", ("old-copy-of-a-volume",)),
         "A9": Mutant("table", ("published-epoch-proves-a-follower",)),
         "A9-controller": Mutant("table", ("controller-believes-a-published-epoch",)),
+        "L7": Mutant(
+            "table",
+            ("batch-beyond-a-grpc-frame", "unsendable-batch-ends-a-session", "max-message-bytes-without-end"),
+        ),
+        "L8": Mutant("table", ("survivors-stored-as-a-giant",)),
+        "L9": Mutant("table", ("retention-spoils-a-cleaning",)),
+        "A8": Mutant("full", ("full-disk-is-elected",)),
         "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
         "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
         "L2": Mutant("ledger", ("segments-above-the-recovery-point-are-compacted", "snapshot-older-than-a-clean")),
@@ -47,13 +55,21 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
             for profile, names in {
                 "table": (
                     "acks-before-the-high-watermark",
+                    "cleaned-before-it-is-deleted",
+                    "deleted-records-are-cleaned-without-end",
                     "isr-without-compare-and-set",
                     "laggards-join-the-isr",
                     "no-epoch-check",
+                    "tombstones-go-at-once",
                     "truncation-by-high-watermark",
                     "unclean-elections-everywhere",
                 ),
                 "emptying": ("emptied-follower-took-an-epoch-of-another-offset",),
+                "full": (
+                    "full-disk-is-not-told",
+                    "full-disk-keeps-its-leadership",
+                    "full-member-holds-up-acks-all",
+                ),
                 "eligible": (
                     "directories-are-not-synced",
                     "files-are-not-synced",
@@ -93,6 +109,10 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
             lambda original, self, log_start_offset, high_watermark: high_watermark,
         ),
         "aborted-transactions-are-read": skipped(f"{_BROKER}.storage.transactions.aborted_index:AbortedIndex.add"),
+        "tombstones-go-at-once": instead_of(
+            f"{_BROKER}.compaction.survivors:Survival._with_horizon",
+            lambda original, self, header, kept: original(replace(self, delete_retention_ms=0), header, kept),
+        ),
         "producers-outlive-truncations": skipped(f"{_BROKER}.storage.producer_history:ProducerHistory.on_truncated"),
         "deposed-coordinators-write": skipped(f"{_BROKER}.machines.shard:check_owner"),
         "transactions-never-time-out": instead_of(

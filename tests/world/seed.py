@@ -14,6 +14,7 @@ from typing import Final
 
 from tests.faults.put_in_place import put_in_place
 from tests.world import crowds, substitutes
+from tests.world.batches import GIANTS, LARGE, Batches
 from tests.world.client import RawClient
 from tests.world.cluster import Cluster
 from tests.world.disk import Disks
@@ -21,10 +22,12 @@ from tests.world.fibers import StuckError, World
 from tests.world.findings import Findings, kind_of
 from tests.world.forked import ForkError, in_a_fork
 from tests.world.ledger import Ledger
+from tests.world.limits import cluster_configs, shrink
 from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
 from tests.world.table import Table
+from tests.world.upkeep import LEAST_DIRTY_RATIO, watch_cleanings
 from tests.world.weather import Weather
 
 import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
@@ -33,12 +36,18 @@ import ottla_controller.health  # noqa: F401
 from ottla_broker.storage.log import Log
 
 _HEALED_S: Final = 60.0
+_JUDGED_S: Final = 700.0
+"""A broker may wait for up to ten minutes before it tries to clean a log again that had no room on the disk."""
+_LOOK_S: Final = 5.0
 _STOPPED_S: Final = 20.0
 _LOGGED: Final = {"cleanings": "is compacted up to", "takeovers": "now serving", "recoveries": "but previously reached"}
 """An event is counted whenever a log line has its text."""
+_RETENTION_MS: Final = ("-1", "-1", "4000", "12000")
+_CLEANER_BYTES_PER_S: Final = ("1e9", "1e9", "100000")
+_SHRUNK_BY: Final = (1, 1, GIANTS, LARGE)
 _POLICIES: Final = ("compact", "compact,delete", "delete")
-PROFILES: Final = ("table", "emptying", "eligible", "ledger")
-_SHARES: Final = (30, 20, 20, 30)
+PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger")
+_SHARES: Final = (30, 15, 20, 10, 25)
 _CROWDED: Final = 0.2
 """In this share of ledgers, transactions come to the largest size of their records."""
 _cpu = time.process_time
@@ -145,15 +154,20 @@ def _live(
     random = world.chance("weather")
     chosen = random.choices(PROFILES, _SHARES)[0]
     profile = outcome.profile = plan.profile or chosen
+    shrunk_by = world.chance("limits").choice(_SHRUNK_BY) if profile == "table" else 1
+    shrink(shrunk_by)
     cluster = Cluster(
         world,
         network,
         disks,
         {
             "log.cleaner.backoff.ms": random.choice(("200", "1000")),
-            "replica.lag.time.max.ms": random.choice(("500", "2000")),
+            "replica.lag.time.max.ms": "30000" if profile == "full" else random.choice(("500", "2000")),
+            "leader.imbalance.check.interval.seconds": "1" if profile == "full" else "300",
             "offsets.topic.num.partitions": "2",
             "transaction.state.log.num.partitions": "2",
+            "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
+            **cluster_configs(shrunk_by),
         },
         brokers=3 if profile == "eligible" else random.choice((2, 3)),
         coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
@@ -163,7 +177,7 @@ def _live(
         workload = _ledger(cluster, findings, random, is_crowded=is_crowded)
         weather = Weather(cluster, workload, profile, plan.faults)
     else:
-        workload = _table(cluster, findings, random, profile)
+        workload = _table(cluster, findings, random, profile, shrunk_by)
         weather = Weather(cluster, workload, profile, plan.faults)
     _note_truncations(cluster, findings)
     for name in cluster.services:
@@ -195,21 +209,23 @@ def _live(
     async def look(_: Process) -> None:
         while missing := await workload.look(RawClient()):
             waits_for.append(missing)
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(_LOOK_S)
         waits_for.clear()
 
     Process(world, network, "reader", look)
-    if not world.run_until(lambda: not waits_for, limit_s=_HEALED_S):
-        findings.violate(f"after {_HEALED_S:.0f} s: {waits_for[-1]}")
+    if not world.run_until(lambda: not waits_for, limit_s=_JUDGED_S):
+        findings.violate(f"after {_JUDGED_S:.0f} s: {waits_for[-1]}")
 
 
-def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -> Table:
+def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, shrunk_by: int) -> Table:
     brokers = len(cluster.brokers)
     configs = {
         "cleanup.policy": random.choice(_POLICIES),
         "retention.bytes": random.choice(("-1", "-1", "8000")),
         "segment.bytes": random.choice(("400", "1000", "4000")),
-        "min.cleanable.dirty.ratio": "0.01",
+        "min.cleanable.dirty.ratio": str(LEAST_DIRTY_RATIO),
+        "delete.retention.ms": random.choice(("2000", "10000", "86400000")),
+        "retention.ms": random.choice(_RETENTION_MS) if profile == "table" else "-1",
         "min.insync.replicas": "1" if brokers == 2 else random.choice(("1", "2")),
         "unclean.leader.election.enable": random.choice(("true", "false")),
     }
@@ -221,9 +237,12 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -
                 "min.insync.replicas": "1",
                 "unclean.leader.election.enable": "true",
             }
+        case "full":
+            configs |= {"min.insync.replicas": "1"}
         case "eligible":
             configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
-    return Table(cluster, findings, random, configs)
+    batches = Batches(random, shrunk_by)
+    return Table(cluster, findings, random, configs | batches.configs, batches)
 
 
 def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool) -> Ledger:
@@ -266,3 +285,4 @@ def _note_truncations(cluster: Cluster, findings: Findings) -> None:
         return truncate(self, offset)
 
     put_in_place(Log, "truncate_to", truncated)
+    watch_cleanings(findings)

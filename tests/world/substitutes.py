@@ -25,8 +25,9 @@ from tests.world.fibers import World
 from tests.world.network import Network
 from tests.world.threads import Executor, Local, Lock
 
+from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage import files
-from ottla_core.rpc import transport
+from ottla_core.rpc import status, transport
 
 
 class EscapeError(Exception):
@@ -52,8 +53,7 @@ def put_in_place(world: World, network: Network, disks: Disks) -> None:
                     setattr(module, attribute, originals[id(value)])
     for name in [name for name in vars(Disks) if not name.startswith("_") and hasattr(files, name)]:
         setattr(files, name, getattr(disks, name))
-    transport.open_channel = lambda address: grpc_calls.SimulatedChannel(network, _running(world), address)
-    transport.new_server = lambda: grpc_calls.SimulatedServer(network, _running(world))
+    _replace_grpc(world, network)
     _replace_health_checks(world, network)
     os.getpid = lambda: 4000  # it is written to files, whose length decides what a torn write leaves
     for owner, name in (
@@ -63,6 +63,18 @@ def put_in_place(world: World, network: Network, disks: Disks) -> None:
         (subprocess.Popen, "__init__"),
     ):
         _forbid(world, owner, name)
+
+
+def _replace_grpc(world: World, network: Network) -> None:
+    # The options are read at each call, because a mutant changes them, and so does a seed that shrinks limits.
+    def open_channel(address: str) -> grpc_calls.SimulatedChannel:
+        limits = grpc_calls.Limits.of(status.CHANNEL_OPTIONS)
+        return grpc_calls.SimulatedChannel(network, _running(world), address, limits)
+
+    def new_server() -> grpc_calls.SimulatedServer:
+        return grpc_calls.SimulatedServer(network, _running(world), grpc_calls.Limits.of(status.SERVER_OPTIONS))
+
+    transport.open_channel, transport.new_server = open_channel, new_server
 
 
 def _running(world: World) -> Any:
@@ -100,6 +112,8 @@ def _replace_clocks(world: World) -> None:
     time.time_ns = wall_ns
     time.time = lambda: wall_ns() / 1e9
     time.sleep = lambda seconds: world.pause(float(seconds))
+    # Its parameters have the real ones as their defaults.
+    Throttle.__init__.__kwdefaults__.update(clock=time.monotonic, sleep=time.sleep)  # type: ignore[union-attr]  # it has such parameters
 
 
 def _replace_chance(world: World) -> None:

@@ -1,6 +1,6 @@
 """A topic of one partition, its producers and its judge.
 
-Producers write values that never repeat, each to one of a few keys, and note what the cluster told them. The judge
+Producers write values that never repeat, to a few keys, and note what the cluster told them. The judge
 reads what is left, from the leader and on each disk, and compares.
 """
 
@@ -10,23 +10,28 @@ import asyncio
 import itertools
 import math
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
-from tests.world.client import ACKS_ALL, RawClient, batch_of, records_of
+from tests.world.batches import Batches, is_tombstone, named_records
+from tests.world.client import ACKS_ALL, RawClient
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
 from tests.world.process import Process
+from tests.world.service import Service
+from tests.world.upkeep import Retention, SegmentOnDisk, is_dirty
 
 from ottla_broker.storage.scan import sound_batches
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
 
-Records: TypeAlias = "dict[int, tuple[bytes, bytes | None]]"
-"""Keys and values by their offsets."""
+Records: TypeAlias = "dict[int, tuple[bytes, bytes]]"
+"""Keys and names by their offsets (module batches)."""
 
 TOPIC: Final = "table"
 _PRODUCERS: Final = 5
+_DAY_MS: Final = 86_400_000
 _CARRIED_OUT_S: Final = 10.0
 """A request whose answer is lost may still be carried out within this time."""
 
@@ -71,6 +76,14 @@ class History:
     deletions: list[Deletion] = field(default_factory=list)
     forgiven_keys: dict[bytes, float] = field(default_factory=dict)
     """The time of the last election that has lost a record of this key."""
+    delete_retention_s: float = math.inf
+    tombstones: dict[bytes, list[Write]] = field(default_factory=dict)
+    """The tombstones of each key."""
+
+    def add(self, write: Write) -> None:
+        self.writes[write.value] = write
+        if is_tombstone(write.value):
+            self.tombstones.setdefault(write.key, []).append(write)
 
     def may_be_deleted(self, write: Write) -> bool:
         return any(write.offset < each.offset and write.at <= each.until for each in self.deletions)
@@ -79,7 +92,7 @@ class History:
         """Forgive that the cluster has lost all of the `known` values but those of one log, the new leader's."""
         values = {value for _, value in kept.values()}
         # A log may have a higher offset of the key from a history that was lost before.
-        newest = {key: self.writes[kept[offset][1] or b""] for key, offset in newest_of(kept).items()}
+        newest = {key: self.writes[kept[offset][1]] for key, offset in newest_of(kept).items()}
         for write in self.writes.values():
             newer = newest.get(write.key)
             is_superseded = newer is not None and newer.at > write.at
@@ -88,27 +101,49 @@ class History:
                 write.is_forgiven = True
                 self.forgiven_keys[write.key] = now
 
-    def may_be_cleaned(self, write: Write) -> bool:
-        """Return whether a replica of a compacted topic may lack this record: it has cleaned it away because of a
-        newer one of its key, which an election has lost (I16)."""
-        return write.at <= self.forgiven_keys.get(write.key, -1.0)
+    def may_be_cleaned(self, write: Write, now: float) -> bool:
+        """Return whether a replica of a compacted topic may lack this record, though it has no newer one of its key.
+
+        It has cleaned it away because of a newer one, which an election has lost (I16), or which was a tombstone that
+        had its time.
+        """
+        is_lost = write.at <= self.forgiven_keys.get(write.key, -1.0)
+        return is_lost or any(self._has_deleted(each, write, now) for each in self.tombstones.get(write.key, ()))
+
+    def _has_deleted(self, tombstone: Write, write: Write, now: float) -> bool:
+        """Return whether a tombstone may have deleted a record, or is that record, and may be gone itself."""
+        if now - tombstone.at < self.delete_retention_s:
+            return False
+        if tombstone.offset < 0 or write.offset < 0:
+            return write.at <= tombstone.at + _CARRIED_OUT_S
+        return write.offset <= tombstone.offset
 
 
 class Table:
     """The topic. `configs` are its own."""
 
-    def __init__(self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str], batches: Batches
+    ) -> None:
         self.findings: Final = findings
-        self._history: Final = History()
+        self.service: Final = Service(cluster.world, cluster.metadata, findings)
+        self._history: Final = History(delete_retention_s=int(configs["delete.retention.ms"]) / 1000)
         self._cluster: Final = cluster
         self._random: Final = random
         self._configs: Final = configs
         self._may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
         self.is_compacted: Final = "compact" in configs["cleanup.policy"]
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
-        self._retention_bytes: Final = int(configs["retention.bytes"])
-        self._numbers: Final = itertools.count()
-        self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
+        self.goes_by_dates: Final = int(configs["retention.ms"]) >= 0 or int(configs["delete.retention.ms"]) < _DAY_MS
+        if self.goes_by_dates:
+            cluster.world.let_dates_agree()
+        self._retention: Final = (
+            Retention(int(configs["retention.ms"]) / 1000, int(configs["retention.bytes"]))
+            if self.takes_deletions
+            else Retention(-1, -1)
+        )
+        self._batches: Final = batches
+        self._max_message_bytes: Final = int(configs.get("max.message.bytes", 1 << 20))
         self._rests_until = 0.0
         """Producers write nothing before then."""
         self.is_created = False
@@ -143,7 +178,7 @@ class Table:
         self._cluster.compact_offline(name, TOPIC, 0, lambda: counts.update(compacted_offline=1))
 
     async def _produce(self, process: Process, raw: RawClient) -> None:
-        """Write one record after the other, to whoever is said to lead."""
+        """Write one batch after the other, to whoever is said to lead."""
         random, leader = self._random, -1
         while True:
             if self._cluster.world.now < self._rests_until:
@@ -154,23 +189,24 @@ class Table:
             if leader < 0:
                 await asyncio.sleep(random.uniform(0.02, 0.2))
                 continue
-            value = b"v%d" % next(self._numbers)
-            write = Write(
-                random.choice(self._keys), value, ACKS_ALL if random.random() < 0.8 else 1, self._cluster.world.now
-            )
-            self._history.writes[value] = write
-            batch = batch_of(write.key, value, process.wall_ms())
+            batch, acks = self._batches.next(), ACKS_ALL if random.random() < 0.8 else 1
+            writes = [Write(key, value, acks, self._cluster.world.now) for key, value in batch.records]
+            for write in writes:
+                self._history.add(write)
             try:
-                answer = await raw.produce(f"broker-{leader}", TOPIC, batch, write.acks, 2.0)
+                answer = await raw.produce(f"broker-{leader}", TOPIC, batch.sealed(process.wall_ms()), acks, 2.0)
             except OSError:
                 leader = -1
                 continue
             if answer.code == ErrorCode.NONE:
-                write.offset = answer.offset
-                write.is_forgiven = write.is_forgiven and leader != self.leader
-                if write.acks == ACKS_ALL:
-                    write.committed_at = self._cluster.world.now
-                self.findings.counts["acked"] += 1
+                for offset, write in enumerate(writes, start=answer.offset):
+                    write.offset = offset
+                    write.is_forgiven = write.is_forgiven and leader != self.leader
+                    if acks == ACKS_ALL:
+                        write.committed_at = self._cluster.world.now
+                self.findings.counts["acked"] += len(writes)
+                if acks == ACKS_ALL:
+                    self.service.on_written()
             else:
                 leader = -1
             await asyncio.sleep(random.expovariate(20.0))
@@ -208,6 +244,7 @@ class Table:
         world = self._cluster.world
         if old is not None and new.leader_epoch > old.leader_epoch and new.leader >= 0:
             self.findings.counts["elections"] += 1
+            self.service.on_election(new)
             if new.leader not in (*old.isr, *old.elr):
                 world.note("this election is unclean")
                 self.findings.counts["unclean"] += 1
@@ -225,17 +262,22 @@ class Table:
                 name = f"broker-{number}"
                 self._check_has_all(kept, name, logs[name], new)
                 self._check_ends_behind(name, new)
-        known = {value or b"" for records in logs.values() for _, value in records.values()}
+        known = {value for records in logs.values() for _, value in records.values()}
         self._history.forgive(kept, known, self._cluster.world.now)
 
     def _check_has_all(self, kept: Records, name: str, records: Records, new: Partition) -> None:
         """Check that the log of the new leader lacks no committed record that is in that of another replica."""
         history, newest = self._history, newest_of(kept)
-        start = 0 if self._retention_bytes < 0 else min(kept, default=math.inf)
+        start = min(kept, default=math.inf) if self._retention.is_limited else 0
         for offset, (key, value) in records.items():
-            write = history.writes[value or b""]
+            write = history.writes[value]
             is_lost = offset >= start and offset not in kept and newest.get(key, -1) < offset
-            if is_lost and write.committed_at >= 0 and not (write.is_forgiven or history.may_be_deleted(write)):
+            may_be_gone = (
+                write.is_forgiven
+                or history.may_be_deleted(write)
+                or (self.is_compacted and history.may_be_cleaned(write, self._cluster.world.now))
+            )
+            if is_lost and write.committed_at >= 0 and not may_be_gone:
                 self.findings.violate(
                     f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has"
                 )
@@ -281,14 +323,14 @@ class Table:
                 if fetched.code != ErrorCode.NONE:
                     self.findings.counts[f"not read: {ErrorCode(fetched.code).name}"] += 1
                     return None
-                records = records_of(fetched.records)
+                records = named_records(fetched.records)
                 found.update((each, (key, value)) for each, key, value in records if each >= offset)
                 end = fetched.high_watermark if end < 0 else end
-                if offset >= end:
-                    return Reading(found, fetched.log_start_offset, end)
                 following = fetched.next_offset(offset)
-                if following == offset:
-                    return None
+                # Nothing may be left before the high watermark: a clean has removed what newer records superseded, and
+                # an election has lost those.
+                if offset >= end or following == offset:
+                    return Reading(found, fetched.log_start_offset, end)
                 offset = following
         except OSError:
             return None
@@ -301,6 +343,8 @@ class Table:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
             began, unclean = world.now, counts["unclean"]
             read = await self.read_all(raw) if self.leader >= 0 else None
+            if read is not None:
+                self.service.on_read()
             if read is not None and counts["unclean"] == unclean:
                 with self._cluster.disks.inspected():
                     behind = self._records_on(f"broker-{self.leader}", read.end)
@@ -309,6 +353,10 @@ class Table:
 
     async def look(self, raw: RawClient) -> str:
         """Read everything, and judge it and the disks. Return why that is not possible yet, or an empty text."""
+        with self._cluster.disks.inspected():
+            for name in self._cluster.brokers:
+                if overdue := self._overdue_on(name):
+                    return overdue
         reading = await self.read_all(raw)
         if reading is None:
             return "the topic can't be read"
@@ -326,22 +374,23 @@ class Table:
         or later is not missed, nor one that was cleaned away because of a newer record of its key in `behind`.
         """
         history, findings, read = self._history, self.findings, reading.records
+        world_now = self._cluster.world.now
         newest = newest_of(read) | newest_of(behind)
         offsets: dict[bytes, int] = {}
         for offset, (key, value) in sorted(read.items()):
-            write = history.writes.get(value or b"")
+            write = history.writes.get(value)
             if write is None or write.key != key:
                 findings.violate(f"offset {offset} has {key!r} and {value!r}, which nobody has written")
             elif offsets.setdefault(write.value, offset) != offset:
                 findings.violate(f"{value!r} was written once and is at offsets {offsets[write.value]} and {offset}")
             elif write.committed_at < 0 and offset < reading.end:
-                write.offset, write.committed_at = offset, self._cluster.world.now
+                write.offset, write.committed_at = offset, world_now
         for write in history.writes.values():
             if not (0 <= write.committed_at < committed_before and write.offset < before):
                 continue
-            may_be_cleaned = self.is_compacted and history.may_be_cleaned(write)
-            is_retained = self._retention_bytes < 0 or write.offset >= reading.start
-            if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or not is_retained:
+            may_be_cleaned = self.is_compacted and history.may_be_cleaned(write, world_now)
+            has_expired = write.offset < reading.start and self._retention.may_delete(write.at, world_now)
+            if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or has_expired:
                 continue
             findings.counts["judged"] += 1
             there = read.get(write.offset)
@@ -357,9 +406,9 @@ class Table:
         them has cleaned.
 
         After an unclean election a replica may lack the value of a key: it has cleaned it away because of a newer one,
-        and then lost that one (I16). Retention by size goes by a replica's own segments, which cleans make smaller.
+        and then lost that one (I16). Retention goes by a replica's own segments, which cleans make smaller and join.
         """
-        if self._retention_bytes >= 0:
+        if self._retention.is_limited:
             start = max(start, *(self._first_on(name) for name in self._cluster.brokers))
         logs = [(name, self._records_on(name, start, is_at_rest=True)) for name in self._cluster.brokers]
         for (first, one), (second, other) in itertools.combinations(logs, 2):
@@ -380,8 +429,8 @@ class Table:
                 self.findings.violate(f"{name} lacks the record of offset {offset}")
 
     def _must_be_on_both(self, offset: int, records: Records) -> bool:
-        write = self._history.writes[records[offset][1] or b""]
-        may_be_cleaned = self.is_compacted and self._history.may_be_cleaned(write)
+        write = self._history.writes[records[offset][1]]
+        may_be_cleaned = self.is_compacted and self._history.may_be_cleaned(write, self._cluster.world.now)
         return not may_be_cleaned and not self._history.may_be_deleted(write)
 
     def is_empty_on(self, name: str) -> bool:
@@ -393,6 +442,22 @@ class Table:
         """Return the offset at which a log on a disk ends. An empty one ends where its last segment begins."""
         begins = max((int(path.stem) for path in self._cluster.segments(name, TOPIC)), default=0)
         return max(begins, max(self._records_on(name), default=-1) + 1)
+
+    def _overdue_on(self, name: str) -> str:
+        """Return what a broker should have done with its log by now, or an empty text."""
+        segments = [self._segment(path) for path in self._cluster.segments(name, TOPIC)]
+        if self._retention.is_due(segments, self._cluster.world.now):
+            return f"{name} keeps what retention should have deleted"
+        return f"{name} has not cleaned its log" if self.is_compacted and is_dirty(segments) else ""
+
+    def _segment(self, path: PurePath) -> SegmentOnDisk:
+        file, writes = self._cluster.disks.open_file(path), self._history.writes
+        found = [
+            (key, writes[value].at)
+            for position, header in sound_batches(file, file.size_bytes())
+            for _, key, value in named_records(file.read(position, header.size_bytes))
+        ]
+        return SegmentOnDisk(file.size_bytes(), [key for key, _ in found], max((at for _, at in found), default=-1.0))
 
     def _first_on(self, name: str) -> int:
         """Return the offset at which the first segment on a disk begins."""
@@ -408,7 +473,12 @@ class Table:
             for position, header in sound_batches(file, file.size_bytes()):
                 if is_at_rest and header.base_offset < next_offset:
                     self.findings.violate(f"offset {header.base_offset} of {name}/{path.name} is there twice")
-                records = records_of(file.read(position, header.size_bytes))
+                if header.size_bytes > self._max_message_bytes:
+                    self.findings.violate(
+                        f"the batch at offset {header.base_offset} of {name}/{path.name} has {header.size_bytes} bytes "
+                        f"and exceeds max.message.bytes, which is {self._max_message_bytes}"
+                    )
+                records = named_records(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records if offset >= start)
                 next_offset, end = header.next_offset, position + header.size_bytes
             if is_at_rest and end < file.size_bytes():

@@ -34,7 +34,7 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying` and `eligible` it repeats scripts instead. In a ledger no
+    In the profiles `emptying`, `eligible` and `full` it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync.
 
     Each fault, and each round of a script, has a number and a chance of its own. So if one is left out, the others
@@ -64,6 +64,7 @@ class Weather:
         scripts: dict[str, list[Fault]] = {
             "emptying": [self._overtake, self._overtake, self._leave_behind],
             "eligible": [self._lose_the_last, *self._scripts_of_deletions()],
+            "full": [self._fill_for_long],
         }
         self._scripts: Final = scripts.get(profile, [])
         self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
@@ -92,8 +93,9 @@ class Weather:
             self._kill_controller,
             self._fill_disk,
             self._break_disk,
-            self._set_clock,
         ]
+        if not (isinstance(self._workload, Table) and self._workload.goes_by_dates):
+            kinds += [self._set_clock]
         if isinstance(self._workload, Table):
             kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._pretend]
             kinds += [self._delete, self._empty, self._empty] if self._workload.takes_deletions else []
@@ -114,7 +116,9 @@ class Weather:
         if self._cluster.is_up(pretender.NAME):
             self._cluster.kill(pretender.NAME)
         for volume in self._cluster.disks.volumes.values():
-            volume.others_bytes, volume.fails = 0, False
+            volume.others_bytes, volume.has_no_room, volume.fails = 0, False, False
+        if isinstance(self._workload, Table):
+            self._workload.service.release()
 
     def _strike(self) -> None:
         if self._blows:
@@ -488,6 +492,38 @@ class Weather:
         self._table.rest(0.0)
         self._start(third)
         yield uniform(0.5, 3.0)
+
+    def _fill_for_long(self) -> Iterator[float]:
+        """Fill the disk of one broker, perhaps stop another one meanwhile, and demand that the table is served.
+
+        Where nothing is written meanwhile, the broker stays in the ISR, and finds out because it can't write its
+        checkpoints. There may be no room at all, not even the room that the broker gives back.
+        """
+        uniform, random, cluster = self._random.uniform, self._random, self._cluster
+        for name in cluster.brokers:
+            self._start(name)
+        yield from self._until(self._metadata.is_whole)
+        yield uniform(0.2, 2.0)
+        one, *others = random.sample(cluster.brokers, len(cluster.brokers))
+        rests = random.random() < 0.4
+        if rests:
+            self._table.rest(_WAIT_S)
+            yield uniform(0.0, 0.5)
+        self.faults += 1
+        volume = cluster.disks.volumes[one]
+        volume.fill(random.randrange(4000))
+        volume.has_no_room = rests or random.random() < 0.3
+        self._table.service.demand(writes=not rests)
+        yield uniform(0.0, 4.0)
+        killed = [name for name in others if self._leads(name)] or others
+        if random.random() < 0.5 and (rests or len(others) > 1):
+            self._kill_now(killed[0])
+            self._table.service.demand(writes=not rests)
+        yield uniform(8.0, 12.0)
+        self._table.service.release()
+        self._table.rest(0.0)
+        volume.others_bytes, volume.has_no_room = 0, False
+        yield uniform(0.0, 2.0)
 
     def _leads(self, name: str) -> bool:
         return f"broker-{self._table.leader}" == name

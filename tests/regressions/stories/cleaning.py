@@ -77,6 +77,11 @@ STORIES = (
         instead_of("ottla_broker.replication.replica:Replica.tidy", lambda original, self, now_ms: None),
     ),
     Story(
+        "deleted-records-are-cleaned-without-end",
+        "A log whose sealed records were all deleted was cleaned without a pause until retention took its last segment",
+        instead_of(f"{_CLEANER}.candidate:_not_deleted", lambda original, segments, log_start_offset: segments),
+    ),
+    Story(
         "all-cleaned-segments-beside-their-log",
         "A cleaning wrote all its segments before the first took its place: it needed the room of its log again",
         instead_of(f"{_CLEANER}.cleaning:clean", _handed_over_in_the_end),

@@ -44,7 +44,7 @@ class Candidate:
         if recovery_point is None:
             recovery_point = log.compaction.recovery_point
         lag = CompactionLag(log.config.min_compaction_lag_ms, log.config.max_compaction_lag_ms)
-        sealed = ranges_of(log.segments, log.log_end_offset)[:-1]
+        sealed = _not_deleted(ranges_of(log.segments, log.log_end_offset)[:-1], log.log_start_offset)
         facts = [
             SegmentFacts(s.base_offset, end, s.size_bytes, s.oldest_timestamp_ms, s.retention_timestamp_ms)
             for s, end in sealed
@@ -144,3 +144,12 @@ class Candidate:
         self.log.compaction.hold(group.next_offset)
         if group.clean_to > self.part.first_dirty_offset:
             self.log.compaction.on_cleaned(group.clean_to, self.truncations)
+
+
+def _not_deleted(segments: Ranges, log_start_offset: int) -> Ranges:
+    """Return the segments without those of which everything is deleted.
+
+    Such a segment only waits for retention. If no other one is sealed, the log's start lies behind them all, and
+    counting them as dirty would clean them again and again.
+    """
+    return [each for each in segments if each[1] > log_start_offset]

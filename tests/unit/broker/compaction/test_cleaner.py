@@ -498,6 +498,23 @@ async def test_retention_has_its_turn_before_a_cleaning(logs: Compacted, monkeyp
     assert sum(segment.size_bytes for segment in jobs[0].segments) < 3000
 
 
+@pytest.mark.story("deleted-records-are-cleaned-without-end")
+async def test_segments_whose_records_are_all_deleted_are_not_cleaned(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last sealed one stays until retention has secured what only that segment shows."""
+    jobs = watch_workers(logs)
+    replica = logs.add(1, replace(COMPACTED, deletes=True))
+    await logs.produce(replica, 100)
+    end = replica.log.log_end_offset
+    assert sealed_end(replica) < end
+    replica.led_in(None).begin_at(end)
+    assert replica.log.keeps_unsecured
+    await logs.cleaner.start()
+    await asyncio.sleep(0.3)
+    assert jobs == []
+
+
 @pytest.mark.story("all-cleaned-segments-beside-their-log")
 async def test_a_group_takes_its_place_before_the_next_one_is_written(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,96 @@
+"""What brokers must do by themselves, sooner or later: clean compacted logs, and delete what retention no longer keeps.
+
+A judge that only looks for what is lost would not miss any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from tests.faults.put_in_place import put_in_place
+from tests.world.findings import Findings
+
+from ottla_broker.compaction.candidate import Candidate, OvertakenError
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult
+from ottla_broker.compaction.settings import CleanerSettings
+from ottla_broker.storage.log import Log
+
+LEAST_DIRTY_RATIO: Final = 0.01
+_TIDIED_S: Final = 5.0
+"""Retention has had its turn within this time, which is longer than its interval."""
+
+
+class SegmentOnDisk(NamedTuple):
+    """The keys of a segment's records, and when the newest of these was written, or -1 if it has none."""
+
+    size_bytes: int
+    keys: Sequence[bytes]
+    newest_at: float
+
+
+class Retention(NamedTuple):
+    """retention.ms and retention.bytes of a topic; -1 turns a limit off."""
+
+    seconds: float
+    size_bytes: int
+
+    @property
+    def is_limited(self) -> bool:
+        return self.seconds >= 0 or self.size_bytes >= 0
+
+    def may_delete(self, written_at: float, now: float) -> bool:
+        """Return whether a record that was written then may be gone, if everything before it is gone, too."""
+        return self.size_bytes >= 0 or 0 <= self.seconds <= now - written_at
+
+    def is_due(self, segments: Sequence[SegmentOnDisk], now: float) -> bool:
+        """Return whether the first segment of a log should have been deleted by now."""
+        first, *others = segments
+        is_old = first.newest_at >= 0 and 0 <= self.seconds < now - first.newest_at - _TIDIED_S
+        return is_old or 0 <= self.size_bytes <= sum(each.size_bytes for each in others)
+
+
+def is_dirty(segments: Sequence[SegmentOnDisk]) -> bool:
+    """Return whether a log is due to be cleaned: a key is twice in its sealed segments, other than in a small part at
+    their end."""
+    sealed, keys = segments[:-1], set[bytes]()
+    for number, segment in enumerate(sealed):
+        before = len(keys)
+        keys.update(segment.keys)
+        if len(keys) < before + len(segment.keys):
+            return _bytes_of(sealed[number:]) > LEAST_DIRTY_RATIO * _bytes_of(sealed)
+    return False
+
+
+def _bytes_of(segments: Iterable[SegmentOnDisk]) -> int:
+    return sum(each.size_bytes for each in segments)
+
+
+def watch_cleanings(findings: Findings) -> None:
+    """Have a cleaning be a violation if one has come as far before, or if it loses its segments.
+
+    A truncation excuses both.
+    """
+    swap, job, check_progress = Candidate.swap, Candidate.job, Candidate.check_progress
+    cleaned: dict[Log, tuple[int, int]] = {}
+
+    def watched(self: Candidate, group: CleanedGroup) -> int:
+        try:
+            return swap(self, group)
+        except OvertakenError:
+            if self.is_unchanged_by_truncation:
+                findings.violate("a cleaning has lost its segments to something other than a truncation")
+            raise
+
+    def begun(self: Candidate, settings: CleanerSettings, now_ms: int) -> CleaningJob:
+        if cleaned.get(self.log) == (self.part.end_offset, self.truncations):
+            findings.violate(f"a log is cleaned up to {self.part.end_offset} for a second time")
+        return job(self, settings, now_ms)
+
+    def ended(self: Candidate, result: CleaningResult, settings: CleanerSettings) -> None:
+        cleaned[self.log] = (result.end_offset, self.truncations)
+        check_progress(self, result, settings)
+
+    put_in_place(Candidate, "swap", watched)
+    put_in_place(Candidate, "job", begun)
+    put_in_place(Candidate, "check_progress", ended)
