@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.world.store import Etcd
+from tests.world.etcd import Etcd
 
 from ottla_core.cluster.codec import decode
 from ottla_core.cluster.image import Partition
@@ -22,6 +22,10 @@ class Metadata:
         self.topics: Final[dict[str, TopicId]] = {}
         """Topic ids by name."""
         self.partitions: Final[dict[PartitionId, Partition]] = {}
+        self.controller = 0
+        """The id of the controller that was elected last."""
+        self.restorations = 0
+        """The number of times that the controllers have counted that etcd was restored from a backup."""
         self._name: Final = name
         self._listeners: Final[dict[str, OnChange]] = {}
 
@@ -39,6 +43,16 @@ class Metadata:
 
         memory._commit = noted
 
+    def read_again(self, etcd: Etcd) -> None:
+        """Begin anew with what etcd has, after it was restored."""
+        self.topics.clear()
+        self.partitions.clear()
+        self.restorations = 0
+        for text, entry in etcd.memory._entries.items():
+            key = parse_key(self._name, text)
+            if key is not None:
+                self._on_put(key, entry)
+
     def on_change(self, topic: str, listener: OnChange) -> None:
         """Call `listener(before, after)` for each change of a partition of the topic."""
         self._listeners[topic] = listener
@@ -53,6 +67,10 @@ class Metadata:
                 for name, listener in self._listeners.items():
                     if self.topics.get(name) == id_.topic_id:
                         listener(before, after)
+            case ("controller",):
+                self.controller = decode(key, entry).id
+            case ("restored",):
+                self.restorations = decode(key, entry).count
 
     def of(self, topic: str, number: int = 0) -> Partition | None:
         id_ = self.topics.get(topic)

@@ -37,8 +37,8 @@ _STOPPED_S: Final = 20.0
 _LOGGED: Final = {"cleanings": "is compacted up to", "takeovers": "now serving", "recoveries": "but previously reached"}
 """An event is counted whenever a log line has its text."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
-PROFILES: Final = ("table", "emptying", "eligible", "ledger")
-_SHARES: Final = (30, 20, 20, 30)
+PROFILES: Final = ("table", "emptying", "eligible", "ledger", "restored")
+_SHARES: Final = (25, 15, 15, 25, 20)
 _CROWDED: Final = 0.2
 """In this share of ledgers, transactions come to the largest size of their records."""
 _cpu = time.process_time
@@ -141,7 +141,8 @@ def _live(
             "offsets.topic.num.partitions": "2",
             "transaction.state.log.num.partitions": "2",
         },
-        brokers=3 if profile == "eligible" else random.choice((2, 3)),
+        brokers=3 if profile in ("eligible", "restored") else random.choice((2, 3)),
+        controllers=random.choice((1, 1, 2)),
         coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
     )
     workload: Table | Ledger
@@ -161,6 +162,7 @@ def _live(
     weather.begin()
     world.run_for(plan.storm_s)
     weather.end()
+    world.run_until(lambda: not weather.is_at_work, limit_s=_HEALED_S)
     cluster.kill("client")
     outcome.faults, outcome.kills = weather.faults, weather.kills
     world.run_until(lambda: not any(map(cluster.is_stopping, cluster.brokers)), limit_s=_STOPPED_S)
@@ -204,6 +206,8 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -
                 "min.insync.replicas": "1",
                 "unclean.leader.election.enable": "true",
             }
+        case "restored":
+            configs |= {"unclean.leader.election.enable": "false"}
         case "eligible":
             configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
     return Table(cluster, findings, random, configs)

@@ -9,6 +9,8 @@ from typing import Final
 
 from tests.world.cluster import Cluster
 from tests.world.ledger import Ledger
+from tests.world.outages import Outages
+from tests.world.restores import Restores
 from tests.world.table import Table
 
 _DOWN_S: Final = (0.2, 6.0)
@@ -27,13 +29,12 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying` and `eligible` it repeats scripts instead. In a ledger no
-    committed record may be lost, so disks lose data only while all replicas are in sync.
+    In the profiles `emptying`, `eligible` and `restored` it repeats scripts instead. In a ledger no committed record may
+    be lost, so disks lose data only while all replicas are in sync.
     """
 
     def __init__(self, cluster: Cluster, random: Random, workload: Table | Ledger, profile: str) -> None:
-        self.faults = 0
-        """This counts kills, orderly stops, network cuts, full and failing disks, and deletions."""
+        self._faults = 0
         self.kills = 0
         self._cluster: Final = cluster
         self._random: Final = random
@@ -45,11 +46,26 @@ class Weather:
         """This broker has lost data, or is about to, and is not in all of its ISRs again."""
         self._unnoticed = ""
         """This broker may have lost data, while the controller still counts it in an ISR. No fault begins meanwhile."""
+        self._outages: Final = Outages(cluster, random)
+        self._restores: Final = (
+            Restores(cluster, random, workload) if profile == "restored" and isinstance(workload, Table) else None
+        )
         self._scripts: Final = {
             "emptying": [self._overtake, self._overtake, self._leave_behind],
             "eligible": [self._lose_the_last],
+            "restored": [self._restores.script] if self._restores else [],
         }.get(profile, [])
         self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
+
+    @property
+    def faults(self) -> int:
+        """This counts kills, orderly stops, network cuts, full and failing disks, deletions, and what etcd suffers."""
+        return self._faults + self._outages.faults + (self._restores.faults if self._restores else 0)
+
+    @property
+    def is_at_work(self) -> bool:
+        """It tells whether a restore is under way, which is not left half done."""
+        return self._restores is not None and self._restores.is_under_way
 
     @property
     def _table(self) -> Table:
@@ -67,6 +83,7 @@ class Weather:
             self._take_turns,
             self._cut_network,
             self._kill_controller,
+            self._take_etcd_away,
             self._fill_disk,
             self._break_disk,
         ]
@@ -77,6 +94,8 @@ class Weather:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
         kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
+        if len(self._cluster.controllers) > 1:
+            kinds.append(self._outages.depose)
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
     def begin(self) -> None:
@@ -87,6 +106,7 @@ class Weather:
 
     def end(self) -> None:
         self._blows = False
+        self._outages.end()
         for volume in self._cluster.disks.volumes.values():
             volume.others_bytes, volume.fails = 0, False
 
@@ -100,7 +120,7 @@ class Weather:
 
     def _follow(self, script: Iterator[float], then: Callable[[], None]) -> None:
         """Take the next step of a script, which yields how long it is until the following one."""
-        pause_s = next(script, None) if self._blows else None
+        pause_s = next(script, None) if self._blows or self.is_at_work else None
         if pause_s is not None:
             self._cluster.world.after(pause_s, lambda: self._follow(script, then))
         elif self._blows:
@@ -129,7 +149,7 @@ class Weather:
 
     def _stop_in_order(self, name: str) -> Iterator[float]:
         """Have a broker stop in order, and wait until it has."""
-        self.faults += 1
+        self._faults += 1
         process = self._cluster.processes[name]
         self._cluster.stop(name)
         yield from self._until(lambda: not process.is_alive)
@@ -146,7 +166,7 @@ class Weather:
 
     def _kill_now(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
-            self.faults += 1
+            self._faults += 1
             self.kills += 1
             self._cluster.kill(name, power_cut=power_cut)
 
@@ -193,12 +213,15 @@ class Weather:
         hosts = (*self._cluster.services, "etcd")
         other = self._random.choice([name for name in hosts if name != one])
         pair = (one, other) if self._random.random() < 0.5 else (other, one)
-        self.faults += 1
+        self._faults += 1
         length_s = _LONG_CUT_S if self._random.random() < 0.25 else _CUT_S
         self._cluster.network.cut(*pair, self._random.uniform(*length_s))
 
     def _kill_controller(self) -> None:
-        self._kill_for_some_time("controller")
+        self._kill_for_some_time(self._random.choice(self._cluster.controllers))
+
+    def _take_etcd_away(self) -> Iterator[float] | None:
+        return None if self._recovering else self._outages.script()
 
     def _lose_disk(self) -> Iterator[float]:
         """Kill a broker, and start it with an empty disk, if all are in sync."""
@@ -221,7 +244,7 @@ class Weather:
         """Have other programs fill a disk for some time."""
         volume = self._cluster.disks.volumes[self._random.choice(self._cluster.brokers)]
         if not volume.others_bytes:
-            self.faults += 1
+            self._faults += 1
             volume.fill(self._random.randrange(4000))
             yield self._random.uniform(*_FULL_S)
             volume.others_bytes = 0
@@ -232,7 +255,7 @@ class Weather:
             return
         name = self._recovering = self._unnoticed = self._random.choice(self._cluster.brokers)
         volume = self._cluster.disks.volumes[name]
-        self.faults += 1
+        self._faults += 1
         volume.fails = True
         yield from self._until(lambda: not self._cluster.is_up(name), _WAIT_S)
         if not self._cluster.is_up(name):
@@ -241,7 +264,7 @@ class Weather:
         yield from self._until_copied(name)
 
     def _may_lose_data(self) -> bool:
-        return not self._recovering and self._all_are_in_sync()
+        return not self._recovering and not self._outages.is_away and self._all_are_in_sync()
 
     def _all_are_in_sync(self) -> bool:
         cluster = self._cluster
@@ -277,7 +300,7 @@ class Weather:
         self._delete_all()
 
     def _delete_all(self) -> None:
-        self.faults += 1
+        self._faults += 1
         self._workload.delete_records()
 
     def _empty(self) -> None:

@@ -1,0 +1,202 @@
+"""Restores of etcd from a backup, as an operator carries them out (docs/operate/cluster.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Final
+
+from tests.world.cluster import Cluster
+from tests.world.process import Process
+from tests.world.table import Table
+
+from ottla_core.errors import OttlaError
+from ottla_core.rpc.aio import AioPeer
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_CONTROLLER_PORT: Final = 9640
+_BUMP: Final = 1_000_000
+_CUT_S: Final = 6.0
+_LEASE_S: Final = 8.0
+"""A broker that does not reach etcd for this time has lost its lease."""
+_MOVED_S: Final = 15.0
+_STOPPED_S: Final = 15.0
+_HEALED_S: Final = 60.0
+
+
+class Restores:
+    """This is a script of the weather, for three brokers.
+
+    Producers write nothing from the restore until the logs have decided who leads. So nothing that was acknowledged may
+    be lost.
+    """
+
+    def __init__(self, cluster: Cluster, random: Random, table: Table) -> None:
+        self.faults = 0
+        self.is_under_way = False
+        """It tells whether services are stopped, or etcd is not what the cluster has settled upon."""
+        self._cluster: Final = cluster
+        self._random: Final = random
+        self._table: Final = table
+        self._attempts = 0
+
+    def script(self) -> Iterator[float]:
+        """Take a backup, have leaders and ISRs change, and restore it."""
+        cluster, uniform = self._cluster, self._random.uniform
+        for name in cluster.services:
+            self._start(name)
+        yield from self._until(cluster.metadata.is_whole, _HEALED_S)
+        if not cluster.metadata.is_whole():
+            return
+        yield uniform(0.2, 2.0)
+        cluster.world.note("etcd is backed up")
+        backup = cluster.etcd.memory.back_up()
+        behind = yield from self._go_on()
+        yield uniform(0.3, 3.0)
+        self.is_under_way = True
+        self.faults += 1
+        is_declared = self._random.random() < 0.5
+        self._table.rest(_HEALED_S * 2)
+        runs_on = self._random.random() < 0.25
+        if not runs_on:
+            yield from self._end_all()
+        cluster.etcd.stop()
+        yield uniform(0.1, 1.0)
+        # Who does not declare the restore relies on revisions that go back.
+        bump = self._random.choice((0, _BUMP)) if is_declared else 0
+        cluster.etcd.restore(backup, bump=bump, leases_live_on=self._random.random() < 0.5)
+        cluster.metadata.read_again(cluster.etcd)
+        before = cluster.metadata.restorations
+        cluster.etcd.begin()
+        if runs_on:
+            yield uniform(0.2, 5.0)
+            yield from self._end_all()
+        yield from self._start_all(behind)
+        self._attempts = 0
+        if is_declared:
+            yield uniform(0.0, 2.0)
+            yield from self._declare()
+        yield from self._until(cluster.metadata.is_whole, _HEALED_S)
+        self._table.findings.counts["restores"] += 1
+        counted = cluster.metadata.restorations - before
+        if counted > 1 + self._attempts:
+            self._table.findings.violate(f"one restore was counted {counted} times")
+        self._table.findings.counts["restorations"] += counted
+        self._table.rest(0.0)
+        self.is_under_way = False
+
+    def _go_on(self) -> Iterator[float]:
+        """Have the cluster go on after the backup. Return the broker that falls behind meanwhile, or any other."""
+        behind = self._random.choice(self._cluster.brokers)
+        how = self._random.choice(("it is down at once", "killed", "stopped", "cut off", "in sync"))
+        if how == "it is down at once":
+            self._end(behind, kill=True)
+            yield from self._until_out(behind)
+        for _ in range(self._random.choice((0, 0, 1, 2, 3))):
+            yield from self._move_leader()
+            yield self._random.uniform(0.0, 1.0)
+        if how in ("killed", "stopped"):
+            self._end(behind, kill=how == "killed")
+            yield from self._until_out(behind)
+        elif how == "cut off":
+            for name in self._cluster.brokers:
+                self._cluster.network.cut(behind, name, _CUT_S)
+            yield from self._until_out(behind)
+        return behind
+
+    def _move_leader(self) -> Iterator[float]:
+        """Have another broker lead. Wait until the former leader is back in the ISR."""
+        old = f"broker-{self._table.leader}"
+        if not self._cluster.is_up(old):
+            return
+        if self._random.random() < 0.3:
+            self.faults += 1
+            self._cluster.network.cut(old, "etcd", _LEASE_S)
+            yield from self._until(lambda: self._leads_no_more(old), _MOVED_S)
+        else:
+            self._end(old, kill=self._random.random() < 0.5)
+            yield from self._until(lambda: self._leads_no_more(old), _MOVED_S)
+            yield from self._until(lambda: not self._cluster.is_up(old), _STOPPED_S)
+            self._start(old)
+        yield from self._until(lambda: self._cluster.metadata.has_in_sync(old, everywhere=True), _MOVED_S)
+
+    def _leads_no_more(self, name: str) -> bool:
+        return f"broker-{self._table.leader}" != name
+
+    def _until_out(self, name: str) -> Iterator[float]:
+        return self._until(lambda: not self._cluster.metadata.has_in_sync(name, everywhere=False), _MOVED_S)
+
+    def _end_all(self) -> Iterator[float]:
+        """Stop all services, or kill them, in any order."""
+        share = self._random.choice((0.0, 0.5, 1.0))
+        for name in self._random.sample(self._cluster.services, len(self._cluster.services)):
+            if self._cluster.is_up(name):
+                self._end(name, kill=self._random.random() < share)
+                yield self._random.choice((0.0, self._random.uniform(0.0, 2.0)))
+        yield from self._until(self._are_down, _STOPPED_S)
+        for name in filter(self._cluster.is_up, self._cluster.services):
+            self._end(name, kill=True)
+
+    def _are_down(self) -> bool:
+        return not any(map(self._cluster.is_up, self._cluster.services))
+
+    def _start_all(self, behind: str) -> Iterator[float]:
+        """Start all services, most often the broker that is behind before the other brokers, which may end once more
+        before it has said what it has found."""
+        others = [name for name in self._cluster.brokers if name != behind]
+        self._random.shuffle(others)
+        brokers = [behind, *others] if self._random.random() < 0.8 else [*others, behind]
+        controllers = self._cluster.controllers
+        late = self._random.random() < 0.3
+        order = [*brokers, *controllers] if late else [*controllers, *brokers]
+        for name in order:
+            self._start(name)
+            if name == brokers[0] and self._random.random() < 0.3:
+                yield self._random.uniform(0.0, 2.0)
+                self._end(name, kill=True)
+                yield self._random.uniform(0.0, 1.0)
+                self._start(name)
+            yield self._random.choice((0.0, self._random.uniform(0.0, 4.0)))
+
+    def _declare(self) -> Iterator[float]:
+        """Declare the restoration, and wait until a controller has counted it."""
+        declared: list[int] = []
+
+        async def declare(_: Process) -> None:
+            while not declared:
+                for name in self._cluster.controllers:
+                    peer = AioPeer(f"{name}:{_CONTROLLER_PORT}", client_id="operator")
+                    self._attempts += 1
+                    try:
+                        request = pb.DeclareRestoredRequest()
+                        answer = await peer.call(Controller.DECLARE_RESTORED, request, timeout=5.0)
+                    except OttlaError:
+                        continue
+                    finally:
+                        await peer.close()
+                    declared.append(answer.count)
+                    break
+                await asyncio.sleep(0.2)
+
+        Process(self._cluster.world, self._cluster.network, "operator", declare)
+        yield from self._until(lambda: bool(declared), _HEALED_S)
+
+    def _end(self, name: str, *, kill: bool) -> None:
+        if not self._cluster.is_up(name):
+            return
+        self.faults += 1
+        if kill:
+            self._cluster.kill(name)
+        else:
+            self._cluster.stop(name)
+
+    def _start(self, name: str) -> None:
+        if not self._cluster.is_up(name):
+            self._cluster.start(name)
+
+    def _until(self, is_so: Callable[[], bool], limit_s: float) -> Iterator[float]:
+        ends_at = self._cluster.world.now + limit_s
+        while not is_so() and self._cluster.world.now < ends_at:
+            yield 0.1
