@@ -29,7 +29,7 @@ class Outages:
         self._random: Final = random
 
     def end(self) -> None:
-        if not self._cluster.etcd.is_up:
+        if self.is_away and not self._cluster.etcd.is_up:
             self._cluster.etcd.begin()
 
     def script(self) -> Iterator[float]:

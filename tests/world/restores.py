@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from tests.world.cluster import Cluster
 from tests.world.process import Process
@@ -18,11 +18,12 @@ from ottla_proto.contracts import Controller
 
 _CONTROLLER_PORT: Final = 9640
 _BUMP: Final = 1_000_000
+_CHANGES: Final = 40
 _CUT_S: Final = 6.0
-_LEASE_S: Final = 8.0
-"""A broker that does not reach etcd for this time has lost its lease."""
 _MOVED_S: Final = 15.0
 _STOPPED_S: Final = 15.0
+_ASKED_S: Final = 30.0
+_NOTICED_S: Final = 8.0
 _HEALED_S: Final = 60.0
 
 
@@ -40,7 +41,6 @@ class Restores:
         self._cluster: Final = cluster
         self._random: Final = random
         self._table: Final = table
-        self._attempts = 0
 
     def script(self) -> Iterator[float]:
         """Take a backup, have leaders and ISRs change, and restore it."""
@@ -53,6 +53,7 @@ class Restores:
         yield uniform(0.2, 2.0)
         cluster.world.note("etcd is backed up")
         backup = cluster.etcd.memory.back_up()
+        yield from self._change_configs()
         behind = yield from self._go_on()
         yield uniform(0.3, 3.0)
         self.is_under_way = True
@@ -74,20 +75,30 @@ class Restores:
             yield uniform(0.2, 5.0)
             yield from self._end_all()
         yield from self._start_all(behind)
-        self._attempts = 0
+        declared = 0
         if is_declared:
             yield uniform(0.0, 2.0)
-            yield from self._declare()
+            declared = yield from self._ask(Controller.DECLARE_RESTORED, pb.DeclareRestoredRequest())
+        yield from self._until(lambda: cluster.metadata.restorations > before, _NOTICED_S)
         yield from self._until(cluster.metadata.is_whole, _HEALED_S)
         self._table.findings.counts["restores"] += 1
         counted = cluster.metadata.restorations - before
-        if counted > 1 + self._attempts:
+        if counted > 1 + declared:
             self._table.findings.violate(f"one restore was counted {counted} times")
         self._table.findings.counts["restorations"] += counted
         self._table.rest(0.0)
         self.is_under_way = False
 
-    def _go_on(self) -> Iterator[float]:
+    def _change_configs(self) -> Iterator[float]:
+        """Have the revision go further on than the services' next start will take it."""
+        for number in range(_CHANGES):
+            request = pb.AlterConfigsRequest()
+            altered = request.resources.add()
+            altered.resource.type = pb.CONFIG_RESOURCE_BROKER
+            altered.ops.add(name="log.cleaner.backoff.ms", op=pb.CONFIG_OP_SET, value=str(500 + number))
+            yield from self._ask(Controller.ALTER_CONFIGS, request)
+
+    def _go_on(self) -> Generator[float, None, str]:
         """Have the cluster go on after the backup. Return the broker that falls behind meanwhile, or any other."""
         behind = self._random.choice(self._cluster.brokers)
         how = self._random.choice(("it is down at once", "killed", "stopped", "cut off", "in sync"))
@@ -107,20 +118,15 @@ class Restores:
         return behind
 
     def _move_leader(self) -> Iterator[float]:
-        """Have another broker lead. Wait until the former leader is back in the ISR."""
+        """Have another broker lead, wait until the former leader is back in the ISR, and often have it lead again."""
         old = f"broker-{self._table.leader}"
-        if not self._cluster.is_up(old):
-            return
-        if self._random.random() < 0.3:
-            self.faults += 1
-            self._cluster.network.cut(old, "etcd", _LEASE_S)
-            yield from self._until(lambda: self._leads_no_more(old), _MOVED_S)
-        else:
-            self._end(old, kill=self._random.random() < 0.5)
-            yield from self._until(lambda: self._leads_no_more(old), _MOVED_S)
-            yield from self._until(lambda: not self._cluster.is_up(old), _STOPPED_S)
-            self._start(old)
+        self._end(old, kill=self._random.random() < 0.5)
+        yield from self._until(lambda: self._leads_no_more(old), _MOVED_S)
+        yield from self._until(lambda: not self._cluster.is_up(old), _STOPPED_S)
+        self._start(old)
         yield from self._until(lambda: self._cluster.metadata.has_in_sync(old, everywhere=True), _MOVED_S)
+        if self._random.random() < 0.5:
+            yield from self._ask(Controller.ELECT_LEADERS, pb.ElectLeadersRequest(all_partitions=True))
 
     def _leads_no_more(self, name: str) -> bool:
         return f"broker-{self._table.leader}" != name
@@ -160,28 +166,29 @@ class Restores:
                 self._start(name)
             yield self._random.choice((0.0, self._random.uniform(0.0, 4.0)))
 
-    def _declare(self) -> Iterator[float]:
-        """Declare the restoration, and wait until a controller has counted it."""
-        declared: list[int] = []
+    def _ask(self, method: Any, request: Any) -> Generator[float, None, int]:
+        """Ask the controllers for something until the one that leads has done it. Return how often they were asked."""
+        asked: list[str] = []
+        done: list[str] = []
 
-        async def declare(_: Process) -> None:
-            while not declared:
+        async def ask(_: Process) -> None:
+            while not done:
                 for name in self._cluster.controllers:
                     peer = AioPeer(f"{name}:{_CONTROLLER_PORT}", client_id="operator")
-                    self._attempts += 1
+                    asked.append(name)
                     try:
-                        request = pb.DeclareRestoredRequest()
-                        answer = await peer.call(Controller.DECLARE_RESTORED, request, timeout=5.0)
+                        await peer.call(method, request, timeout=5.0)
+                        done.append(name)
+                        return
                     except OttlaError:
-                        continue
+                        await asyncio.sleep(0.2)
                     finally:
                         await peer.close()
-                    declared.append(answer.count)
-                    break
-                await asyncio.sleep(0.2)
 
-        Process(self._cluster.world, self._cluster.network, "operator", declare)
-        yield from self._until(lambda: bool(declared), _HEALED_S)
+        Process(self._cluster.world, self._cluster.network, "operator", ask)
+        yield from self._until(lambda: bool(done), _ASKED_S)
+        done.append("nobody waits for it any more")
+        return len(asked)
 
     def _end(self, name: str, *, kill: bool) -> None:
         if not self._cluster.is_up(name):
@@ -199,4 +206,4 @@ class Restores:
     def _until(self, is_so: Callable[[], bool], limit_s: float) -> Iterator[float]:
         ends_at = self._cluster.world.now + limit_s
         while not is_so() and self._cluster.world.now < ends_at:
-            yield 0.1
+            yield 0.02
