@@ -32,6 +32,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "L3": Mutant("emptying", ("emptied-log-has-no-epoch", "emptied-follower-joins-the-isr")),
         "A1": Mutant("eligible", ("empty-disk-is-elected", "marker-without-epoch")),
         "A2": Mutant("eligible", ("old-copy-of-a-volume",)),
+        "A3": Mutant("restored", ("metadata-older-than-a-log-is-a-bug", "epoch-below-the-logs")),
         "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
         "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
         "L2": Mutant("ledger", ("segments-above-the-recovery-point-are-compacted", "snapshot-older-than-a-clean")),
@@ -56,6 +57,11 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "files-are-not-synced",
                     "no-minimum-isr",
                     "who-leaves-too-small-an-isr-is-forgotten",
+                ),
+                "restored": (
+                    "restored-store-decided-by-one-log",
+                    "restored-store-is-believed",
+                    "restored-store-is-not-noticed",
                 ),
                 "ledger": (
                     "deleted-before-its-producers-were-noted",
