@@ -29,8 +29,8 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying`, `eligible` and `restored` it repeats scripts instead. In a ledger no committed record may
-    be lost, so disks lose data only while all replicas are in sync.
+    In the profiles `emptying`, `eligible` and `restored` it repeats scripts instead. In a ledger no committed record
+    may be lost, so disks lose data only while all replicas are in sync.
     """
 
     def __init__(self, cluster: Cluster, random: Random, workload: Table | Ledger, profile: str) -> None:
