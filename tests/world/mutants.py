@@ -61,7 +61,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                 "restored": (
                     "restored-store-decided-by-one-log",
                     "restored-store-is-believed",
-                    "restored-store-is-not-noticed",
                 ),
                 "ledger": (
                     "deleted-before-its-producers-were-noted",
