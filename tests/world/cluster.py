@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from tests.world.client import KAFKA_PORT, RawClient
 from tests.world.disk import Disks, Volume
+from tests.world.etcd import Etcd
 from tests.world.fibers import World
 from tests.world.metadata import Metadata
 from tests.world.network import Network
 from tests.world.offline import compact
 from tests.world.process import Process
-from tests.world.store import Etcd, SimulatedStore
+from tests.world.store import SimulatedStore
 
 import ottla_broker.app
 import ottla_controller.app
@@ -27,6 +28,7 @@ from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResul
 from ottla_broker.compaction.worker import Take
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
+from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.process.lifecycle import ServiceApp
 from ottla_group_coordinator.config import GroupCoordinatorConfig
@@ -48,7 +50,10 @@ class _NoAdminPort:
 
 
 class Cluster:
-    """This starts, stops and kills the processes of a cluster. It has `coordinators` processes of each kind."""
+    """This starts, stops and kills the processes of a cluster. It has `coordinators` processes of each kind.
+
+    One of the controllers leads, and the others wait.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Cluster:
         configs: dict[str, str],
         *,
         brokers: int,
+        controllers: int = 1,
         coordinators: int = 0,
     ) -> None:
         self.world: Final = world
@@ -71,7 +77,8 @@ class Cluster:
         self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
         self.brokers: Final = [f"broker-{number}" for number in range(brokers)]
         self.coordinators: Final = [f"{kind}-{n}" for kind in _COORDINATORS for n in range(coordinators)]
-        self.services: Final = ["controller", *self.brokers, *self.coordinators]
+        self.controllers: Final = [f"controller-{number}" for number in range(controllers)]
+        self.services: Final = [*self.controllers, *self.brokers, *self.coordinators]
         for name in self.brokers:
             disks.volumes[name] = Volume("data")
 
@@ -142,6 +149,10 @@ class Cluster:
         stopping, app = self._stopping[process.name], self._build(process)
         try:
             await app.start()
+        except StoreUnavailableError:
+            # A start that etcd does not answer ends the process.
+            self._start_again(process.name)
+            return
         except OttlaError as error:
             is_refused = error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
             # A broker with another disk is refused as long as its former life may still be there.
@@ -175,7 +186,7 @@ class Cluster:
         store = SimulatedStore(self.etcd, process)
         kind, _, number = process.name.partition("-")
         if kind == "controller":
-            config = ControllerConfig(host=process.name, first_configs=self._configs)
+            config = ControllerConfig(node_id=int(number), host=process.name, first_configs=self._configs)
             return ottla_controller.app.build(config, store=store, clock=process, admin=_NoAdminPort)
         if kind in _COORDINATORS:
             build, settings = _COORDINATORS[kind]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.world.store import Etcd
+from tests.world.etcd import Etcd
 from tests.world.telling import state_of
 
 from ottla_core.cluster.codec import decode
@@ -31,6 +31,8 @@ class Metadata:
         """These brokers are registered."""
         self.full: Final[dict[int, float]] = {}
         """Brokers whose registration says that their disk is full, and since when."""
+        self.restorations = 0
+        """The number of times that the controllers have counted that etcd was restored from a backup."""
         self._name: Final = name
         self._note: Final = note
         self._listeners: Final[dict[str, OnChange]] = {}
@@ -52,6 +54,16 @@ class Metadata:
                     self._on_put(event.entry, etcd.process.world.now)
 
         memory._commit = noted
+
+    def read_again(self, etcd: Etcd) -> None:
+        """Begin anew with what etcd has, after it was restored."""
+        self.topics.clear()
+        self.partitions.clear()
+        self.restorations = 0
+        self.registered.clear()
+        self.full.clear()
+        for entry in list(etcd.memory._entries.values()):
+            self._on_put(entry, etcd.process.world.now)
 
     def on_change(self, topic: str, listener: OnChange) -> None:
         """Call `listener(before, after)` for each change of a partition of the topic."""
@@ -83,6 +95,8 @@ class Metadata:
                 for name, listener in self._listeners.items():
                     if self.topics.get(name) == id_.topic_id:
                         listener(before, after)
+            case ("restored",):
+                self.restorations = decode(key, entry).count
 
     def name_of(self, id_: str) -> str:
         """Return a partition's id, which is also the name of its directory, with the topic's name in it."""

@@ -43,6 +43,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "L8": Mutant("table", ("survivors-stored-as-a-giant",)),
         "L9": Mutant("table", ("retention-spoils-a-cleaning",)),
         "A8": Mutant("full", ("full-disk-is-elected",)),
+        "A3": Mutant("restored", ("metadata-older-than-a-log-is-a-bug", "epoch-below-the-logs")),
         "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
         "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
         "L2": Mutant("ledger", ("segments-above-the-recovery-point-are-compacted", "snapshot-older-than-a-clean")),
@@ -75,6 +76,10 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "files-are-not-synced",
                     "no-minimum-isr",
                     "who-leaves-too-small-an-isr-is-forgotten",
+                ),
+                "restored": (
+                    "restored-store-decided-by-one-log",
+                    "restored-store-is-believed",
                 ),
                 "ledger": (
                     "deleted-before-its-producers-were-noted",

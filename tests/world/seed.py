@@ -46,8 +46,8 @@ _RETENTION_MS: Final = ("-1", "-1", "4000", "12000")
 _CLEANER_BYTES_PER_S: Final = ("1e9", "1e9", "100000")
 _SHRUNK_BY: Final = (1, 1, GIANTS, LARGE)
 _POLICIES: Final = ("compact", "compact,delete", "delete")
-PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger")
-_SHARES: Final = (30, 15, 20, 10, 25)
+PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored")
+_SHARES: Final = (25, 12, 15, 10, 28, 10)
 _CROWDED: Final = 0.2
 """In this share of ledgers, transactions come to the largest size of their records."""
 _cpu = time.process_time
@@ -169,7 +169,8 @@ def _live(
             "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
             **cluster_configs(shrunk_by),
         },
-        brokers=3 if profile == "eligible" else random.choice((2, 3)),
+        brokers=3 if profile in ("eligible", "restored") else random.choice((2, 3)),
+        controllers=random.choice((1, 1, 2)),
         coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
     )
     workload: Table | Ledger
@@ -191,6 +192,7 @@ def _live(
     weather.begin()
     world.run_for(plan.storm_s)
     weather.end()
+    world.run_until(lambda: not weather.is_at_work, limit_s=_HEALED_S)
     world.note("the storm is over, and whatever is down starts again")
     cluster.kill("client")
     outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
@@ -239,6 +241,8 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
             }
         case "full":
             configs |= {"min.insync.replicas": "1"}
+        case "restored":
+            configs |= {"unclean.leader.election.enable": "false"}
         case "eligible":
             configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
     batches = Batches(random, shrunk_by)

@@ -1,14 +1,13 @@
-"""etcd in the world: the in-memory twin in a process of its own, and each process's connection to it."""
+"""A process's connection to etcd."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableSequence, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from tests.world.fibers import World
-from tests.world.network import Network, Pipe
+from tests.world.etcd import Etcd
+from tests.world.network import Pipe
 from tests.world.process import Process
 
 from ottla_core.cluster.memory import MemoryStore
@@ -22,28 +21,15 @@ from ottla_core.cluster.store import (
     TxnResult,
 )
 
-
-class Etcd:
-    """The process, which lives as long as the world."""
-
-    def __init__(self, world: World, network: Network) -> None:
-        self.memory: MemoryStore
-        self._tasks: Final[deque[asyncio.Task[None]]] = deque(maxlen=1000)
-        self.process: Final = Process(world, network, "etcd", self._main)
-
-    async def _main(self, process: Process) -> None:
-        self.memory = MemoryStore(clock=process)
-        await asyncio.get_running_loop().create_future()
-
-    def start(self, work: Coroutine[Any, Any, None], begun: MutableSequence[asyncio.Task[None]] | None = None) -> None:
-        """Have a task do the work, which is added to `begun` at once."""
-        task = self.process.loop.create_task(work)
-        (self._tasks if begun is None else begun).append(task)
-        self.process.wake()
+_SILENT_S: Final = 6.0
+"""A watch without any answer ends after this time, as that of the real store does."""
 
 
 class SimulatedStore:
-    """A `MetaStore` of one process: each call goes to etcd and back, and its time runs out on the way."""
+    """A `MetaStore` of one process: each call goes to etcd and back, and its time runs out on the way.
+
+    If etcd stops meanwhile, the connection is reset: nobody knows then whether the call was carried out.
+    """
 
     def __init__(self, etcd: Etcd, process: Process) -> None:
         self._etcd: Final = etcd
@@ -55,16 +41,33 @@ class SimulatedStore:
         self, call: Callable[[MemoryStore], Awaitable[Any]], timeout: float, *, changes: bool = False
     ) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        etcd, life = self._etcd, self._etcd.lives
+
+        def reply(result: Any, error: Exception | None) -> None:
+            def arrive() -> None:
+                if etcd.lives == life:
+                    self._settle(answer, result, error)
+                else:
+                    reset = StoreUnavailableError("etcd has reset the connection", indefinite=changes)
+                    self._settle(answer, None, reset)
+
+            self._back.send(arrive)
 
         async def carry_out() -> None:
             try:
-                result = await call(self._etcd.memory)
+                result = await call(etcd.memory)
             except Exception as error:
-                self._back.send(lambda error=error: self._settle(answer, None, error))
+                reply(None, error)
             else:
-                self._back.send(lambda: self._settle(answer, result, None))
+                reply(result, None)
 
-        self._there.send(lambda: self._etcd.start(carry_out()))
+        def arrive() -> None:
+            if etcd.lives == life:
+                etcd.start(carry_out())
+            else:
+                reply(None, None)
+
+        self._there.send(arrive)
         try:
             async with asyncio.timeout(timeout):
                 return await answer
@@ -121,10 +124,13 @@ class SimulatedStore:
         self._process.on_end.append(end)
         try:
             while True:
-                found = await arrived.get()
+                async with asyncio.timeout(_SILENT_S):
+                    found = await arrived.get()
                 if isinstance(found, Exception):
                     raise found
                 yield found
+        except TimeoutError:
+            raise StoreUnavailableError(f"a watch got no answer for {_SILENT_S:.0f} s", indefinite=False) from None
         finally:
             self._there.send(end)
 

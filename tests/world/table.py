@@ -91,11 +91,12 @@ class History:
     def forgive(self, kept: Records, known: set[bytes], now: float) -> None:
         """Forgive that the cluster has lost all of the `known` values but those of one log, the new leader's."""
         values = {value for _, value in kept.values()}
-        # A log may have a higher offset of the key from a history that was lost before.
-        newest = {key: self.writes[kept[offset][1]] for key, offset in newest_of(kept).items()}
+        newest = {key: (offset, self.writes[kept[offset][1]]) for key, offset in newest_of(kept).items()}
         for write in self.writes.values():
-            newer = newest.get(write.key)
-            is_superseded = newer is not None and newer.at > write.at
+            end, newer = newest.get(write.key, (-1, write))
+            # A log may have a higher offset of the key from a history that was lost before, and of two records that
+            # were sent at once the later one may be at the lower offset.
+            is_superseded = newer.at > write.at and end > write.offset
             is_known = write.value in known or write.committed_at >= 0
             if is_known and not (write.is_forgiven or write.value in values or is_superseded):
                 write.is_forgiven = True

@@ -12,7 +12,9 @@ from typing import Final
 from tests.world import pretender
 from tests.world.cluster import Cluster
 from tests.world.ledger import Ledger
+from tests.world.outages import Outages
 from tests.world.pretender import Pretender
+from tests.world.restores import Restores
 from tests.world.table import TOPIC, Table
 
 _DOWN_S: Final = (0.2, 6.0)
@@ -34,7 +36,7 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying`, `eligible` and `full` it repeats scripts instead. In a ledger no
+    In the profiles `emptying`, `eligible`, `full` and `restored` it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync.
 
     Each fault, and each round of a script, has a number and a chance of its own. So if one is left out, the others
@@ -47,8 +49,7 @@ class Weather:
         random = cluster.world.chance("storm")
         self.begun: Final[list[int]] = []
         """The numbers of the faults and rounds that have begun."""
-        self.faults = 0
-        """This counts kills, orderly stops, network cuts, full and failing disks, and deletions."""
+        self._faults = 0
         self.kills = 0
         self._cluster: Final = cluster
         self._random = random
@@ -61,16 +62,33 @@ class Weather:
         """This broker has lost data, or is about to, and is not in all of its ISRs again."""
         self._unnoticed = ""
         """This broker may have lost data, while the controller still counts it in an ISR. No fault begins meanwhile."""
+        self._outages: Final = Outages(cluster, lambda: self._random)
+        self._restores: Final = (
+            Restores(cluster, lambda: self._random, workload)
+            if profile == "restored" and isinstance(workload, Table)
+            else None
+        )
         scripts: dict[str, list[Fault]] = {
             "emptying": [self._overtake, self._overtake, self._leave_behind],
             "eligible": [self._lose_the_last, *self._scripts_of_deletions()],
             "full": [self._fill_for_long],
+            "restored": [self._restores.script] if self._restores else [],
         }
         self._scripts: Final = scripts.get(profile, [])
         self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
         self._only: Final = only
         # Faults have their times, whether they happen or not, but one round begins when another one ends.
         self._numbers: Final = iter(sorted(only)) if self._scripts and only is not None else itertools.count()
+
+    @property
+    def faults(self) -> int:
+        """This counts kills, orderly stops, network cuts, full and failing disks, deletions, and what etcd suffers."""
+        return self._faults + self._outages.faults + (self._restores.faults if self._restores else 0)
+
+    @property
+    def is_at_work(self) -> bool:
+        """It tells whether a restore is under way, which is not left half done."""
+        return self._restores is not None and self._restores.is_under_way
 
     @property
     def _table(self) -> Table:
@@ -91,6 +109,7 @@ class Weather:
             self._take_turns,
             self._cut_network,
             self._kill_controller,
+            self._take_etcd_away,
             self._fill_disk,
             self._break_disk,
         ]
@@ -103,6 +122,8 @@ class Weather:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
         kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
+        if len(self._cluster.controllers) > 1:
+            kinds.append(self._outages.depose)
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
 
     def begin(self) -> None:
@@ -115,6 +136,7 @@ class Weather:
         self._blows = False
         if self._cluster.is_up(pretender.NAME):
             self._cluster.kill(pretender.NAME)
+        self._outages.end()
         for volume in self._cluster.disks.volumes.values():
             volume.others_bytes, volume.has_no_room, volume.fails = 0, False, False
         if isinstance(self._workload, Table):
@@ -151,7 +173,7 @@ class Weather:
     def _follow(self, script: Iterator[float], chance: Random, then: Callable[[], None]) -> None:
         """Take the next step of a script, which yields how long it is until the following one."""
         pause_s = None
-        if self._blows:
+        if self._blows or self.is_at_work:
             with self._chances_of(chance):
                 pause_s = next(script, None)
         if pause_s is not None:
@@ -183,7 +205,7 @@ class Weather:
 
     def _stop_in_order(self, name: str) -> Iterator[float]:
         """Have a broker stop in order, and wait until it has."""
-        self.faults += 1
+        self._faults += 1
         process = self._cluster.processes[name]
         self._cluster.stop(name)
         yield from self._until(lambda: not process.is_alive)
@@ -200,7 +222,7 @@ class Weather:
 
     def _kill_now(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
-            self.faults += 1
+            self._faults += 1
             self.kills += 1
             self._cluster.kill(name, power_cut=power_cut)
 
@@ -247,7 +269,7 @@ class Weather:
         hosts = (*self._cluster.services, "etcd")
         other = self._random.choice([name for name in hosts if name != one])
         pair = (one, other) if self._random.random() < 0.5 else (other, one)
-        self.faults += 1
+        self._faults += 1
         length_s = _LONG_CUT_S if self._random.random() < 0.25 else _CUT_S
         self._cluster.network.cut(*pair, self._random.uniform(*length_s))
 
@@ -258,7 +280,7 @@ class Weather:
         claim = self._random.choice((Pretender.fetch, Pretender.propose))
         if self._cluster.is_up(pretender.NAME) or not all(map(self._cluster.is_up, (leader, follower))):
             return
-        self.faults += 1
+        self._faults += 1
         self._cluster.network.cut(follower, leader, self._random.uniform(*_PRETENDED_S))
         false = Pretender(self._cluster, self._table.findings.counts, TOPIC, follower)
         claim(false)
@@ -269,7 +291,10 @@ class Weather:
         self._start(leader)
 
     def _kill_controller(self) -> None:
-        self._kill_for_some_time("controller")
+        self._kill_for_some_time(self._random.choice(self._cluster.controllers))
+
+    def _take_etcd_away(self) -> Iterator[float] | None:
+        return None if self._recovering else self._outages.script()
 
     def _lose_disk(self) -> Iterator[float]:
         """Kill a broker, and start it with an empty disk, if all are in sync."""
@@ -292,7 +317,7 @@ class Weather:
         """Have other programs fill a disk for some time."""
         volume = self._cluster.disks.volumes[self._random.choice(self._cluster.brokers)]
         if not volume.others_bytes:
-            self.faults += 1
+            self._faults += 1
             volume.fill(self._random.randrange(4000))
             yield self._random.uniform(*_FULL_S)
             volume.others_bytes = 0
@@ -303,7 +328,7 @@ class Weather:
             return
         name = self._recovering = self._unnoticed = self._random.choice(self._cluster.brokers)
         volume = self._cluster.disks.volumes[name]
-        self.faults += 1
+        self._faults += 1
         volume.fails = True
         yield from self._until(lambda: not self._cluster.is_up(name), _WAIT_S)
         if not self._cluster.is_up(name):
@@ -315,12 +340,12 @@ class Weather:
         """Set the date of a host forward or back, mostly by seconds."""
         name = self._random.choice([*self._cluster.services, "client", "etcd"])
         seconds = self._random.uniform(-1.0, 1.0) * self._random.choice((1.0, 5.0, 5.0, 600.0))
-        self.faults += 1
+        self._faults += 1
         self._cluster.world.note(f"the date of {name} is set by {seconds:+.3f} s")
         self._cluster.world.clock_of(name).step(seconds)
 
     def _may_lose_data(self) -> bool:
-        return not self._recovering and self._all_are_in_sync()
+        return not self._recovering and not self._outages.is_away and self._all_are_in_sync()
 
     def _all_are_in_sync(self) -> bool:
         cluster = self._cluster
@@ -356,7 +381,7 @@ class Weather:
         self._delete_all()
 
     def _delete_all(self) -> None:
-        self.faults += 1
+        self._faults += 1
         self._workload.delete_records()
 
     def _empty(self) -> Iterator[float]:
@@ -509,7 +534,7 @@ class Weather:
         if rests:
             self._table.rest(_WAIT_S)
             yield uniform(0.0, 0.5)
-        self.faults += 1
+        self._faults += 1
         volume = cluster.disks.volumes[one]
         volume.fill(random.randrange(4000))
         volume.has_no_room = rests or random.random() < 0.3

@@ -39,6 +39,11 @@ def _forgotten_each_time(original, self, assignment, error):
     original(self, assignment, error)
 
 
+def _logged_unless_it_has_no_text(original, self):
+    original(self)
+    self.text = ""
+
+
 def _above_the_metadata_alone(original, image, partition, ends, willing):
     led = original(image, partition, ends, willing)
     epochs_seen = max(partition.leader_epoch, *(end.last_epoch for end in ends.values()))
@@ -93,6 +98,11 @@ STORIES = (
         "failing-partition-fills-the-log",
         "A partition that could not take its part was logged 4,600 times in 40 seconds",
         instead_of(f"{_REPLICAS}._on_failure", _forgotten_each_time),
+    ),
+    Story(
+        "failure-without-a-text-is-not-logged",
+        "A partition could not take its part because of an error without a text, and nothing was ever logged of it",
+        instead_of("ottla_broker.replication.replicas:_Failure.__init__", _logged_unless_it_has_no_text),
     ),
     Story(
         "two-threads-in-one-log",

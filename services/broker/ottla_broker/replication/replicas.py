@@ -72,7 +72,8 @@ class _Failure:
     """A partition that can't take its role, until it can."""
 
     def __init__(self) -> None:
-        self.text = ""
+        self.text: str | None = None
+        """What was logged of it. An error may have no text."""
         self._backoff: Final = Backoff(_RETRY_S, _RETRY_MOST_S)
 
     def again(self, text: str) -> float:

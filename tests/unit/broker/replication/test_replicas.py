@@ -250,6 +250,19 @@ async def test_a_partition_that_fails_is_tried_at_longer_and_longer_intervals_an
     assert caplog.text.count("no room") == 1
 
 
+@pytest.mark.story("failure-without-a-text-is-not-logged")
+async def test_a_failure_without_a_text_is_logged_too(
+    held: Held, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(log: Log, epoch: int) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Log, "assign_epoch", fails)
+    held.metadata.become(LATER)
+    await applied(held)
+    assert caplog.text.count("can't lead or follow") == 1
+
+
 @pytest.mark.story("two-threads-in-one-log")
 @pytest.mark.rule(4)
 async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_its_log_is_left_alone(
