@@ -26,9 +26,12 @@ class Metadata:
         self._listeners: Final[dict[str, OnChange]] = {}
 
     def watch(self, etcd: Etcd) -> None:
-        """Note whatever etcd commits from now on."""
+        """Note what etcd has, and whatever it commits from now on."""
         memory = etcd.memory
         commit = memory._commit
+        for entry in memory._entries.values():
+            if (key := parse_key(self._name, entry.key)) is not None:
+                self._on_put(key, entry)
 
         def noted(events: Any) -> None:
             commit(events)
@@ -57,6 +60,11 @@ class Metadata:
     def of(self, topic: str, number: int = 0) -> Partition | None:
         id_ = self.topics.get(topic)
         return None if id_ is None else self.partitions.get(PartitionId(id_, number))
+
+    def partitions_of(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        id_ = self.topics.get(topic)
+        return sum(partition.topic_id == id_ for partition in self.partitions)
 
     def leader(self, topic: str, number: int = 0) -> int:
         """Return the id of the leader, or -1 for none."""

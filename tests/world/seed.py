@@ -19,11 +19,13 @@ from tests.world.cluster import Cluster
 from tests.world.disk import Disks
 from tests.world.fibers import StuckError, World
 from tests.world.findings import Findings
-from tests.world.forked import ForkError, in_a_fork
+from tests.world.forked import ForkError, SpentError, in_a_fork
+from tests.world.growth import PRODUCERS_S, Growth
 from tests.world.ledger import Ledger
 from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
+from tests.world.shards import Shards
 from tests.world.table import Table
 from tests.world.weather import Weather
 
@@ -34,8 +36,12 @@ from ottla_broker.storage.log import Log
 
 _HEALED_S: Final = 60.0
 _STOPPED_S: Final = 20.0
+_GROWTH_SHARE: Final = 1 / 6
+"""This share of the ledger's seeds measures what grows. It takes as long as the storm."""
 _LOGGED: Final = {"cleanings": "is compacted up to", "takeovers": "now serving", "recoveries": "but previously reached"}
 """An event is counted whenever a log line has its text."""
+_INTERNAL_BYTES: Final = ("2000", "10000")
+"""How large a segment of an internal topic may be."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "ledger")
 _SHARES: Final = (30, 20, 20, 30)
@@ -72,7 +78,12 @@ class Outcome:
     violations: list[str] = field(default_factory=list)
     last_steps: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
-    """The tasks that wait at the end of a seed that has not healed."""
+    """The tasks that waited when the seed made no progress any more. It has none if it went on."""
+
+    @property
+    def grown(self) -> int:
+        """Return how many structures have grown with what had ended."""
+        return self.counts.get("grown", 0)
 
     @property
     def has_run(self) -> bool:
@@ -107,8 +118,9 @@ def run(plan: Plan) -> Outcome:
     _log_to(world, findings, log=plan.log)
     try:
         _live(plan, world, network, disks, findings, outcome, is_crowded=is_crowded)
-    except StuckError as error:
+    except (StuckError, SpentError) as error:
         findings.violate(str(error))
+        outcome.waiting = world.waiting()
     findings.violations += world.failures[:20]
     outcome.trace, outcome.virtual_s = world.trace, world.now
     outcome.cpu_s = _cpu() - began
@@ -128,9 +140,13 @@ def _live(
     *,
     is_crowded: bool,
 ) -> None:
-    random = world.chance("weather")
+    random, internal = world.chance("weather"), world.chance("internal topics")
     chosen = random.choices(PROFILES, _SHARES)[0]
     profile = outcome.profile = plan.profile or chosen
+    measures_growth = profile == "ledger" and not is_crowded and world.chance("growth").random() < _GROWTH_SHARE
+    # Internal topics are cleaned while coordinators write to them, and loaded from what is left. A cleaner keeps each
+    # marker for a day, so that is left out where growth is measured.
+    sizes = (str(100 << 20),) if measures_growth else _INTERNAL_BYTES
     cluster = Cluster(
         world,
         network,
@@ -140,13 +156,16 @@ def _live(
             "replica.lag.time.max.ms": random.choice(("500", "2000")),
             "offsets.topic.num.partitions": "2",
             "transaction.state.log.num.partitions": "2",
+            "offsets.topic.segment.bytes": internal.choice(sizes),
+            "transaction.state.log.segment.bytes": internal.choice(sizes),
+            "producer.id.expiration.ms": str(int(PRODUCERS_S * 1000)),
         },
         brokers=3 if profile == "eligible" else random.choice((2, 3)),
         coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
     )
     workload: Table | Ledger
     if profile == "ledger":
-        workload = _ledger(cluster, findings, random, is_crowded=is_crowded)
+        workload = _ledger(cluster, findings, random, is_crowded=is_crowded, may_be_compacted=not measures_growth)
         weather = Weather(cluster, random, workload, profile)
     else:
         workload = _table(cluster, findings, random, profile)
@@ -170,13 +189,16 @@ def _live(
     is_whole = cluster.metadata.is_whole
     outcome.healed = world.run_until(is_whole, limit_s=_HEALED_S)
     if not outcome.healed:
-        outcome.waiting = [task for process in cluster.processes.values() for task in process.tasks()]
+        outcome.waiting = world.waiting()
     world.run_for(5.0)  # what was written last reaches each disk, and a broker that was killed last leaves the ISR
     outcome.healed = outcome.healed and world.run_until(is_whole, limit_s=_HEALED_S)
-    waits_for = ["nobody has looked"]
+    waits_for, shards = ["nobody has looked"], Shards(cluster, findings)
 
     async def look(_: Process) -> None:
         while missing := await workload.look(RawClient()):
+            waits_for.append(missing)
+            await asyncio.sleep(0.2)
+        while missing := shards.look():
             waits_for.append(missing)
             await asyncio.sleep(0.2)
         waits_for.clear()
@@ -184,6 +206,12 @@ def _live(
     Process(world, network, "reader", look)
     if not world.run_until(lambda: not waits_for, limit_s=_HEALED_S):
         findings.violate(f"after {_HEALED_S:.0f} s: {waits_for[-1]}")
+        outcome.waiting = world.waiting()
+    elif measures_growth and isinstance(workload, Ledger):
+        Growth(cluster, findings, workload).judge()
+        # By now most owners have served for minutes what they had loaded.
+        if missing := shards.look():
+            findings.violate(f"at rest, {missing}")
 
 
 def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -> Table:
@@ -209,9 +237,13 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str) -
     return Table(cluster, findings, random, configs)
 
 
-def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool) -> Ledger:
+def _ledger(
+    cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool, may_be_compacted: bool
+) -> Ledger:
+    """Return a ledger, which chooses its cleanup policy if it `may_be_compacted`."""
+    policy = random.choice(("delete", *_POLICIES))
     configs = {
-        "cleanup.policy": random.choice(("delete", *_POLICIES)),
+        "cleanup.policy": policy if may_be_compacted else "delete",
         "segment.bytes": random.choice(("1000", "4000")),
         "min.cleanable.dirty.ratio": "0.01",
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
