@@ -108,7 +108,8 @@ def _censuses(cluster: GrowthCluster, work: Work, *, whole: bool = False) -> Cen
 
 async def _census(cluster: GrowthCluster, others: Sequence[Root], *, whole: bool) -> Census:
     """Take a census of one cluster's services and of `others`."""
-    roles = Roles(cluster)
+    apps = ((service.name, service._app) for service in cluster.services if service._app is not None)
+    roles = Roles(apps, of_target=cluster.target is None)
     foreign = {id(each) for each in (cluster._store, cluster.faults, cluster.clock, cluster._loop)}
 
     def is_foreign(value: object) -> bool:

@@ -7,11 +7,10 @@ listener) are known before the walk, and so is what all of a service's parts sha
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Final
 
-from tests.growth.cluster import GrowthCluster
 from tests.growth.walk import PRODUCT, Root, module_of
 
 from ottla_broker.replication.replica import Replica
@@ -63,12 +62,13 @@ def flows_of(app: ServiceApp) -> Sequence[Flow]:
 class Roles:
     """The roles of a cluster as it stands. Make one for each census, on the cluster's loop.
 
-    Those of a cluster that is mirrored to begin with "target's".
+    `apps` come with the names of their services. The roles of a cluster that others are mirrored to begin with
+    "target's".
     """
 
-    def __init__(self, cluster: GrowthCluster) -> None:
-        self._prefix: Final = _TARGET if cluster.target is None else ""
-        self._apps: Final = [(s.name, s._app) for s in cluster.services if s._app is not None]
+    def __init__(self, apps: Iterable[tuple[str, ServiceApp]], *, of_target: bool = False) -> None:
+        self._prefix: Final = _TARGET if of_target else ""
+        self._apps: Final = list(apps)
         self._by_id: Final[dict[int, str]] = {}
         self._threads: Final[dict[int, str]] = {}
         for name, app in self._apps:

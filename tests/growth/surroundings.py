@@ -44,14 +44,14 @@ def surroundings(cluster: GrowthCluster) -> Counter[Structure]:
         except FileNotFoundError:
             continue  # that of the directory
         kind = target.partition(":")[0] if ":" in target else Path(target).suffix or "other"
-        sizes[Structure(OUTSIDE, f"descriptors of {_general(kind)}", "items")] += 1
+        sizes[Structure(OUTSIDE, f"descriptors of {general(kind)}", "items")] += 1
     for thread in threading.enumerate():
-        sizes[Structure(OUTSIDE, f"threads {_general(thread.name)}", "items")] += 1
+        sizes[Structure(OUTSIDE, f"threads {general(thread.name)}", "items")] += 1
     for each in cluster.all:
         for task in asyncio.all_tasks(each._loop):
             name = getattr(task.get_coro(), "__qualname__", "?")
             sizes[Structure(OUTSIDE, f"tasks {name}", "items")] += 1
-        _add_keys(sizes, each._store)
+        add_keys(sizes, each._store)
     return sizes
 
 
@@ -90,7 +90,7 @@ def _namespaces() -> Iterator[tuple[str, Mapping[str, object]]]:
                 yield f"{name}.{class_.__qualname__}", vars(class_)
 
 
-def _add_keys(sizes: Counter[Structure], store: MemoryStore) -> None:
+def add_keys(sizes: Counter[Structure], store: MemoryStore) -> None:
     for key, entry in list(store._entries.items()):
         prefix = "/".join(key.split("/")[:_DEPTH_OF_KEYS])
         sizes[Structure(OUTSIDE, f"keys {prefix}", "items")] += 1
@@ -104,7 +104,7 @@ def _add_files(sizes: Counter[Structure], folder: Path) -> None:
     In a checkpoint each number counts as one byte, because an offset that gets another digit is no growth.
     """
     for path in folder.rglob("*"):
-        name = _general(path.name)
+        name = general(path.name)
         sizes[Structure(OUTSIDE, f"files {name}", "items")] += 1
         if path.is_file() and path.suffix not in (".log", ".index", ".timeindex"):
             try:
@@ -114,8 +114,8 @@ def _add_files(sizes: Counter[Structure], folder: Path) -> None:
 
 
 def _bytes_of(path: Path) -> int:
-    return len(_general(path.read_text())) if path.name.endswith("checkpoint") else path.stat().st_size
+    return len(general(path.read_text())) if path.name.endswith("checkpoint") else path.stat().st_size
 
 
-def _general(name: str) -> str:
+def general(name: str) -> str:
     return _DIGITS.sub("#", name)

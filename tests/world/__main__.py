@@ -10,10 +10,12 @@
     --proof                run the seeds, then all mutants, then eight seeds under two values of PYTHONHASHSEED
     --shrink               make the first red seed small: print how to repeat it, and what happens in it
     --record NAME          write the scenario anew, one that is there or one of a mutant or a story; without NAME all
+    --idle HOURS           let a cluster that nobody uses run for so many virtual hours, instead of any seeds
     --mutants              run without each entry of MUTANTS, or those of --without: each run has to go red
 
-The last line is one JSON object. The exit code is 0 if no seed went red, with --mutants if every mutant was caught, and
-with --proof if both hold, both traces are equal, and no event of _NOT_RARE was rare.
+The last line is one JSON object. The exit code is 0 if no seed went red, with --mutants if every mutant was caught,
+with --idle if nothing has grown, and with --proof if no seed went red, every mutant was caught, both traces are equal,
+and no event of _NOT_RARE was rare.
 """
 
 from __future__ import annotations
@@ -27,17 +29,19 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from tests.world import scenario
 from tests.world.command import PROGRAM, command_of, parser_of_plans, plan_of
+from tests.world.idle import idle_in_a_fork
 from tests.world.mutants import CPU_S, MUTANTS, check
 from tests.world.seed import Outcome, Plan, run_in_a_fork
 from tests.world.smaller import smaller
 from tests.world.telling import told
 
 _NOT_RARE: Final = ("elections", "truncations", "cleanings", "takeovers", "recoveries")
+_FEW_STEPS: Final = 30
 
 
 @dataclass(slots=True)
@@ -73,6 +77,9 @@ class _Totals:
             "traces": hashlib.sha256(" ".join(self.traces).encode()).hexdigest()[:16],
             "virtual_minutes": round(self.virtual_s / 60, 1),
             "cpu_s": round(self.cpu_s, 1),
+            "cpu_s_per_seed": round(self.cpu_s / max(1, self.seeds), 2),
+            "cpu_ms_per_record": round(1000 * self.cpu_s / max(1, self.counts["acked"]), 2),
+            "grown": 0,
             **self.counts,
         }
 
@@ -86,11 +93,17 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--until-red", action="store_true")
     parser.add_argument("--log", action="store_true")
+    parser.add_argument("--idle", type=float, default=0.0)
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--record", nargs="?", const="all")
     parser.add_argument("--mutants", action="store_true")
     parser.add_argument("--proof", action="store_true")
     given = parser.parse_args(arguments)
+    if given.idle:
+        idleness = idle_in_a_fork(given.idle, given.first)
+        print(*idleness.violations, sep="\n")
+        print(json.dumps(asdict(idleness)))
+        return 1 if idleness.violations else 0
     if given.mutants:
         found = _mutants(given.first, given.storm, given.without)
         print(json.dumps(found))
@@ -120,7 +133,7 @@ def _run(plans: Iterable[Plan], *, until_red: bool) -> _Totals:
         totals.add(outcome)
         print(_line(outcome), flush=True)
         if not outcome.is_green:
-            print(*outcome.last_steps[-30:], *outcome.waiting, *outcome.why, sep="\n  ")
+            print(*_end(outcome), sep="\n  ")
             if until_red:
                 break
     return totals
@@ -189,6 +202,13 @@ def _line(outcome: Outcome) -> str:
         f"seed {outcome.seed}: {outcome.profile}, trace {outcome.trace}, {outcome.virtual_s:.0f} s in "
         f"{outcome.cpu_s:.1f} s, {outcome.faults} faults, {counts}"
     )
+
+
+def _end(outcome: Outcome) -> list[str]:
+    """Return the last steps of a red seed, and why it is red. If it made no progress, all steps that are known are
+    told, and what waits."""
+    steps = outcome.last_steps if outcome.waiting else outcome.last_steps[-_FEW_STEPS:]
+    return [*steps, *outcome.waiting, *outcome.why]
 
 
 if __name__ == "__main__":

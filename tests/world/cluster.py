@@ -72,6 +72,8 @@ class Cluster:
         self.etcd: Final = Etcd(world, network)
         self.metadata: Final = Metadata(_NAME, world.note)
         self.processes: Final[dict[str, Process]] = {}
+        self.apps: Final[dict[str, ServiceApp]] = {}
+        """The service that each process runs, or has run last."""
         self._stopping: Final[dict[str, asyncio.Event]] = {}
         self._with_another_disk: Final[set[str]] = set()
         self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
@@ -146,7 +148,8 @@ class Cluster:
         return _data_dir(broker) / f"{self.metadata.topics.get(topic, b'').hex()}-{partition}"
 
     async def _main(self, process: Process) -> None:
-        stopping, app = self._stopping[process.name], self._build(process)
+        stopping = self._stopping[process.name]
+        app = self.apps[process.name] = self._build(process)
         try:
             await app.start()
         except StoreUnavailableError:

@@ -37,6 +37,8 @@ class World:
         self.now = 0.0
         self.current: Fiber | None = None
         self.failures: Final[list[str]] = []
+        self.processes: Final[list[Any]] = []
+        """Those that live, in the order of their starts."""
         self.last_steps: Final[deque[str]] = deque(maxlen=_MOST_STEPS)
         self.graveyard: Final[list[Any]] = []
         """What dead processes leave: if it were freed, their `finally` blocks would run."""
@@ -75,6 +77,10 @@ class World:
         line = f"{self.now:.6f} {text}"
         self._trace.update(line.encode())
         self.last_steps.append(line)
+
+    def waiting(self) -> list[str]:
+        """Return each task that waits, with where it does."""
+        return [task for process in self.processes for task in process.tasks()]
 
     def at(self, time: float, happen: Callable[[], None]) -> None:
         """Have something happen at that time."""

@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Final
 
 _LIMIT_S: Final = 300.0
@@ -16,6 +17,10 @@ _LIMIT_S: Final = 300.0
 
 class ForkError(Exception):
     """The function has raised, or its process has ended without a word."""
+
+
+class SpentError(KeyboardInterrupt):
+    """The function has taken too long. asyncio lets nothing else than a KeyboardInterrupt out of a task."""
 
 
 def in_a_fork(work: Callable[[], Any]) -> Any:
@@ -28,7 +33,7 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
     child = os.fork()
     if child == 0:
         # A time limit of pytest would end the parent alone.
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.signal(signal.SIGPROF, _on_limit)
         signal.setitimer(signal.ITIMER_PROF, _LIMIT_S)
         # Garbage of the parent may have finalizers that wait for a thread, and a fork has no threads.
         gc.freeze()
@@ -47,3 +52,8 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
     if "error" in said:
         raise ForkError(said["error"])
     return said["result"]
+
+
+def _on_limit(_: int, frame: FrameType | None) -> None:
+    where = "" if frame is None else f", and is at {frame.f_code.co_filename}:{frame.f_lineno}"
+    raise SpentError(f"it has taken {_LIMIT_S:.0f} s of the processor{where}")

@@ -321,6 +321,25 @@ class Ledger:
                 raise GivenUpError(code, is_known=is_known)
             await asyncio.sleep(self._random.uniform(0.05, 0.5))
 
+    # ---- work in calm ----------------------------------------------------------------------------------------------
+
+    def units(self) -> int:
+        """Return how many transactions have ended, as their producers know."""
+        return self._findings.counts["committed"] + self._findings.counts["aborted"]
+
+    async def delete_all(self, raw: RawClient) -> bool:
+        """Delete all records. Return whether that was done."""
+        with contextlib.suppress(OSError):
+            for number in range(PARTITIONS):
+                leader = self._cluster.metadata.leader(TOPIC, number)
+                found = await raw.fetch(f"broker-{leader}", TOPIC, self._cluster.metadata.topics[TOPIC], 0, number)
+                self._books.deleted[number] = max(self._books.deleted[number], found.high_watermark)
+                answer = await raw.delete_records(f"broker-{leader}", TOPIC, found.high_watermark, number)
+                if answer.code != ErrorCode.NONE:
+                    return False
+            return True
+        return False
+
     # ---- what reads it ---------------------------------------------------------------------------------------------
 
     async def _read(self, raw: RawClient, number: int, *, committed: bool) -> Reading | None:

@@ -108,6 +108,11 @@ class Metadata:
         id_ = self.topics.get(topic)
         return None if id_ is None else self.partitions.get(PartitionId(id_, number))
 
+    def partitions_of(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        id_ = self.topics.get(topic)
+        return sum(partition.topic_id == id_ for partition in self.partitions)
+
     def leader(self, topic: str, number: int = 0) -> int:
         """Return the id of the leader, or -1 for none."""
         partition = self.of(topic, number)

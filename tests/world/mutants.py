@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.faults.mutants import MUTANTS as RULES_OF_FAULTS
 from tests.regressions.injection import Injection, Report, instead_of, skipped
@@ -87,12 +87,18 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "aborted-transactions-are-read",
                     "aborts-commit",
                     "committed-offsets-are-lost",
+                    "deleted-files-stay-on-disk",
+                    "followers-kept-every-transaction",
+                    "followers-keep-every-fetch",
                     "index-kept-what-a-power-cut-left",
                     "markers-are-sent-once",
                     "no-sequence-check",
                     "old-generations-commit",
                     "open-transactions-are-read",
+                    "producer-ids-never-expire",
                     "producer-state-forgotten-at-restart",
+                    "rounds-write-their-first-decision",
+                    "states-are-counted-twice",
                     "transactions-never-time-out",
                 ),
             }.items()
@@ -105,6 +111,13 @@ CPU_S: Final = 300.0
 
 _BROKER: Final = "ottla_broker"
 _TXN: Final = "ottla_txn_coordinator"
+
+
+def _remembered(original: Any, self: Any, offset: int, response: Any) -> None:
+    original(self, offset, response)
+    if response.records:
+        vars(self).setdefault("fetched", []).append(offset)
+
 
 RULES: Final[Mapping[str, Injection]] = MappingProxyType(
     {
@@ -142,6 +155,14 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
             "ottla_group_coordinator.machines.pending:PendingOffsets.end",
             lambda original, self, producer_id, *, committed: original(self, producer_id, committed=False),
         ),
+        "deleted-files-stay-on-disk": skipped(f"{_BROKER}.storage.disk:Disk.unlink_discarded", 0),
+        "producer-ids-never-expire": skipped(f"{_BROKER}.machines.producers:Producers.expire"),
+        "followers-keep-every-fetch": instead_of(f"{_BROKER}.replication.following:Following.on_fetched", _remembered),
+        "rounds-write-their-first-decision": instead_of(
+            "ottla_core.coordination.round_records:RoundRecords.add",
+            lambda original, self, records: None if len(self) else original(self, records),
+        ),
+        "states-are-counted-twice": skipped(f"{_TXN}.machines.shard:TransactionShard._count_out"),
         "aborts-commit": instead_of(
             f"{_BROKER}.storage.producer_history:marker_of",
             lambda original, batch: None if (m := original(batch)) is None else m._replace(committed=True),

@@ -37,6 +37,7 @@ class Process:
         self._fiber: Final = Fiber(self, "loop", self._run, is_loop=True)
         self.fibers.add(self._fiber)
         self._main: Any = None
+        world.processes.append(self)
         world.note(f"{name} starts")
         world.after(0, lambda: self._begin(main))
 
@@ -104,6 +105,7 @@ class Process:
         if not self.is_alive:
             return
         self.is_alive = False
+        self.world.processes.remove(self)
         self.world.graveyard.append(self)
         for close in self.on_end:
             close()

@@ -20,12 +20,14 @@ from tests.world.cluster import Cluster
 from tests.world.disk import Disks
 from tests.world.fibers import StuckError, World
 from tests.world.findings import Findings, kind_of
-from tests.world.forked import ForkError, in_a_fork
+from tests.world.forked import ForkError, SpentError, in_a_fork
+from tests.world.growth import PRODUCERS_S, Growth
 from tests.world.ledger import Ledger
 from tests.world.limits import cluster_configs, shrink
 from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
+from tests.world.shards import Shards
 from tests.world.table import Table
 from tests.world.upkeep import LEAST_DIRTY_RATIO, watch_cleanings
 from tests.world.weather import Weather
@@ -40,11 +42,15 @@ _JUDGED_S: Final = 700.0
 """A broker may wait for up to ten minutes before it tries to clean a log again that had no room on the disk."""
 _LOOK_S: Final = 5.0
 _STOPPED_S: Final = 20.0
+_GROWTH_SHARE: Final = 1 / 6
+"""This share of the ledger's seeds measures what grows. It takes as long as the storm."""
 _LOGGED: Final = {"cleanings": "is compacted up to", "takeovers": "now serving", "recoveries": "but previously reached"}
 """An event is counted whenever a log line has its text."""
 _RETENTION_MS: Final = ("-1", "-1", "4000", "12000")
 _CLEANER_BYTES_PER_S: Final = ("1e9", "1e9", "100000")
 _SHRUNK_BY: Final = (1, 1, GIANTS, LARGE)
+_INTERNAL_BYTES: Final = ("2000", "10000")
+"""How large a segment of an internal topic may be."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored")
 _SHARES: Final = (25, 12, 15, 10, 28, 10)
@@ -85,7 +91,12 @@ class Outcome:
     violations: list[str] = field(default_factory=list)
     last_steps: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
-    """The tasks that wait at the end of a seed that has not healed."""
+    """The tasks that waited when the seed made no progress any more. It has none if it went on."""
+
+    @property
+    def grown(self) -> int:
+        """Return how many structures have grown with what had ended."""
+        return self.counts.get("grown", 0)
 
     @property
     def has_run(self) -> bool:
@@ -130,8 +141,9 @@ def run(plan: Plan) -> Outcome:
     _log_to(world, findings, log=plan.log)
     try:
         _live(plan, world, network, disks, findings, outcome, is_crowded=is_crowded)
-    except StuckError as error:
+    except (StuckError, SpentError) as error:
         findings.violate(str(error))
+        outcome.waiting = world.waiting()
     findings.violations += world.failures[:20]
     outcome.trace, outcome.virtual_s = world.trace, world.now
     outcome.cpu_s = _cpu() - began
@@ -151,11 +163,15 @@ def _live(
     *,
     is_crowded: bool,
 ) -> None:
-    random = world.chance("weather")
+    random, internal = world.chance("weather"), world.chance("internal topics")
     chosen = random.choices(PROFILES, _SHARES)[0]
     profile = outcome.profile = plan.profile or chosen
     shrunk_by = world.chance("limits").choice(_SHRUNK_BY) if profile == "table" else 1
     shrink(shrunk_by)
+    measures_growth = profile == "ledger" and not is_crowded and world.chance("growth").random() < _GROWTH_SHARE
+    # Internal topics are cleaned while coordinators write to them, and loaded from what is left. A cleaner keeps each
+    # marker for a day, so that is left out where growth is measured.
+    sizes = (str(100 << 20),) if measures_growth else _INTERNAL_BYTES
     cluster = Cluster(
         world,
         network,
@@ -168,6 +184,9 @@ def _live(
             "transaction.state.log.num.partitions": "2",
             "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
             **cluster_configs(shrunk_by),
+            "offsets.topic.segment.bytes": internal.choice(sizes),
+            "transaction.state.log.segment.bytes": internal.choice(sizes),
+            "producer.id.expiration.ms": str(int(PRODUCERS_S * 1000)),
         },
         brokers=3 if profile in ("eligible", "restored") else random.choice((2, 3)),
         controllers=random.choice((1, 1, 2)),
@@ -175,7 +194,7 @@ def _live(
     )
     workload: Table | Ledger
     if profile == "ledger":
-        workload = _ledger(cluster, findings, random, is_crowded=is_crowded)
+        workload = _ledger(cluster, findings, random, is_crowded=is_crowded, may_be_compacted=not measures_growth)
         weather = Weather(cluster, workload, profile, plan.faults)
     else:
         workload = _table(cluster, findings, random, profile, shrunk_by)
@@ -203,20 +222,29 @@ def _live(
     is_whole = cluster.metadata.is_whole
     outcome.healed = world.run_until(is_whole, limit_s=_HEALED_S)
     if not outcome.healed:
-        outcome.waiting = [task for process in cluster.processes.values() for task in process.tasks()]
+        outcome.waiting = world.waiting()
     world.run_for(5.0)  # what was written last reaches each disk, and a broker that was killed last leaves the ISR
     outcome.healed = outcome.healed and world.run_until(is_whole, limit_s=_HEALED_S)
-    waits_for = ["nobody has looked"]
+    waits_for, shards = ["nobody has looked"], Shards(cluster, findings)
 
     async def look(_: Process) -> None:
         while missing := await workload.look(RawClient()):
             waits_for.append(missing)
             await asyncio.sleep(_LOOK_S)
+        while missing := shards.look():
+            waits_for.append(missing)
+            await asyncio.sleep(0.2)
         waits_for.clear()
 
     Process(world, network, "reader", look)
     if not world.run_until(lambda: not waits_for, limit_s=_JUDGED_S):
         findings.violate(f"after {_JUDGED_S:.0f} s: {waits_for[-1]}")
+        outcome.waiting = world.waiting()
+    elif measures_growth and isinstance(workload, Ledger):
+        Growth(cluster, findings, workload).judge()
+        # By now most owners have served for minutes what they had loaded.
+        if missing := shards.look():
+            findings.violate(f"at rest, {missing}")
 
 
 def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, shrunk_by: int) -> Table:
@@ -249,9 +277,13 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
     return Table(cluster, findings, random, configs | batches.configs, batches)
 
 
-def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool) -> Ledger:
+def _ledger(
+    cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool, may_be_compacted: bool
+) -> Ledger:
+    """Return a ledger, which chooses its cleanup policy if it `may_be_compacted`."""
+    policy = random.choice(("delete", *_POLICIES))
     configs = {
-        "cleanup.policy": random.choice(("delete", *_POLICIES)),
+        "cleanup.policy": policy if may_be_compacted else "delete",
         "segment.bytes": random.choice(("1000", "4000")),
         "min.cleanable.dirty.ratio": "0.01",
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),

@@ -215,4 +215,6 @@ def test_a_cluster_heals_and_keeps_what_it_has_acknowledged() -> None:
     assert {each.seed: (*each.violations, *each.waiting) for each in outcomes if not each.is_green} == {}
     assert sum(each.counts.get("judged", 0) for each in outcomes) > 100 * SEEDS
     assert sum(each.kills for each in outcomes) > SEEDS
+    assert sum(each.counts.get("shards judged", 0) for each in outcomes) > SEEDS
+    assert any(each.counts.get("structures", 0) > 500 for each in outcomes)
     assert 2 * sum(each.counts.get("elections", 0) for each in outcomes) > SEEDS

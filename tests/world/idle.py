@@ -1,0 +1,103 @@
+"""A cluster that nobody uses for many hours: what it costs, and that nothing of it grows meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final
+
+from tests.growth.measurement import Measurement
+from tests.growth.verdict import described, judge
+from tests.world import substitutes
+from tests.world.census import BOUNDS, Census
+from tests.world.cluster import Cluster
+from tests.world.disk import Disks
+from tests.world.fibers import World
+from tests.world.findings import Findings
+from tests.world.forked import in_a_fork
+from tests.world.growth import PRODUCERS_S, Growth
+from tests.world.ledger import Ledger
+from tests.world.network import Network
+
+_BROKERS: Final = 3
+_PERIODS: Final = 3
+_SETTLED_S: Final = 700.0
+"""By then each partition is led by the replica that is preferred, and groups without members and offsets are deleted:
+that is looked at every five minutes and every ten."""
+_HOUR_S: Final = 3600.0
+_cpu = time.process_time
+
+
+@dataclass(slots=True)
+class Idleness:
+    """What idle hours have cost and changed. `revisions` are those of etcd."""
+
+    hours: float
+    cpu_ms_per_second: float = 0.0
+    structures: int = 0
+    grown: int = 0
+    revisions: int = 0
+    log_bytes: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+def idle_in_a_fork(hours: float, seed: int = 1) -> Idleness:
+    """Let a cluster that has worked rest for some hours, measure it in between, and have it work again."""
+    return Idleness(**in_a_fork(lambda: asdict(_idle(hours, seed))))
+
+
+def _idle(hours: float, seed: int) -> Idleness:
+    world, findings, found = World(seed), Findings(world.note), Idleness(hours)
+    network, disks = Network(world), Disks(world)
+    substitutes.put_in_place(world, network, disks)
+    logging.getLogger().setLevel(logging.ERROR)
+    configs = {
+        "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "2",
+        "producer.id.expiration.ms": str(int(PRODUCERS_S * 1000)),
+    }
+    cluster = Cluster(world, network, disks, configs, brokers=_BROKERS, coordinators=1)
+    for name in cluster.services:
+        cluster.start(name)
+    world.run_for(0.5)
+    cluster.metadata.watch(cluster.etcd)
+    of_topic = {"min.insync.replicas": "2", "cleanup.policy": "delete"}
+    work = Ledger(cluster, findings, world.chance("work"), of_topic, is_crowded=False)
+    growth, census = Growth(cluster, findings, work), Census(cluster)
+    if growth.do_units() and growth.delete_all():
+        world.run_for(_SETTLED_S)
+        measurements = [census.measured(0)]
+        revision, log_bytes, began = cluster.etcd.memory._revision, _log_bytes(cluster), _cpu()
+        for period in range(1, _PERIODS + 1):
+            world.run_for(hours * _HOUR_S / _PERIODS)
+            measurements.append(census.measured(period))
+        found.cpu_ms_per_second = round((_cpu() - began) / hours / _HOUR_S * 1000, 3)
+        found.revisions = cluster.etcd.memory._revision - revision
+        found.log_bytes = _log_bytes(cluster) - log_bytes
+        _judge(measurements, found)
+        growth.do_units()
+    found.violations += [*findings.violations, *world.failures]
+    return found
+
+
+def _judge(measurements: list[Measurement], found: Idleness) -> None:
+    verdict = judge(measurements, BOUNDS)
+    found.structures, found.grown = verdict.structures, len(verdict.grown) + len(verdict.over)
+    found.violations += described(replace(verdict, stale=()))
+    if found.revisions:
+        found.violations.append(f"etcd has {found.revisions} more revisions, although nothing has happened")
+    if found.log_bytes:
+        found.violations.append(f"the logs have {found.log_bytes} more bytes, although nobody has written")
+
+
+def _log_bytes(cluster: Cluster) -> int:
+    """Return how large all logs are together, on all disks."""
+    with cluster.disks.inspected():
+        return sum(
+            cluster.disks.size_bytes(path)
+            for broker in cluster.brokers
+            for topic in cluster.metadata.topics
+            for number in range(cluster.metadata.partitions_of(topic))
+            for path in cluster.segments(broker, topic, number)
+        )
