@@ -48,7 +48,8 @@ def idle_in_a_fork(hours: float, seed: int = 1) -> Idleness:
 
 
 def _idle(hours: float, seed: int) -> Idleness:
-    world, findings, found = World(seed), Findings(world.note), Idleness(hours)
+    world, found = World(seed), Idleness(hours)
+    findings = Findings(world.note)
     network, disks = Network(world), Disks(world)
     substitutes.put_in_place(world, network, disks)
     logging.getLogger().setLevel(logging.ERROR)
@@ -63,7 +64,7 @@ def _idle(hours: float, seed: int) -> Idleness:
     world.run_for(0.5)
     cluster.metadata.watch(cluster.etcd)
     of_topic = {"min.insync.replicas": "2", "cleanup.policy": "delete"}
-    work = Ledger(cluster, findings, world.chance("work"), of_topic, is_crowded=False)
+    work = Ledger(cluster, findings, world.chance("work"), of_topic, is_crowded=False, goes_by_dates=True)
     growth, census = Growth(cluster, findings, work), Census(cluster)
     if growth.do_units() and growth.delete_all():
         world.run_for(_SETTLED_S)

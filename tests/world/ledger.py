@@ -83,12 +83,26 @@ class GivenUpError(Exception):
 
 
 class Ledger:
-    """The topic. `configs` are its own. With `is_crowded`, transactions add partitions of many other topics."""
+    """The topic. `configs` are its own.
+
+    With `is_crowded`, transactions add partitions of many other topics. If it `goes_by_dates`, each host has to know
+    the true date: brokers soon forget producers.
+    """
 
     def __init__(
-        self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str], *, is_crowded: bool
+        self,
+        cluster: Cluster,
+        findings: Findings,
+        random: Random,
+        configs: dict[str, str],
+        *,
+        is_crowded: bool,
+        goes_by_dates: bool,
     ) -> None:
         self.is_created = False
+        self.goes_by_dates: Final = goes_by_dates
+        if goes_by_dates:
+            cluster.world.let_dates_agree()
         self._is_crowded: Final = is_crowded
         self.is_compacted: Final = "compact" in configs["cleanup.policy"]
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]

@@ -186,7 +186,7 @@ def _live(
             **cluster_configs(shrunk_by),
             "offsets.topic.segment.bytes": internal.choice(sizes),
             "transaction.state.log.segment.bytes": internal.choice(sizes),
-            "producer.id.expiration.ms": str(int(PRODUCERS_S * 1000)),
+            **({"producer.id.expiration.ms": str(int(PRODUCERS_S * 1000))} if measures_growth else {}),
         },
         brokers=3 if profile in ("eligible", "restored") else random.choice((2, 3)),
         controllers=random.choice((1, 1, 2)),
@@ -194,7 +194,7 @@ def _live(
     )
     workload: Table | Ledger
     if profile == "ledger":
-        workload = _ledger(cluster, findings, random, is_crowded=is_crowded, may_be_compacted=not measures_growth)
+        workload = _ledger(cluster, findings, random, is_crowded=is_crowded, measures_growth=measures_growth)
         weather = Weather(cluster, workload, profile, plan.faults)
     else:
         workload = _table(cluster, findings, random, profile, shrunk_by)
@@ -277,18 +277,16 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
     return Table(cluster, findings, random, configs | batches.configs, batches)
 
 
-def _ledger(
-    cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool, may_be_compacted: bool
-) -> Ledger:
-    """Return a ledger, which chooses its cleanup policy if it `may_be_compacted`."""
+def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool, measures_growth: bool) -> Ledger:
+    """Return a ledger. To measure what grows, producers expire soon, and nothing is kept because it is compacted."""
     policy = random.choice(("delete", *_POLICIES))
     configs = {
-        "cleanup.policy": policy if may_be_compacted else "delete",
+        "cleanup.policy": "delete" if measures_growth else policy,
         "segment.bytes": random.choice(("1000", "4000")),
         "min.cleanable.dirty.ratio": "0.01",
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
     }
-    return Ledger(cluster, findings, random, configs, is_crowded=is_crowded)
+    return Ledger(cluster, findings, random, configs, is_crowded=is_crowded, goes_by_dates=measures_growth)
 
 
 def _log_to(world: World, findings: Findings, *, log: bool) -> None:

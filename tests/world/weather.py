@@ -113,7 +113,7 @@ class Weather:
             self._fill_disk,
             self._break_disk,
         ]
-        if not (isinstance(self._workload, Table) and self._workload.goes_by_dates):
+        if not self._workload.goes_by_dates:
             kinds += [self._set_clock]
         if isinstance(self._workload, Table):
             kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._pretend]
