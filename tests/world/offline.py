@@ -18,9 +18,8 @@ def compact(directory: PurePath) -> bool:
     """Compact the log of a partition, and return whether it was sound. The command leaves a damaged log alone."""
     lock = DirectoryLock(directory.parent)
     try:
-        names = files.names_in(directory)
-        swap.finish_all(directory, names)
-        segments = [files.open_file(directory / name) for name in names if name.endswith(".log")]
+        swap.finish_all(directory, files.names_in(directory))
+        segments = [files.open_file(directory / name) for name in files.names_in(directory) if name.endswith(".log")]
         if not segments or checkpoint.read_epochs(directory / checkpoint.LEADER_EPOCHS) is None:
             return False
         for file in segments:
