@@ -210,9 +210,10 @@ fuzz-client: $(VENV)/.dev  ## a hostile server against the SDK's Kafka transport
 growth: $(VENV)/.dev  ## N units of work and N more, restarts, failovers: nothing grows with what has ended; UNITS=12 SEED=7
 	$(BIN)/python -m tests.growth --units $(or $(UNITS),12) --seed $(or $(SEED),0)
 
-sim: $(VENV)/.dev  ## the coordinators' own classes under every fault, simulated; SEEDS=5000 FIRST=1000, then every mutant
+sim: $(VENV)/.dev  ## a shard and its owner, and whole clusters, under every fault and one seed, then every mutant; SEEDS=5000 FIRST=1000 WORLDS=60
 	$(BIN)/python -m tests.simulation --first $(or $(FIRST),0) $(if $(SEEDS),--seeds $(SEEDS),)
 	$(BIN)/python -m tests.simulation --mutants
+	$(MAKE) --no-print-directory world SEEDS=$(or $(WORLDS),60) FIRST=1
 
 world: $(VENV)/.dev  ## brokers, controller and clients under one seed and virtual time, then without the mends of each finding; SEEDS=60 FIRST=1
 	$(BIN)/python -m tests.world --proof --first $(or $(FIRST),1) --seeds $(or $(SEEDS),60)

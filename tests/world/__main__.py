@@ -7,7 +7,7 @@
     --profile NAME         one of table, emptying, eligible, full, ledger, instead of what each seed chooses
     --faults 3,7           let only these faults happen, or these rounds of a script
     --log                  print what the services log
-    --proof                run the seeds, then all mutants, then eight seeds under two values of PYTHONHASHSEED
+    --proof                run the seeds, all mutants, eight seeds under two values of PYTHONHASHSEED, and the scenarios
     --shrink               make the first red seed small: print how to repeat it, and what happens in it
     --record NAME          write the scenario anew, one that is there or one of a mutant or a story; without NAME all
     --idle HOURS           let a cluster that nobody uses run for so many virtual hours, instead of any seeds
@@ -15,7 +15,7 @@
 
 The last line is one JSON object. The exit code is 0 if no seed went red, with --mutants if every mutant was caught,
 with --idle if nothing has grown, and with --proof if no seed went red, every mutant was caught, both traces are equal,
-and no event of _NOT_RARE was rare.
+each scenario shows its defect, and no event of _NOT_RARE was rare.
 """
 
 from __future__ import annotations
@@ -119,10 +119,16 @@ def main(arguments: list[str]) -> int:
     is_proven = not totals.red
     if given.proof:
         said |= _mutants(given.first, given.storm, ()) | {"trace_equal": len({_traces("1"), _traces("2")}) == 1}
+        stale = [name for name in scenario.names() if not scenario.read(name).shows()]
+        said["scenarios"] = len(scenario.names()) - len(stale)
+        if stale:
+            print(f"record anew, because they show their defects no more: {', '.join(stale)}")
         too_few = [name for name in _NOT_RARE if 2 * totals.counts[name] < totals.seeds]
         if too_few:
             print(f"fewer than one in two seeds: {', '.join(too_few)}")
-        is_proven &= said["mutants_caught"] == said["mutants"] and bool(said["trace_equal"]) and not too_few
+        is_proven &= (
+            said["mutants_caught"] == said["mutants"] and bool(said["trace_equal"]) and not too_few and not stale
+        )
     print(json.dumps(said))
     return 0 if is_proven else 1
 

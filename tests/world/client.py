@@ -102,7 +102,9 @@ class Fetched(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Requests to one broker, which may be answered in any order."""
+    """Requests to one broker, which may be answered in any order. `answers` counts those of all connections."""
+
+    answers = 0
 
     def __init__(self) -> None:
         self._transport: Any = None
@@ -116,6 +118,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for frame in self._reader.feed(data):
+            Connection.answers += 1
             waiting = self._waiting.pop(int.from_bytes(frame[4:8]), None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(frame)

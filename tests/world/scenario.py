@@ -9,7 +9,7 @@
        9.003  the judge: b'v12' was committed at offset 12 and is gone
 
 The world finds it at that seed as long as nothing has changed that alters the order of events. So the trace is not
-compared, and a scenario is recorded anew when it does not show its defect any more.
+compared. `make sim` runs each scenario, and one that does not show its defect any more is recorded anew.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from typing import Final
 
 from tests.regressions.stories import ALL as STORIES
 from tests.world.command import command_of, plan_in
+from tests.world.findings import kind_of
 from tests.world.mutants import MUTANTS, Mutant
 from tests.world.seed import Plan, run_in_a_fork
 from tests.world.smaller import smaller
-from tests.world.telling import told
+from tests.world.telling import JUDGE, told
 
 DIRECTORY: Final = Path(__file__).parent / "scenarios"
 SEARCH_CPU_S: Final = 400.0
@@ -46,6 +47,15 @@ class Scenario:
     @property
     def mended(self) -> Plan:
         return replace(self.plan, without=())
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of violation that it had when it was recorded."""
+        return kind_of(self.trace[-1].removeprefix(JUDGE))
+
+    def shows(self) -> bool:
+        """Run it, and return whether its defect still shows without its mend, and not with it."""
+        return run_in_a_fork(self.plan).kind == self.kind and run_in_a_fork(self.mended).is_green
 
     def __str__(self) -> str:
         title = textwrap.wrap(self.title, _WIDTH, initial_indent="# ", subsequent_indent="# ")

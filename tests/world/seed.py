@@ -15,7 +15,7 @@ from typing import Final
 from tests.faults.put_in_place import put_in_place
 from tests.world import crowds, substitutes
 from tests.world.batches import GIANTS, LARGE, Batches
-from tests.world.client import RawClient
+from tests.world.client import Connection, RawClient
 from tests.world.cluster import Cluster
 from tests.world.disk import Disks
 from tests.world.fibers import StuckError, World
@@ -148,6 +148,7 @@ def run(plan: Plan) -> Outcome:
     outcome.trace, outcome.virtual_s = world.trace, world.now
     outcome.cpu_s = _cpu() - began
     outcome.counts, outcome.violations = dict(findings.counts), findings.violations
+    outcome.counts["operations"] = Connection.answers
     if not outcome.is_green:
         outcome.last_steps = list(world.last_steps)
     return outcome
