@@ -12,6 +12,7 @@ from ottla.client.kafka.apis import (
     ADD_PARTITIONS_TO_TXN,
     CREATE_TOPICS,
     DELETE_RECORDS,
+    DELETE_TOPICS,
     END_TXN,
     FETCH,
     HEARTBEAT,
@@ -34,6 +35,7 @@ from ottla_core.kafka.messages import (
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
+    DeleteTopicsRequest,
     EndTxnRequest,
     FetchRequest,
     HeartbeatRequest,
@@ -184,6 +186,12 @@ class RawClient:
         response = await self.ask(host, CREATE_TOPICS, 7, request)
         return int(response.topics[0].error_code)
 
+    async def delete_topic(self, host: str, topic_id: bytes) -> int:
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=5000
+        )
+        return int((await self.ask(host, DELETE_TOPICS, 6, request)).responses[0].error_code)
+
     async def leader(self, host: str, topic: str, partition: int = 0) -> int:
         """Return the id of the leader that this broker names, or -1."""
         request = MetadataRequest(
@@ -213,6 +221,21 @@ class RawClient:
             ],
         )
         response = await self.ask(host, PRODUCE, 9, request, timeout_s + 1.0)
+        produced = response.responses[0].partition_responses[0]
+        return Answer(produced.error_code, produced.base_offset)
+
+    async def produce_by_id(self, host: str, topic_id: bytes, records: bytes, acks: int, timeout_s: float) -> Answer:
+        """Produce to partition 0 of the topic that has this id, whatever its name is."""
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=int(timeout_s * 1000),
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    topic_id=topic_id, partition_data=[ProduceRequest.PartitionProduceData(index=0, records=records)]
+                )
+            ],
+        )
+        response = await self.ask(host, PRODUCE, 13, request, timeout_s + 1.0)
         produced = response.responses[0].partition_responses[0]
         return Answer(produced.error_code, produced.base_offset)
 

@@ -24,6 +24,7 @@ from tests.world.client import Answer, Producer, RawClient, batch_of, batches_in
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
 from tests.world.group import Group
+from tests.world.passing import Passing
 from tests.world.process import Process
 
 from ottla_broker.storage.scan import sound_batches
@@ -116,6 +117,7 @@ class Ledger:
         self._group: Final = (
             Group(cluster, findings, random, self._books, TOPIC, PARTITIONS) if random.random() < 0.5 else None
         )
+        self._has_passing: Final = not goes_by_dates and random.random() < 0.25
         self._offsets: Final[defaultdict[str, set[int]]] = defaultdict(lambda: {-1})
         """The offsets that each group may have committed last."""
 
@@ -132,6 +134,7 @@ class Ledger:
                 *(self._transact(process, name) for name in ("t1", "t2", "t3", "t3")),
                 *(self._write(process, name) for name in ("w1", "w2")),
                 *((self._group.run(),) if self._group is not None else ()),
+                *((Passing(self._cluster, self._findings, self._random).run(process),) if self._has_passing else ()),
             )
 
         self._cluster.start_client(work)

@@ -74,6 +74,8 @@ class Metadata:
             case ("broker", number):
                 self.registered.discard(number)
                 self.full.pop(number, None)
+            case ("partition", id_):
+                self.partitions.pop(id_, None)
 
     def _on_put(self, entry: Any, now: float) -> None:
         match key := parse_key(self._name, entry.key):
