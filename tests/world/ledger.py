@@ -111,7 +111,7 @@ class Ledger:
         self._findings: Final = findings
         self._random: Final = random
         self._configs: Final = configs
-        self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100)))]
+        self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 4, 30)))]
         self._numbers: Final = itertools.count()
         self._books: Final = Books(findings, is_compacted=self.is_compacted)
         self._group: Final = (

@@ -52,6 +52,7 @@ _SHRUNK_BY: Final = (1, 1, GIANTS, LARGE)
 _INTERNAL_BYTES: Final = ("2000", "10000")
 """How large a segment of an internal topic may be."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
+_LEDGERS_POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored")
 _SHARES: Final = (25, 12, 15, 10, 28, 10)
 _CROWDED: Final = 0.2
@@ -280,7 +281,7 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
 
 def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool, measures_growth: bool) -> Ledger:
     """Return a ledger. To measure what grows, producers expire soon, and nothing is kept because it is compacted."""
-    policy = random.choice(("delete", *_POLICIES))
+    policy = random.choice(_LEDGERS_POLICIES)
     configs = {
         "cleanup.policy": "delete" if measures_growth else policy,
         "segment.bytes": random.choice(("1000", "4000")),

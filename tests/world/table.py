@@ -148,6 +148,7 @@ class Table:
         self._rests_until = 0.0
         """Producers write nothing before then."""
         self.is_created = False
+        self._emptied: dict[str, int] = {}
         cluster.metadata.on_change(TOPIC, self._on_partition)
 
     # ---- clients ---------------------------------------------------------------------------------------------------
@@ -283,21 +284,20 @@ class Table:
                     f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has"
                 )
 
-    def _check_ends_behind(self, name: str, new: Partition) -> None:
-        """Check that the log of the new leader has come as far as that of another replica whose records were deleted.
-        Offsets would be given again, and consumers would pass over what came at them.
+    def note_emptied(self, name: str | None) -> None:
+        """Note that a broker has emptied its log, and has written down where that ends. None forgets it."""
+        self._emptied = {} if name is None else {name: self._end_on(name)}
 
-        What a power cut has taken from a log does not count, though that log goes on at the same offset.
+    def _check_ends_behind(self, name: str, new: Partition) -> None:
+        """Check that the log of the new leader has come as far as one that was emptied.
+
+        Otherwise offsets would be given again, and consumers would pass over what came at them.
         """
-        end, other_end = self._end_on(f"broker-{new.leader}"), self._end_on(name)
-        for write in self._history.writes.values():
-            is_committed = write.committed_at >= 0 and not write.is_forgiven
-            if is_committed and end <= write.offset < other_end and self._history.may_be_deleted(write):
-                self.findings.violate(
-                    f"broker {new.leader} was elected with the log end {end}, but offset {write.offset} was deleted, "
-                    f"and the log of {name} ends at {other_end}"
-                )
-                return
+        end, other_end = self._end_on(f"broker-{new.leader}"), self._emptied.get(name, -1)
+        if end < other_end:
+            self.findings.violate(
+                f"broker {new.leader} was elected with the log end {end}, but {name} emptied its log up to {other_end}"
+            )
 
     @property
     def leader(self) -> int:
