@@ -62,8 +62,8 @@ def flows_of(app: ServiceApp) -> Sequence[Flow]:
 class Roles:
     """The roles of a cluster as it stands. Make one for each census, on the cluster's loop.
 
-    `apps` come with the names of their services. The roles of a cluster that others are mirrored to begin with
-    "target's".
+    `apps` are pairs of the name of a service and its app. With `of_target`, the cluster is the target of a mirror, and
+    its roles begin with "target's".
     """
 
     def __init__(self, apps: Iterable[tuple[str, ServiceApp]], *, of_target: bool = False) -> None:

@@ -1,16 +1,16 @@
-"""`python -m tests.world`: seeds of the whole cluster in one process, under virtual time.
+"""`python -m tests.world` runs seeds of the whole cluster in one process, under virtual time.
 
     --seeds 60 --first 1   which seeds
     --storm 40             how long the weather blows in each, in virtual seconds
     --without NAME,NAME    stories of tests/regressions or rules to take out; with --mutants, names of MUTANTS
     --until-red            stop at the first seed that finds something
-    --profile NAME         one of table, emptying, eligible, full, ledger, instead of what each seed chooses
-    --faults 3,7           let only these faults happen, or these rounds of a script
+    --profile NAME         use table, emptying, eligible, full, ledger or restored, instead of what each seed chooses
+    --faults 3,7           run only these faults, or these rounds of a script
     --log                  print what the services log
     --proof                run the seeds, all mutants, eight seeds under two values of PYTHONHASHSEED, and the scenarios
-    --shrink               make the first red seed small: print how to repeat it, and what happens in it
-    --record NAME          write the scenario anew, one that is there or one of a mutant or a story; without NAME all
-    --idle HOURS           let a cluster that nobody uses run for so many virtual hours, instead of any seeds
+    --shrink               shrink the first red seed: print how to repeat it, and what happens in it
+    --record NAME          record a scenario again, or a new one for a mutant or a story; without NAME, record all again
+    --idle HOURS           run no seeds, but a cluster that nobody uses, for this many virtual hours
     --mutants              run without each entry of MUTANTS, or those of --without: each run has to go red
 
 The last line is one JSON object. The exit code is 0 if no seed went red, with --mutants if every mutant was caught,
@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> int:
         stale = [name for name in scenario.names() if not scenario.read(name).shows()]
         said["scenarios"] = len(scenario.names()) - len(stale)
         if stale:
-            print(f"record anew, because they show their defects no more: {', '.join(stale)}")
+            print(f"record these again, because they no longer show their defects: {', '.join(stale)}")
         too_few = [name for name in _NOT_RARE if 2 * totals.counts[name] < totals.seeds]
         if too_few:
             print(f"fewer than one in two seeds: {', '.join(too_few)}")
@@ -146,7 +146,7 @@ def _run(plans: Iterable[Plan], *, until_red: bool) -> _Totals:
 
 
 def _shrink(plans: Iterable[Plan]) -> int:
-    """Make the first red seed small and tell it. Return 1 if none was red."""
+    """Shrink the first red seed, and print what happens in it. Return 1 if no seed was red."""
     for plan in plans:
         outcome = run_in_a_fork(plan)
         print(_line(outcome), flush=True)
@@ -159,13 +159,13 @@ def _shrink(plans: Iterable[Plan]) -> int:
 
 
 def _record(names: Sequence[str]) -> int:
-    """Write scenarios anew. Return 1 if one of them can't be seen any more."""
+    """Record scenarios again. Return 1 if one of them no longer shows its defect."""
     missed = 0
     for name in names:
         found = scenario.recorded(scenario.named(name))
         if found is None:
             missed += 1
-            print(f"{name}: no seed shows it")
+            print(f"{name}: no seed shows its defect")
         else:
             scenario.path_of(name).write_text(str(found))
             print(f"{name}: {command_of(found.plan)}", flush=True)
@@ -190,7 +190,7 @@ def _mutants(first: int, storm_s: float, names: Sequence[str]) -> dict[str, obje
             if not outcome.is_green or totals.cpu_s > CPU_S:
                 break
         assert outcome is not None
-        # The defect of the mend has to be what was found: the seed is green with the mend in its place.
+        # With the mend in place the seed has to be green. Otherwise another defect was found.
         is_caught = (
             outcome.has_run
             and not outcome.is_green
@@ -211,8 +211,10 @@ def _line(outcome: Outcome) -> str:
 
 
 def _end(outcome: Outcome) -> list[str]:
-    """Return the last steps of a red seed, and why it is red. If it made no progress, all steps that are known are
-    told, and what waits."""
+    """Return the last steps of a red seed, and why it is red.
+
+    If the seed made no progress, return all known steps, and the tasks that wait.
+    """
     steps = outcome.last_steps if outcome.waiting else outcome.last_steps[-_FEW_STEPS:]
     return [*steps, *outcome.waiting, *outcome.why]
 

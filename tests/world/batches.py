@@ -1,7 +1,10 @@
-"""What producers of a table write: batches of one record, of several, larger ones than a gRPC request, and compressed
-ones of which a clean leaves what compresses even better.
+"""This module chooses the batches that the producers of a table write.
 
-Each record has a name that never repeats: its value, or the header of a tombstone.
+A batch has one record or several. Some batches are larger than a gRPC request. Others are compressed, and the records
+that a clean leaves of them compress even better.
+
+Each record has a name that never repeats. The name of a tombstone is its header, and that of any other record is its
+value.
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ from ottla_core.records.twins import new_builder
 from ottla_core.rpc.status import MAX_MESSAGE_BYTES
 
 GIANTS: Final = 512
-"""Limits that are divided by this number let a clean meet records that compress a hundred times better than others."""
+"""If limits are divided by this number, a clean meets records that compress a hundred times better than others."""
 LARGE: Final = 8192
-"""Limits that are divided by this number let producers write batches that no gRPC request could hold."""
+"""If limits are divided by this number, producers write batches that no gRPC request can hold."""
 
 _CONFIGS: Final = MappingProxyType(
     {
@@ -47,7 +50,7 @@ _TOMBSTONE: Final = b"-"
 
 
 class Batch(NamedTuple):
-    """Keys and names, and how they are compressed."""
+    """A batch has records, which are pairs of a key and a name, and the codec that compresses them."""
 
     records: Sequence[tuple[bytes, bytes]]
     codec: Codec
@@ -86,7 +89,7 @@ class Batches:
 
     @property
     def configs(self) -> dict[str, str]:
-        """These configs of a topic let it take such batches."""
+        """Return the configs with which a topic takes such batches."""
         return dict(_CONFIGS[self._shrunk_by])
 
     def next(self) -> Batch:
@@ -104,7 +107,7 @@ class Batches:
         return Batch([self._record(b"." * size_bytes)], Codec.NONE)
 
     def _giant(self) -> Batch:
-        """Return a batch whose size is due to one record. The next such batch makes that obsolete."""
+        """Return a batch that is large because of one record. The next such batch supersedes that record."""
         alike = [self._record(b"." * _ALIKE_BYTES) for _ in range(_ALIKE)]
         return Batch([(_RANDOM_KEY, self._value(self._random.randbytes(_RANDOM_BYTES))), *alike], Codec.ZSTD)
 

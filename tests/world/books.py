@@ -1,4 +1,4 @@
-"""The books of a ledger: what producers have written and were told, and the judge that compares it with the log."""
+"""The books of a ledger note what producers have written and were told. Their judge compares that with the log."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.world.findings import Findings
 
 class Fate(Enum):
     OPEN = auto()
-    """No commit has been sent. Whoever is next, or the timeout, aborts it."""
+    """No commit has been sent. The next producer with its transactional id aborts it, or its timeout does."""
     UNKNOWN = auto()
-    """A commit has been sent."""
+    """A commit has been sent, and its producer does not know what became of it."""
     COMMITTED = auto()
     ABORTED = auto()
 
 
 @dataclass(slots=True)
 class Entry:
-    """One value, as its producer knows it. `offset` is -1 until it was acknowledged."""
+    """An entry is one value, as its producer knows it. `offset` is -1 until the value is acknowledged."""
 
     key: bytes
     value: bytes
@@ -43,7 +43,7 @@ class Transaction:
     fate: Fate = Fate.OPEN
     committed_at: float = math.inf
     offset: int = -1
-    """It commits this offset for the group of its producer."""
+    """The transaction commits this offset for its producer's group, or none if it is -1."""
 
 
 class Reading(NamedTuple):
@@ -55,12 +55,15 @@ class Reading(NamedTuple):
 
 
 class Books:
-    """With `is_compacted`, a value may give way to a newer one of its key that is visible as well."""
+    """This keeps what producers know, and judges what readers see.
+
+    With `is_compacted`, a value may be gone if a newer value of its key is visible.
+    """
 
     def __init__(self, findings: Findings, *, is_compacted: bool) -> None:
         self.transactions: Final[list[Transaction]] = []
         self.deleted: Final[Counter[int]] = Counter()
-        """By partition, the offset before which records may have been deleted."""
+        """The offset before which records may have been deleted, by partition."""
         self._findings: Final = findings
         self._is_compacted: Final = is_compacted
         self._written: Final[dict[bytes, tuple[Transaction, Entry]]] = {}
@@ -83,7 +86,9 @@ class Books:
         """Compare what a reader of committed records has seen of a partition with what producers know."""
         findings, places = self._findings, {value: offset for offset, value in read.values.items()}
         if read.start > self.deleted[number]:
-            findings.violate(f"partition {number} begins at {read.start}, and {self.deleted[number]} was asked for")
+            findings.violate(
+                f"partition {number} begins at {read.start}, but DeleteRecords asked for {self.deleted[number]}"
+            )
         for offset, value in read.values.items():
             self.check_readable(number, offset, value)
         newest = self._newest(number, read, committed_before)
@@ -103,9 +108,9 @@ class Books:
     def check_readable(self, number: int, offset: int, value: bytes) -> None:
         """Check a value that a reader of committed records has seen."""
         if value not in self._written:
-            self._findings.violate(f"offset {offset} of {number} has {value!r}, which nobody has written")
+            self._findings.violate(f"offset {offset} of partition {number} has {value!r}, which nobody has written")
         elif (fate := self._written[value][0].fate) in (Fate.ABORTED, Fate.OPEN):
-            self._findings.violate(f"{value!r} of a transaction that is {fate.name} is visible at {offset}")
+            self._findings.violate(f"{value!r} is visible at offset {offset}, but its transaction is {fate.name}")
 
     def _newest(self, number: int, read: Reading, committed_before: float) -> Mapping[bytes, int]:
         """Return, for each key of a compacted topic, the highest offset of a value that may supersede others.
@@ -123,22 +128,26 @@ class Books:
         return newest
 
     def judge_order(self, number: int, visible: Reading, written: Reading) -> None:
-        """Each value is there once, and the values of a producer are in the order in which it sent them."""
+        """Check that each value is there once, and that a producer's values are in the order in which it sent them."""
         seen: dict[bytes, int] = {}
         for offset, value in written.values.items():
             if seen.setdefault(value, offset) != offset:
-                self._findings.violate(f"{value!r} was written once and is at {seen[value]} and {offset} of {number}")
+                self._findings.violate(
+                    f"{value!r} was written once and is at offsets {seen[value]} and {offset} of partition {number}"
+                )
         last: dict[str, int] = {}
         for transaction in self.transactions:
             for entry in transaction.entries:
                 offset = seen.get(entry.value, -1)
                 if entry.partition == number and offset in visible.values:
                     if offset < last.get(transaction.producer, -1):
-                        self._findings.violate(f"{entry.value!r} is at {offset}, before what was sent earlier")
+                        self._findings.violate(
+                            f"{entry.value!r} is at offset {offset}, before a value that was sent earlier"
+                        )
                     last[transaction.producer] = offset
 
     def judge_whole(self, visible: Sequence[Reading]) -> None:
-        """A transaction is visible as a whole or not at all, but for what was deleted or has given way."""
+        """Check that each transaction is visible as a whole or not at all, except for deleted and superseded values."""
         there = {value for read in visible for value in read.values.values()}
         newest = [self._newest(number, read, math.inf) for number, read in enumerate(visible)]
         for transaction in self.transactions:
@@ -153,12 +162,13 @@ class Books:
     def difference(self, number: int, logs: Mapping[str, Reading], visible: Reading) -> str:
         """Return how the logs of the replicas differ, or an empty text.
 
-        They have the same values at the same offsets. In a compacted topic, each has the newest value of each key. A
-        leader that was killed may have forgotten that it has deleted what a follower has deleted with it.
+        All logs must have equal values at equal offsets. In a compacted topic, each log must have the newest value of
+        each key. A leader that was killed may have forgotten a deletion that its follower has carried out. So only
+        what lies after the highest log start is compared.
         """
         start = max(visible.start, *(log.start for log in logs.values()))
         if start > self.deleted[number]:
-            return f"the log of {number} begins at {start} somewhere, and {self.deleted[number]} was asked for"
+            return f"a log of partition {number} begins at {start}, but DeleteRecords asked for {self.deleted[number]}"
         if not self._is_compacted:
             values = [{o: v for o, v in log.values.items() if o >= start} for log in logs.values()]
             return "" if all(each == values[0] for each in values) else f"the logs of partition {number} differ"
@@ -166,14 +176,20 @@ class Books:
         for name, log in logs.items():
             for key, offset in newest.items():
                 if offset >= start and log.values.get(offset) != visible.values[offset]:
-                    return f"{name} has {log.values.get(offset)!r} as the newest {key!r} at offset {offset} of {number}"
+                    return (
+                        f"{name} has {log.values.get(offset)!r} at offset {offset} of partition {number}, which has "
+                        f"the newest value of {key!r}"
+                    )
         return _contradiction(number, logs.values())
 
 
 def _contradiction(number: int, logs: Iterable[Reading]) -> str:
+    """Return at which offset two logs have different values, or an empty text."""
     known: dict[int, bytes] = {}
     for log in logs:
         for offset, value in log.values.items():
             if known.setdefault(offset, value) != value:
-                return f"offset {offset} of {number} has {known[offset]!r} on one disk and {value!r} on another"
+                return (
+                    f"offset {offset} of partition {number} has {known[offset]!r} on one disk and {value!r} on another"
+                )
     return ""

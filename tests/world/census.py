@@ -1,4 +1,4 @@
-"""What all services of a cluster in the world keep at one moment: in memory, on disk and in etcd."""
+"""A census counts what all services of a cluster keep at one moment: in memory, on disk and in etcd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOKS: Final = 3
 _BETWEEN_S: Final = 0.1
 _FOREIGN: Final = ("tests.", "grpc")
 _NAMES: Final = {"controller": "controller", "broker": "broker", "group": "group-coordinator", "txn": "txn-coordinator"}
-"""How `tests.growth` calls a service, by its kind in the world."""
+"""`tests.growth` calls the services by these names. The keys are their kinds in the world."""
 _LOGS: Final = (".log", ".index", ".timeindex")
 _GATHERED: Final = "each index of a segment writes its entries once they are 4 KiB, and the world has 36 segments"
 BOUNDS: Final = (
@@ -31,13 +31,13 @@ BOUNDS: Final = (
 
 
 class Census:
-    """The counts of a cluster, by the walk and the roles of `tests.growth`."""
+    """This counts what a cluster keeps, by the walk and the roles of `tests.growth`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
 
     def measured(self, units: int, life: int = 0) -> Measurement:
-        """Count a few times. The smallest count of each structure is what is kept, and not what is in hand."""
+        """Count a few times, and keep the smallest count of each structure: a larger one includes work in progress."""
         sizes, paths = self._counted()
         for _ in range(_LOOKS - 1):
             self._cluster.world.run_for(_BETWEEN_S)
@@ -51,7 +51,7 @@ class Census:
         roles = Roles(apps.items())
         walk = Walk(roles.of, _is_foreign)
         census = walk.run([*roles.roots(), *self._tasks()])
-        # Of bytes, a coroutine has those of one message in hand.
+        # The bytes in a coroutine belong to the message that it is handling, so nothing keeps them.
         kept = {s: size for s, size in census.sizes.items() if s.kind != "bytes" or "<coroutine>" not in s.name}
         sizes = Counter(kept)
         add_keys(sizes, cluster.etcd.memory)

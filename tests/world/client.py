@@ -1,4 +1,4 @@
-"""A raw Kafka client in the world. It sends what its caller wants sent, and keeps no metadata of brokers."""
+"""The raw Kafka client of the world sends what its caller wants sent, and keeps no metadata of brokers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ACKS_ALL: Final = -1
 
 
 class Answer(NamedTuple):
-    """An error code of a partition, and the offset that came with it."""
+    """An answer has the error code of a partition, and an offset."""
 
     code: int
     offset: int
@@ -75,14 +75,14 @@ class Producer(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a consumer group in one of its generations."""
+    """This identifies a member of a consumer group in one of its generations."""
 
     id: str
     generation: int
 
 
 class Joined(NamedTuple):
-    """A member has joined, unless `code` is an error. `members` has the ids of all if it leads."""
+    """A member has joined, unless `code` is an error. If it leads the group, `members` has the ids of all."""
 
     code: int
     member: Member
@@ -99,7 +99,7 @@ class Fetched(NamedTuple):
     """First offsets and producer ids of the aborted transactions in `records`."""
 
     def next_offset(self, offset: int) -> int:
-        """Return where a reader of these records goes on. What compaction has emptied has batches without records."""
+        """Return the offset at which a reader goes on. Compaction leaves batches without records, which count, too."""
         return max([offset, *(header.next_offset for _, header in iter_headers(self.records))])
 
 
@@ -248,9 +248,9 @@ class RawClient:
         partition: int = 0,
         transactional_id: str | None = None,
     ) -> list[Answer]:
-        """Send a request for each batch, one right behind the other, and wait for all answers.
+        """Send one request per batch, without a pause between them, and wait for all answers.
 
-        A lost answer is NETWORK_EXCEPTION. Raises OSError if there is no connection.
+        A lost answer counts as NETWORK_EXCEPTION. Raises OSError if there is no connection.
         """
         await self._connect(host)
 
@@ -265,7 +265,7 @@ class RawClient:
     async def fetch(
         self, host: str, topic: str, topic_id: bytes, offset: int, partition: int = 0, *, committed: bool = False
     ) -> Fetched:
-        """Fetch from an offset, as a consumer of read_committed if `committed` says so."""
+        """Fetch from an offset. With `committed`, fetch as a read_committed consumer does."""
         request = FetchRequest(
             max_wait_ms=100,
             min_bytes=1,
@@ -474,7 +474,7 @@ def records_of(data: Buffer) -> list[tuple[int, bytes, bytes | None]]:
 
 
 def without_aborted(fetched: Fetched) -> Iterator[memoryview]:
-    """Iterate over the batches of records but those of aborted transactions, as a consumer of read_committed does."""
+    """Iterate over the batches of records, without aborted transactions, as a read_committed consumer does."""
     to_come, aborted = sorted(fetched.aborted, reverse=True), set[int]()
     for header, batch in batches_in(fetched.records):
         while to_come and to_come[-1][0] <= header.last_offset:

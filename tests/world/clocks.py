@@ -1,4 +1,4 @@
-"""The clocks of a host: one counts seconds, a little too fast or too slowly, and one tells the date, and may be set."""
+"""Each host has two clocks. One counts seconds, but not at the exact rate. The other tells the date, and may be set."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 EPOCH_MS: Final = 1_800_000_000_000
 """The date when a world begins."""
 _DRIFT: Final = 0.0005
-"""This is several times what crystals have. Whoever holds a lease has to allow for it."""
+"""This is several times the drift of real clocks. The holder of a lease has to allow for it."""
 _WRONG_S: Final = 3.0
 
 
 class HostClock:
-    """The clocks of one host. Its processes count from different moments."""
+    """This has the clocks of one host. Its processes count from different moments."""
 
     def __init__(self, random: Random) -> None:
         self.rate: Final = random.uniform(1 - _DRIFT, 1 + _DRIFT)
@@ -27,7 +27,7 @@ class HostClock:
         return EPOCH_MS + int((now + self._ahead_s) * 1000)
 
     def step(self, seconds: float) -> None:
-        """Set the date forward, or back."""
+        """Set the date forward or back."""
         self._ahead_s += seconds
 
     def correct(self) -> None:

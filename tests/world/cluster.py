@@ -73,7 +73,7 @@ class Cluster:
         self.metadata: Final = Metadata(_NAME, world.note)
         self.processes: Final[dict[str, Process]] = {}
         self.apps: Final[dict[str, ServiceApp]] = {}
-        """The service that each process runs, or has run last."""
+        """The service that each process runs, or ran last."""
         self._stopping: Final[dict[str, asyncio.Event]] = {}
         self._with_another_disk: Final[set[str]] = set()
         self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
@@ -112,7 +112,7 @@ class Cluster:
     def compact_offline(self, name: str, topic: str, partition: int, on_compacted: Callable[[], None]) -> None:
         """Have `ottla log compact` clean a log on the disk of a broker that is down.
 
-        The command takes the place of the broker, so it may be killed like that. The broker is started after it.
+        The command runs in the place of the broker, so it may be killed like the broker. Then the broker is started.
         """
         directory = self._directory(name, topic, partition)
 
@@ -158,7 +158,7 @@ class Cluster:
             return
         except OttlaError as error:
             is_refused = error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
-            # A broker with another disk is refused as long as its former life may still be there.
+            # A broker with another disk is refused as long as its former life may still be running.
             is_foreign = is_refused and process.name in self._with_another_disk
             if not is_foreign and not self._may_fail(process.name, error, starts=True):
                 raise

@@ -1,4 +1,4 @@
-"""The command line that runs a seed: what a red seed prints, and what a scenario keeps."""
+"""This module reads and writes the command line that runs a seed. A red seed prints it, and a scenario keeps it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def parser_of_plans() -> argparse.ArgumentParser:
-    """Return a parser of the options that say what runs, for a parser that has others."""
+    """Return a parser of the options that say what runs. It is the parent of parsers that have more options."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=0)

@@ -1,6 +1,6 @@
-"""Transactions of many topics, whose records reach the largest size that a coordinator writes.
+"""Some transactions add so many topics that their records reach the largest size that a coordinator writes.
 
-The real limit is 1 MB. A seed that `shrink`s it has transactions of that size with a few topics of one partition each.
+The real limit is 1 MB. After `shrink`, a transaction reaches it with a few topics of one partition each.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ottla_txn_coordinator.machines import transaction
 TOPICS: Final = tuple(f"crowd-of-transactions-{number}" for number in range(6))
 _LARGEST_BATCH_BYTES: Final = 320
 _END_ROOM_BYTES: Final = 60
-"""The end of a transaction may write so much more than the last addition to it, with ids and names as short as here."""
+"""The end of a transaction writes at most this much more than its last addition. Ids and names are short here."""
 
 
 def shrink() -> None:
-    """Have the coordinators of this world refuse transactions of the ledger's topic and more than a few others."""
+    """Have the coordinators refuse a transaction that adds more than a few topics to that of the ledger."""
     put_in_place(ottla_txn_coordinator.app, "LARGEST_BATCH_BYTES", _LARGEST_BATCH_BYTES)
     put_in_place(transaction, "LARGEST_ADDITION_BYTES", _LARGEST_BATCH_BYTES - _END_ROOM_BYTES)
 
 
 def drawn(random: Any) -> list[str]:
-    """Return topics that a transaction is to add, often none."""
+    """Return the topics that a transaction is to add. Half of the transactions add none."""
     return random.sample(TOPICS, random.randint(1, len(TOPICS))) if random.random() < 0.5 else []

@@ -1,4 +1,4 @@
-"""etcd in the world: the in-memory twin in a process of its own, which is stopped, started, compacted and restored."""
+"""The world's etcd is the in-memory twin in a process of its own. It is stopped, started, compacted and restored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla_core.cluster.store import KeyValue
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A copy of what etcd had at one revision."""
+    """A backup is a copy of what etcd had at one revision."""
 
     revision: int
     entries: Mapping[str, KeyValue]
@@ -26,13 +26,13 @@ class Backup:
 
 
 class Etcd:
-    """The process, which lives as long as the world. What it has committed is never lost but by a restore."""
+    """This is etcd's process, which lives as long as the world. Only a restore loses what etcd has committed."""
 
     def __init__(self, world: World, network: Network) -> None:
         self.memory: Memory
         self.is_up = True
         self.lives = 1
-        """This is the number of times that it was started. A stop ends a life at once."""
+        """The number of the present life. A stop ends it at once. Nobody hears an answer of a life that has ended."""
         self._world: Final = world
         self._tasks: Final[deque[asyncio.Task[None]]] = deque(maxlen=1000)
         self.process: Final = Process(world, network, "etcd", self._main)
@@ -42,7 +42,7 @@ class Etcd:
         await asyncio.get_running_loop().create_future()
 
     def start(self, work: Coroutine[Any, Any, None], begun: MutableSequence[asyncio.Task[None]] | None = None) -> None:
-        """Have a task do the work, which is added to `begun` at once."""
+        """Run the work in a task, which is added to `begun` at once."""
         task = self.process.loop.create_task(work)
         (self._tasks if begun is None else begun).append(task)
         self.process.wake()
@@ -56,29 +56,31 @@ class Etcd:
         self.process.wake()
 
     def begin(self) -> None:
-        """Begin a new life with what the last one has committed. Each lease lives for its whole time again."""
+        """Start a new life with all that was committed. Each lease has its whole time to live again."""
         self._world.note("etcd begins")
         self.is_up = True
         self.process.loop.call_soon_threadsafe(self.memory.begin)
 
     def compact(self) -> None:
-        """Have a watch that is behind find that what it missed is gone."""
+        """Compact the history. A watch that is behind then finds that the events it missed are gone."""
         self._world.note("etcd is compacted")
         self.memory.forget()
 
     def restore(self, backup: Backup, *, bump: int, leases_live_on: bool) -> None:
-        """Put a backup in the place of all that etcd has, while it is down. Its revision goes on from that of the
-        backup, or from `bump` above it."""
+        """Replace all that etcd has with a backup, while etcd is down.
+
+        Its revision goes on from `bump` above that of the backup.
+        """
         assert not self.is_up, "a store that runs can't be restored"
         self._world.note(f"etcd is restored to revision {backup.revision}, bumped by {bump}")
         self.memory.restore(backup, bump=bump, leases_live_on=leases_live_on)
 
 
 class Memory(MemoryStore):
-    """The twin, with what happens to etcd's process and to its data."""
+    """This is the twin, with what happens to etcd's process and to its data."""
 
     def stop(self) -> None:
-        """Refuse all calls. No lease ends while nobody looks after it."""
+        """Refuse all calls. No lease expires while etcd is down."""
         self.disconnect()
         if self._timer is not None:
             self._timer.cancel()
@@ -99,8 +101,10 @@ class Memory(MemoryStore):
         return Backup(self._revision, dict(self._entries), leases)
 
     def restore(self, backup: Backup, *, bump: int, leases_live_on: bool) -> None:
-        """Have what the backup has. If its leases do not live on, their keys are gone, as they are a lease's time
-        later."""
+        """Take over what the backup has.
+
+        Unless its leases live on, they and their keys are gone, as if the leases had expired meanwhile.
+        """
         self._revision = self._compacted = backup.revision + bump
         self._history = []
         leases = backup.leases if leases_live_on else {}

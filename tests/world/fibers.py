@@ -62,7 +62,7 @@ class World:
         return self._clocks[host]
 
     def let_dates_agree(self) -> None:
-        """Have each host know the true date, for a workload that goes by it."""
+        """Set the date of each host to the true one, for a workload that depends on dates."""
         self._dates_agree = True
         for clock in self._clocks.values():
             clock.correct()
@@ -79,7 +79,7 @@ class World:
         self.last_steps.append(line)
 
     def waiting(self) -> list[str]:
-        """Return each task that waits, with where it does."""
+        """Return each task that waits, and where it waits."""
         return [task for process in self.processes for task in process.tasks()]
 
     def at(self, time: float, happen: Callable[[], None]) -> None:

@@ -13,13 +13,15 @@ from tests.world.telling import JUDGE
 _MOST: Final = 20
 _VALUES: Final = re.compile(r"b'[^']*'|\([^()]*\)|-?\d+(\.\d+)?|(Partition|Transaction)\(.*")
 _LONGEST: Final = 500
-"""A value may have thousands of bytes."""
+"""A text is cut to this length, because a value may have thousands of bytes."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """This has the number of times that each thing happened, and the first 20 violations. Each is noted in the trace
-    of the world by `note`."""
+    """This counts how often each thing happened, and keeps the first 20 violations.
+
+    `note` adds each violation to the trace of the world.
+    """
 
     note: Callable[[str], None]
     counts: Counter[str] = field(default_factory=Counter)
@@ -32,5 +34,5 @@ class Findings:
 
 
 def kind_of(violation: str) -> str:
-    """Return the violation without offsets, values and names, which are others in another run of the same defect."""
+    """Return the violation without offsets, values and names, which differ between two runs that show one defect."""
     return _VALUES.sub("…", violation)

@@ -1,4 +1,4 @@
-"""Runs a function in a process of its own, in which clocks, files and threads may be replaced for good."""
+"""This module runs a function in a process of its own, in which clocks, files and threads may be replaced for good."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ForkError(Exception):
 
 
 class SpentError(KeyboardInterrupt):
-    """The function has taken too long. asyncio lets nothing else than a KeyboardInterrupt out of a task."""
+    """The function has taken too long. asyncio lets a KeyboardInterrupt out of a task, but no ordinary exception."""
 
 
 def in_a_fork(work: Callable[[], Any]) -> Any:
@@ -32,7 +32,7 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        # A time limit of pytest would end the parent alone.
+        # pytest's own time limit would end only the parent.
         signal.signal(signal.SIGPROF, _on_limit)
         signal.setitimer(signal.ITIMER_PROF, _LIMIT_S)
         # Garbage of the parent may have finalizers that wait for a thread, and a fork has no threads.

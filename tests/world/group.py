@@ -1,7 +1,8 @@
-"""A consumer group that reads the committed records of a topic, and its judge.
+"""A consumer group reads the committed records of a topic, and a judge checks what it has read and committed.
 
-Its members behave as those of Java's classic consumer: they join, get partitions from the member that leads, read from
-the committed offset, and commit what they have read. Some leave, and some fall silent until their session has ended.
+Its members behave like Java's classic consumer. They join, get partitions from the leader of the group, read from the
+committed offset, and commit what they have read. Some leave the group, and some fall silent until their session times
+out.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NOT_A_MEMBER: Final = {
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.REBALANCE_IN_PROGRESS,
 }
-"""A request that got one of these answers was not carried out, and its member has to join again."""
+"""A request that got one of these errors was not carried out, and its member has to join again."""
 
 
 class _Commit(NamedTuple):
@@ -49,7 +50,7 @@ class _RejoinError(Exception):
 
 
 class Group:
-    """The group, for partitions 0 to `partitions` - 1 of a topic."""
+    """This is the group. It reads partitions 0 to `partitions` - 1 of a topic."""
 
     def __init__(
         self, cluster: Cluster, findings: Findings, random: Random, books: Books, topic: str, partitions: int
@@ -61,11 +62,11 @@ class Group:
         self._topic: Final = topic
         self._partitions: Final = partitions
         self._owners: Final[dict[tuple[int, int], str]] = {}
-        """The member that has a partition in a generation."""
+        """The member that has a partition in a generation, by generation and partition."""
         self._commits: Final[defaultdict[int, list[_Commit]]] = defaultdict(lambda: [_Commit(-1, -1)])
         """The commits of each partition that may be the last one that was carried out."""
         self._lost: Final[set[tuple[int, _Commit]]] = set()
-        """Commits of which an answer was lost, with their partitions."""
+        """Commits with a lost answer, each behind its partition."""
         self._read: Final[defaultdict[int, list[tuple[int, int]]]] = defaultdict(list)
         """The ranges of offsets that members have read."""
 
@@ -103,7 +104,7 @@ class Group:
             id_ = joined[-1].member.id
 
     async def _sync(self, raw: RawClient, joined: Joined) -> Sequence[int]:
-        """Return the partitions that the leader has given to this member. The leader deals them out at random."""
+        """Return the partitions that the group's leader has assigned to this member. The leader assigns at random."""
         dealt: dict[str, list[int]] = {each: [] for each in joined.members}
         for number in range(self._partitions) if dealt else ():
             dealt[self._random.choice(joined.members)].append(number)
@@ -119,7 +120,7 @@ class Group:
         for number in given[-1]:
             owner = self._owners.setdefault((joined.member.generation, number), joined.member.id)
             if owner != joined.member.id:
-                self._findings.violate(f"{owner} and {joined.member} have partition {number}")
+                self._findings.violate(f"{owner} and {joined.member} both have partition {number}")
         self._findings.counts["assigned"] += 1
         return list(given[-1])
 
@@ -131,7 +132,7 @@ class Group:
         while world.now < ends_at:
             await asyncio.sleep(_LEAST_PAUSE_S + random.expovariate(10.0))
             if random.random() < _STALLS:
-                # It goes on where it was, as a process does that was stopped. By then the group may have gone on, too.
+                # The member goes on where it was, like a suspended process. The group may have gone on without it.
                 await asyncio.sleep(random.uniform(*_STALL_S))
                 if positions:
                     number = random.choice(partitions)
@@ -146,7 +147,7 @@ class Group:
                     await self._commit(raw, member, number, positions[number])
 
     async def _position(self, raw: RawClient, number: int) -> int:
-        """Return the committed offset, or 0. It has to be one of those that may be, unless a commit comes between."""
+        """Return the committed offset, or 0 if there is none. Check it, unless a commit comes between."""
         found: list[int] = []
 
         async def fetch() -> int:
@@ -241,7 +242,9 @@ class Group:
     def _check_committed(self, number: int, offset: int) -> None:
         allowed = sorted({each.offset for each in self._commits[number]})
         if offset not in allowed:
-            self._findings.violate(f"the group has committed {offset} of {number}, and not one of {allowed}")
+            self._findings.violate(
+                f"the group has committed offset {offset} of partition {number}, which is not one of {allowed}"
+            )
 
     def _judge_read(self, number: int, committed: int) -> None:
         """Check that members have read everything before the committed offset."""
@@ -251,4 +254,6 @@ class Group:
                 break
             end = max(end, following)
         if end < committed:
-            self._findings.violate(f"offset {committed} of {number} is committed, and nobody has read from {end} on")
+            self._findings.violate(
+                f"offset {committed} of partition {number} is committed, but no member has read from offset {end} on"
+            )

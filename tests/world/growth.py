@@ -1,6 +1,6 @@
-"""The judge of growth: a cluster in calm does units of work, and more of them, and keeps nothing of what has ended.
+"""The judge of growth has a calm cluster do more and more work, and checks that it keeps nothing of what has ended.
 
-`tests.growth` counts and judges, as it does of a cluster in real time. Here all records are deleted before each
+`tests.growth` counts and judges, as it does for a cluster in real time. Here all records are deleted before each
 measurement, so that only what a service itself keeps can grow.
 """
 
@@ -20,21 +20,21 @@ from tests.world.process import Process
 
 _PHASES: Final = 3
 _MOST_MORE: Final = 3
-"""So many phases are added while something seems to grow, because what really grows will grow again, and after an
-election."""
+"""At most this many phases are added after an election, or while something seems to grow. What really grows will grow
+again."""
 UNITS: Final = 20
-"""A phase has at least so many units of work."""
+"""A phase has at least this many units of work."""
 _LONGEST_S: Final = 60.0
 PRODUCERS_S: Final = 45.0
-"""For so long the cluster's partitions remember a producer (producer.id.expiration.ms)."""
+"""The cluster's partitions remember a producer for this time (producer.id.expiration.ms)."""
 _OPEN_S: Final = 12.0
-"""In this time a transaction that was left open is aborted."""
+"""A transaction that was left open is aborted within this time."""
 _REST_S: Final = PRODUCERS_S + 5.0
-"""In this time all producers are forgotten, and what was deleted leaves the disks."""
+"""Within this time all producers are forgotten, and deleted records leave the disks."""
 
 
 class Work(Protocol):
-    """A workload, as this judge needs it."""
+    """A workload has these methods for the judge."""
 
     def start_clients(self) -> None: ...
     def units(self) -> int:
@@ -47,7 +47,7 @@ class Work(Protocol):
 
 
 class Growth:
-    """The phases of work of one cluster that has healed, and what was counted after each of them."""
+    """This has a healed cluster work in phases, and counts what it keeps after each of them."""
 
     def __init__(self, cluster: Cluster, findings: Findings, work: Work) -> None:
         self._cluster: Final = cluster
@@ -56,7 +56,7 @@ class Growth:
         self._census: Final = Census(cluster)
 
     def judge(self) -> None:
-        """Have the cluster work and rest in turn, and report what has grown each time."""
+        """Have the cluster work and rest in turn, and report what has grown in every phase."""
         measurements: list[Measurement] = []
         life, leaders = 0, self._leaders()
         verdict = judge((), ())

@@ -13,7 +13,7 @@ from tests.world.network import Network, Pipe
 
 _NO_METADATA: Final = grpc.aio.Metadata()
 _INTERNAL: Final = (grpc.StatusCode.INTERNAL, "Internal error from Core")
-"""This is how a stream says that it did not send what was too large."""
+"""A stream gives this status if it did not send a message that was too large."""
 
 
 def _error(code: Any, details: str) -> grpc.aio.AioRpcError:

@@ -1,4 +1,4 @@
-"""A cluster that nobody uses for many hours: what it costs, and that nothing of it grows meanwhile."""
+"""This module leaves a cluster alone for many hours, measures what that costs, and checks that nothing of it grows."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.world.network import Network
 _BROKERS: Final = 3
 _PERIODS: Final = 3
 _SETTLED_S: Final = 700.0
-"""By then each partition is led by the replica that is preferred, and groups without members and offsets are deleted:
-that is looked at every five minutes and every ten."""
+"""After this time each partition is led by its preferred replica, and groups without members and offsets are deleted.
+The cluster checks the one every five minutes, and the other every ten."""
 _HOUR_S: Final = 3600.0
 _cpu = time.process_time
 
 
 @dataclass(slots=True)
 class Idleness:
-    """What idle hours have cost and changed. `revisions` are those of etcd."""
+    """This says what idle hours have cost and changed. `revisions` counts those of etcd."""
 
     hours: float
     cpu_ms_per_second: float = 0.0
@@ -43,7 +43,7 @@ class Idleness:
 
 
 def idle_in_a_fork(hours: float, seed: int = 1) -> Idleness:
-    """Let a cluster that has worked rest for some hours, measure it in between, and have it work again."""
+    """Let a cluster work, rest for some hours, and work again. Measure it while it rests."""
     return Idleness(**in_a_fork(lambda: asdict(_idle(hours, seed))))
 
 
@@ -93,7 +93,7 @@ def _judge(measurements: list[Measurement], found: Idleness) -> None:
 
 
 def _log_bytes(cluster: Cluster) -> int:
-    """Return how large all logs are together, on all disks."""
+    """Return the total size of all logs on all disks."""
     with cluster.disks.inspected():
         return sum(
             cluster.disks.size_bytes(path)

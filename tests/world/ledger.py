@@ -1,11 +1,11 @@
-"""A topic that transactions and idempotent producers write to, and what reads it.
+"""The ledger is a topic that transactions and idempotent producers write to. Its readers and a judge check it.
 
 Each value must be in the log once, however often its batch is sent. A transaction writes several values to both
 partitions. A reader of committed records sees all of them or none, and the producer knows which, unless it never heard
 how a commit ended.
 
-No record may be lost here but by DeleteRecords, because no disk is replaced, data is lost only while all replicas are
-in sync, and the topic forbids unclean elections.
+No record may be lost here except by DeleteRecords, because no disk is replaced, data is lost only while all replicas
+are in sync, and the topic forbids unclean elections.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRANSACTION_MS: Final = 8_000
 _IN_FLIGHT: Final = 5
 """The most batches that a producer sends to a partition before the first one is answered."""
 _PATIENCE_S: Final = 15.0
-"""A producer gives up what has failed for so long."""
+"""A producer gives up a request that has failed for this long."""
 _NOTHING_DONE: Final = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """After these errors nothing was carried out."""
 _OF_THE_LEADER: Final = {
@@ -46,7 +46,7 @@ _OF_THE_LEADER: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.KAFKA_STORAGE_ERROR,
 }
-"""A replica that answers this has not looked at the batch."""
+"""A replica that answers with one of these errors has not looked at the batch."""
 _RETRIABLE: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -67,7 +67,7 @@ _RETRIABLE: Final = {
 
 
 class _Pending(NamedTuple):
-    """A batch that is to be acknowledged, with its only record."""
+    """This batch has one record, and is not acknowledged yet."""
 
     entry: Entry
     batch: bytes
@@ -84,10 +84,10 @@ class GivenUpError(Exception):
 
 
 class Ledger:
-    """The topic. `configs` are its own.
+    """This is the topic, with these `configs`.
 
-    With `is_crowded`, transactions add partitions of many other topics. If it `goes_by_dates`, each host has to know
-    the true date: brokers soon forget producers.
+    With `is_crowded`, transactions add partitions of many other topics. With `goes_by_dates`, brokers forget producers
+    soon, so each host has to know the true date.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Ledger:
         self._cluster.start_client(work)
 
     def delete_records(self) -> None:
-        """Delete records of a partition soon: often all that are committed, those of open transactions among them."""
+        """Delete records of a partition soon: often all before the high watermark, even those of open transactions."""
         loop = self._cluster.processes["client"].loop
         loop.call_soon_threadsafe(lambda: loop.create_task(self._delete_records(RawClient())))
 
@@ -154,7 +154,7 @@ class Ledger:
         return self._random.choice(self._cluster.brokers)
 
     async def _transact(self, process: Process, name: str) -> None:
-        """Run one transaction after the other. Two of these have one transactional id, and fence each other."""
+        """Run one transaction after another. Two producers have one transactional id, and fence each other."""
         random, raw = self._random, RawClient()
         while True:
             try:
@@ -196,13 +196,13 @@ class Ledger:
         if commit:
             transaction.committed_at = self._cluster.world.now
             if transaction.offset >= 0:
-                # The answer may be late. Offsets grow from one transaction to the next.
+                # A later transaction may have committed before this answer came. Its offset is higher.
                 later = {each for each in self._offsets[name] if each > transaction.offset}
                 self._offsets[name] = {transaction.offset, *later}
         self._findings.counts["committed" if commit else "aborted"] += 1
 
     async def _add_topics(self, raw: RawClient, name: str, producer: Producer) -> None:
-        """Add partitions that nothing is written to, until the transaction takes no more."""
+        """Add partitions to which nothing is written, until the transaction takes no more."""
         try:
             for topic in crowds.drawn(self._random):
                 await self._until_done(
@@ -266,7 +266,8 @@ class Ledger:
     ) -> None:
         """Send records of one partition until all are acknowledged, each in a batch of its own.
 
-        Several are in flight, as Java's and librdkafka's producers have them. What is sent again has its sequence.
+        Several batches are in flight, as with the producers of Java and librdkafka. A batch that is sent again keeps
+        its sequence.
         """
         number = entries[0].partition
         pending = deque[_Pending]()
@@ -293,7 +294,8 @@ class Ledger:
         """Note what was acknowledged. Return an error of the rest, or no error once all have been acknowledged.
 
         Raises GivenUpError if a producer's first batch was refused and a later one was not. As in Kafka, a partition
-        takes any sequence of a producer that it does not know, unless the first batch waits there in a transaction.
+        takes any sequence of a producer that it does not know. In a transaction, later batches wait behind the first
+        one, unless the leader has not looked at it.
         """
         for each, answer in zip(sent, answers, strict=True):
             if answer.code == ErrorCode.NONE:
@@ -305,7 +307,7 @@ class Ledger:
         if first != ErrorCode.NONE and is_overtaken and sent[0].sequence == 0 and is_by_leader:
             raise GivenUpError(first, is_known=False)
         if first == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            self._findings.violate(f"{sent[0].entry} was out of order, though all before it were acknowledged")
+            self._findings.violate(f"{sent[0].entry} was out of order, although all before it were acknowledged")
         codes = [answer.code for answer in answers if answer.code != ErrorCode.NONE]
         return next(iter(codes), ErrorCode.REQUEST_TIMED_OUT) if pending else ErrorCode.NONE
 
@@ -412,7 +414,7 @@ class Ledger:
             if found is None:
                 return f"the offset of group {group} can't be read"
             if found not in offsets:
-                self._findings.violate(f"group {group} has committed {found} and not one of {sorted(offsets)}")
+                self._findings.violate(f"group {group} has committed {found}, which is not one of {sorted(offsets)}")
         if self._group is not None and (missing := await self._group.look(raw)):
             return missing
         for number in range(PARTITIONS):

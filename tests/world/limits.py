@@ -29,7 +29,7 @@ _CONSTANTS: Final = MappingProxyType(
         "_PIECE_BYTES": ("ottla_broker.compaction.sealing",),
     }
 )
-"""Each constant with the modules that have it."""
+"""Each constant is in these modules."""
 _OPTIONS: Final = ("SHARED_CHANNEL_OPTIONS", "CHANNEL_OPTIONS", "SERVER_OPTIONS")
 _IMPORT_OUTPUT_LIMIT: Final = (
     "ottla_broker.compaction.sealing",
@@ -42,7 +42,7 @@ _FETCH_RESPONSE_BYTES: Final = 10 << 20
 
 
 def shrink(by: int) -> None:
-    """Divide the limits of batches, of gRPC's messages and of what a batch may grow to."""
+    """Divide the limits of batches, of gRPC's messages, and of what a batch may decompress to."""
     for name, modules in _CONSTANTS.items():
         for module in map(import_module, modules):
             put_in_place(module, name, getattr(module, name) // by)
@@ -59,7 +59,7 @@ def shrink(by: int) -> None:
 
 
 def cluster_configs(by: int) -> dict[str, str]:
-    """Return what a cluster has to set for itself, so that followers ask for as little as fits into a message."""
+    """Return the configs of a cluster in which followers fetch no more than fits into a message."""
     return {
         "replica.fetch.max.bytes": str(_FETCH_BYTES // by),
         "replica.fetch.response.max.bytes": str(_FETCH_RESPONSE_BYTES // by),

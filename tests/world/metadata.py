@@ -17,7 +17,7 @@ OnChange = Callable[[Partition | None, Partition], None]
 
 
 class Metadata:
-    """The topics and partitions as they are now. `name` is their cluster's. `note` gets a line for each change."""
+    """This has the metadata of the cluster `name` as of now. `note` gets a line for each change of a partition."""
 
     def __init__(self, name: str, note: Callable[[str], None]) -> None:
         self.topics: Final[dict[str, TopicId]] = {}
@@ -26,11 +26,11 @@ class Metadata:
         self.brokers: Final[dict[int, Broker]] = {}
         """The last registration of each broker."""
         self.controller: Controller | None = None
-        """The last one that was elected."""
+        """The controller that was elected last."""
         self.registered: Final[set[int]] = set()
         """These brokers are registered."""
         self.full: Final[dict[int, float]] = {}
-        """Brokers whose registration says that their disk is full, and since when."""
+        """The brokers whose registration says that their disk is full, and the time when it first said so."""
         self.restorations = 0
         """The number of times that the controllers have counted that etcd was restored from a backup."""
         self._name: Final = name
@@ -46,7 +46,7 @@ class Metadata:
 
         def noted(events: Any) -> None:
             commit(events)
-            # A topic's name is known before its partitions are told.
+            # A topic's name has to be known before its partitions are noted.
             for event in sorted(events, key=lambda each: "/partitions/" in each.entry.key):
                 if event.deleted:
                     self._on_deleted(event.entry)
@@ -56,7 +56,7 @@ class Metadata:
         memory._commit = noted
 
     def read_again(self, etcd: Etcd) -> None:
-        """Begin anew with what etcd has, after it was restored."""
+        """Forget the metadata, and read what etcd has after a restore."""
         self.topics.clear()
         self.partitions.clear()
         self.restorations = 0

@@ -107,7 +107,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
     }
 )
 CPU_S: Final = 300.0
-"""Each is found within so much time of one processor."""
+"""Each mutant has to be found within this many seconds of CPU time."""
 
 _BROKER: Final = "ottla_broker"
 _TXN: Final = "ottla_txn_coordinator"
@@ -187,7 +187,7 @@ Those that no mutant takes out have not been found yet (docs/design/simulation.m
 
 
 def check(mutant: Mutant) -> None:
-    """Raise LookupError if something of it is not there to be taken out.
+    """Raise LookupError if a mend or rule of the mutant can't be taken out.
 
     Rules of tests/faults check that themselves.
     """

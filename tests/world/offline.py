@@ -1,4 +1,4 @@
-"""`ottla log compact` in the world: it cleans a log on the disk of a broker that is down."""
+"""This module runs `ottla log compact` in the world, on the disk of a broker that is down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DELETE_RETENTION_MS: Final = 86_400_000
 
 
 def compact(directory: PurePath) -> bool:
-    """Compact the log of a partition, and return whether it was sound. The command leaves a damaged log alone."""
+    """Compact the log of a partition, and return whether the log was sound. A damaged log is left alone."""
     lock = DirectoryLock(directory.parent)
     try:
         swap.finish_all(directory, files.names_in(directory))

@@ -1,4 +1,7 @@
-"""Outages of etcd and of what one process hears of it: stops, silence, compactions, and two controllers that lead."""
+"""This module takes etcd away from all processes, or from one of them.
+
+etcd stops, or nobody hears it, or it is compacted while a process does not hear it. Two controllers may lead at once.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ _BACK_S: Final = 7.0
 
 
 class Outages:
-    """These are scripts of the weather. One outage takes etcd away from all at a time."""
+    """These are scripts of the weather. Only one outage at a time takes etcd away from all processes."""
 
     def __init__(self, cluster: Cluster, chance: Callable[[], Random]) -> None:
         self.faults = 0
         self.is_away = False
-        """It tells whether etcd is away from all, or was a moment ago."""
+        """This tells whether etcd is away from all processes, or was a moment ago."""
         self._cluster: Final = cluster
         self._chance: Final = chance
 
@@ -42,7 +45,7 @@ class Outages:
         return self._random.choice((self._stop, self._silence, self._fall_behind))()
 
     def _stop(self) -> Iterator[float]:
-        """Stop etcd, and start it again. Often it has forgotten its history by then."""
+        """Stop etcd, start it again, and often compact its history then."""
         if self._begins():
             etcd = self._cluster.etcd
             etcd.stop()
@@ -53,7 +56,7 @@ class Outages:
             yield from self._ends()
 
     def _silence(self) -> Iterator[float]:
-        """Have no process hear from etcd for some time, or etcd from none. Leases run out if that is long enough."""
+        """Cut etcd off from all processes for some time, in one direction or both. Long cuts let leases expire."""
         if self._begins():
             seconds = self._length_s()
             directions = self._random.choice(((True, False), (False, True), (True, True)))
@@ -63,7 +66,7 @@ class Outages:
             yield from self._ends()
 
     def _fall_behind(self) -> Iterator[float]:
-        """Have a process hear nothing from etcd until its watch has ended, and have etcd forget what it missed."""
+        """Have a process hear nothing from etcd until its watch has ended, and compact the events that it missed."""
         self.faults += 1
         seconds = self._random.uniform(*_BEHIND_S)
         self._cut(self._random.choice(self._cluster.services), seconds, there=False, back=True)
@@ -72,7 +75,7 @@ class Outages:
             self._cluster.etcd.compact()
 
     def depose(self) -> None:
-        """Cut the controller that leads off from etcd until another is elected. It does not know of that at once."""
+        """Cut the active controller off from etcd until another is elected. It does not notice the election at once."""
         controller = self._cluster.metadata.controller
         if controller is None:
             return

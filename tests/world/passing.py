@@ -1,4 +1,4 @@
-"""A topic that is deleted and created again under its name. What was sent to one is never in another."""
+"""A topic is deleted and created again under one name. A record that was sent to one topic is never in another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ATTEMPTS: Final = 20
 
 
 class Passing:
-    """One client creates the topic, writes to it, reads it and deletes it, over and over."""
+    """This client creates the topic, writes to it, reads it and deletes it, over and over."""
 
     def __init__(self, cluster: Cluster, findings: Findings, random: Random) -> None:
         self._cluster: Final = cluster
@@ -68,7 +68,7 @@ class Passing:
             await asyncio.sleep(0.2)
 
     async def _delete(self, raw: RawClient, topic_id: TopicId) -> bool:
-        """Delete the topic. Return whether it is certain that it is gone."""
+        """Delete the topic. Return whether it is certainly gone."""
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(OSError):
                 code = await raw.delete_topic(self._random.choice(self._cluster.brokers), topic_id)

@@ -1,8 +1,8 @@
-"""A process that is no broker speaks as one.
+"""The pretender is a process that claims to be a broker.
 
 It knows what every client may know: ids, epochs and addresses of brokers, leaders and ISRs. It does not know the
-secrets of registrations, so nobody may believe it. If a leader or the controller did, a replica would count as in sync
-that lacks what was acknowledged.
+secrets of registrations, so nobody may believe it. If a leader or the controller believed it, a replica that lacks
+acknowledged records would count as in sync.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _FETCHED_BYTES: Final = 1 << 20
 
 
 class Pretender:
-    """It takes itself for the broker `follower`, which follows partition 0 of a topic. There is one at a time.
+    """This claims to be the broker `follower`, which follows partition 0 of a topic. There is one pretender at a time.
 
-    What it asks and is not believed is counted in `counts`.
+    `counts` counts the requests for which it was not believed.
     """
 
     def __init__(self, cluster: Cluster, counts: Counter[str], topic: str, follower: str) -> None:
@@ -43,7 +43,7 @@ class Pretender:
         self._follower: Final = int(follower.rpartition("-")[2])
 
     def fetch(self) -> None:
-        """Say from now on that the follower has all that its leader has."""
+        """Claim from now on, by fetching, that the follower has all that its leader has."""
         self._begin(self._fetch)
 
     def propose(self) -> None:
@@ -76,7 +76,7 @@ class Pretender:
             await peer.close()
 
     async def _end_of(self, peer: AioPeer) -> tuple[int, int]:
-        """Return the offset up to which everybody may read, and the leader epoch there."""
+        """Return the high watermark, which every client may know, and the leader epoch there."""
         request = broker_pb2.ListOffsetsRequest()
         request.partitions.add(topic_id=self._topic_id, timestamp_ms=-1)
         found = (await peer.call(contracts.Broker.LIST_OFFSETS, request, timeout=_LIMIT_S)).partitions[0]

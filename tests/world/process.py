@@ -91,7 +91,7 @@ class Process:
             self.world.after(self.world.step_s(), lambda: self.world.resume(self._fiber))
 
     def tasks(self) -> list[str]:
-        """Return each task that waits, with where it does."""
+        """Return each task that waits, and where it waits."""
         waiting = sorted(asyncio.all_tasks(self.loop), key=hash)
         return [f"{self.name}: {task.get_name()}: {_where(task)}" for task in waiting]
 
@@ -112,7 +112,7 @@ class Process:
 
 
 def _where(task: asyncio.Task[Any]) -> str:
-    """Return the innermost of its coroutines, by file and line."""
+    """Return the innermost coroutines of a task, by name and line."""
     waits: Any = task.get_coro()
     places = []
     while waits is not None and (frame := getattr(waits, "cr_frame", None) or getattr(waits, "ag_frame", None)):

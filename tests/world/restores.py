@@ -1,4 +1,4 @@
-"""Restores of etcd from a backup, as an operator carries them out (docs/operate/cluster.md)."""
+"""This module restores etcd from a backup, as an operator does (docs/operate/cluster.md)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _HEALED_S: Final = 60.0
 class Restores:
     """This is a script of the weather, for three brokers.
 
-    Producers write nothing from the restore until the logs have decided who leads. So nothing that was acknowledged may
-    be lost.
+    Producers write nothing between the restore and the election that the logs decide. So nothing that was acknowledged
+    may be lost.
     """
 
     def __init__(self, cluster: Cluster, chance: Callable[[], Random], table: Table) -> None:
         self.faults = 0
         self.is_under_way = False
-        """It tells whether services are stopped, or etcd is not what the cluster has settled upon."""
+        """This tells whether a restore has begun, and the cluster has not settled on what etcd has now."""
         self._cluster: Final = cluster
         self._chance: Final = chance
         self._table: Final = table
@@ -73,9 +73,9 @@ class Restores:
             yield from self._end_all()
         cluster.etcd.stop()
         yield uniform(0.1, 1.0)
-        # Who does not declare the restore relies on revisions that go back.
+        # An operator who does not declare the restore relies on the revision going back.
         bump = self._random.choice((0, _BUMP)) if is_declared else 0
-        # An older backup than the last one does not know of the restores since.
+        # A backup that is not the newest does not know of the restores since it was taken.
         is_newest = self._random.random() < 0.5
         backup = self._backups[-1 if is_newest else 0]
         cluster.etcd.restore(backup, bump=bump, leases_live_on=self._random.random() < 0.5)
@@ -101,7 +101,7 @@ class Restores:
         self.is_under_way = False
 
     def _change_configs(self) -> Iterator[float]:
-        """Have the revision go further on than the services' next start will take it."""
+        """Raise the revision by more than the next start of the services will raise it."""
         for number in range(_CHANGES):
             request = pb.AlterConfigsRequest()
             altered = request.resources.add()
@@ -110,7 +110,7 @@ class Restores:
             yield from self._ask(Controller.ALTER_CONFIGS, request)
 
     def _go_on(self) -> Generator[float, None, str]:
-        """Have the cluster go on after the backup. Return the broker that falls behind meanwhile, or any other."""
+        """Let the cluster change after the backup. Return the broker that falls behind, or any broker if none does."""
         behind = self._random.choice(self._cluster.brokers)
         how = self._random.choice(("it is down at once", "killed", "stopped", "cut off", "in sync"))
         if how == "it is down at once":
@@ -160,8 +160,11 @@ class Restores:
         return not any(map(self._cluster.is_up, self._cluster.services))
 
     def _start_all(self, behind: str) -> Iterator[float]:
-        """Start all services, most often the broker that is behind before the other brokers, which may end once more
-        before it has said what it has found."""
+        """Start all services.
+
+        The broker that is behind is mostly the first of the brokers. The first one may be killed once more, before it
+        has reported what it has found.
+        """
         others = [name for name in self._cluster.brokers if name != behind]
         self._random.shuffle(others)
         brokers = [behind, *others] if self._random.random() < 0.8 else [*others, behind]
@@ -179,7 +182,7 @@ class Restores:
             yield self._random.uniform(0.0, longest_s)
 
     def _ask(self, method: Any, request: Any) -> Generator[float, None, int]:
-        """Ask the controllers for something until the one that leads has done it. Return how often they were asked."""
+        """Ask the controllers until the active one has carried out the request. Return how often they were asked."""
         asked: list[str] = []
         done: list[str] = []
 

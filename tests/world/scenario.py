@@ -8,8 +8,8 @@
        ...
        9.003  the judge: b'v12' was committed at offset 12 and is gone
 
-The world finds it at that seed as long as nothing has changed that alters the order of events. So the trace is not
-compared. `make sim` runs each scenario, and one that does not show its defect any more is recorded anew.
+The world finds the defect at that seed until a change alters the order of events. So the trace is not compared.
+`make sim` runs each scenario, and names those that no longer show their defects. Record these again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WIDTH: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`title` says what the defect was, and `trace` what happened when it was recorded. `plan` takes its mend out."""
+    """`title` says what the defect was. `trace` says what happened in the recorded run. `plan` takes the mend out."""
 
     title: str
     plan: Plan
@@ -50,11 +50,11 @@ class Scenario:
 
     @property
     def kind(self) -> str:
-        """Return the kind of violation that it had when it was recorded."""
+        """Return the kind of violation that the recorded run found."""
         return kind_of(self.trace[-1].removeprefix(JUDGE))
 
     def shows(self) -> bool:
-        """Run it, and return whether its defect still shows without its mend, and not with it."""
+        """Run the scenario. Return whether it still shows its defect without the mend, and is green with the mend."""
         return run_in_a_fork(self.plan).kind == self.kind and run_in_a_fork(self.mended).is_green
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ def read(name: str) -> Scenario:
 
 
 def named(name: str) -> Scenario:
-    """Return the scenario of this name, or a new one of the mutant or story of this name. Raises KeyError."""
+    """Return the scenario with this name, or a new one for the mutant or story with this name. Raises KeyError."""
     if path_of(name).exists():
         return read(name)
     mutant = MUTANTS[name] if name in MUTANTS else Mutant("", (name,))
@@ -93,7 +93,7 @@ def named(name: str) -> Scenario:
 
 
 def recorded(scenario: Scenario) -> Scenario | None:
-    """Return the scenario as it happens now: at its own seed, or at the first one that shows its defect, made small.
+    """Run the scenario and shrink it, at its own seed or at the first one that shows its defect. Return the new one.
 
     The defect has to be the cause: with its mend in place the seed is green. Return None if no seed was found in time.
     """

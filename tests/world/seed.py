@@ -56,27 +56,28 @@ _LEDGERS_POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored")
 _SHARES: Final = (25, 12, 15, 10, 28, 10)
 _CROWDED: Final = 0.2
-"""In this share of ledgers, transactions come to the largest size of their records."""
+"""In this share of ledgers, the records of some transactions reach their largest size."""
 _cpu = time.process_time
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: a seed, how long its storm lasts in virtual seconds, and the mends and rules that are taken out."""
+    """A plan says what to run: a seed, how many virtual seconds its storm lasts, and what is taken out."""
 
     seed: int
     storm_s: float = 40.0
     without: Sequence[str] = ()
+    """These mends and rules are taken out."""
     log: bool = False
     profile: str = ""
-    """This weather and workload, instead of those that the seed chooses."""
+    """The profile that is run, instead of the one that the seed chooses."""
     faults: Collection[int] | None = None
     """Only these faults happen, or these rounds of a script. None stands for all of them."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a seed. `trace` names every step of it."""
+    """An outcome says what became of a seed. `trace` names every step of it."""
 
     seed: int
     profile: str = ""
@@ -92,11 +93,11 @@ class Outcome:
     violations: list[str] = field(default_factory=list)
     last_steps: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
-    """The tasks that waited when the seed made no progress any more. It has none if it went on."""
+    """The tasks that waited when the seed made no more progress. A seed that was never stuck has none."""
 
     @property
     def grown(self) -> int:
-        """Return how many structures have grown with what had ended."""
+        """Return how many structures have grown with work that had ended."""
         return self.counts.get("grown", 0)
 
     @property
@@ -171,8 +172,8 @@ def _live(
     shrunk_by = world.chance("limits").choice(_SHRUNK_BY) if profile == "table" else 1
     shrink(shrunk_by)
     measures_growth = profile == "ledger" and not is_crowded and world.chance("growth").random() < _GROWTH_SHARE
-    # Internal topics are cleaned while coordinators write to them, and loaded from what is left. A cleaner keeps each
-    # marker for a day, so that is left out where growth is measured.
+    # Internal topics are cleaned while coordinators write to them, and shards are loaded from what is left. Where
+    # growth is measured, the segments are so large that nothing is cleaned: a cleaner keeps each marker for a day.
     sizes = (str(100 << 20),) if measures_growth else _INTERNAL_BYTES
     cluster = Cluster(
         world,
@@ -244,7 +245,7 @@ def _live(
         outcome.waiting = world.waiting()
     elif measures_growth and isinstance(workload, Ledger):
         Growth(cluster, findings, workload).judge()
-        # By now most owners have served for minutes what they had loaded.
+        # By now most owners have served the shards that they had loaded for minutes.
         if missing := shards.look():
             findings.violate(f"at rest, {missing}")
 
@@ -280,7 +281,7 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
 
 
 def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool, measures_growth: bool) -> Ledger:
-    """Return a ledger. To measure what grows, producers expire soon, and nothing is kept because it is compacted."""
+    """Return a ledger. Where growth is measured, producers expire soon, and the topic is not compacted."""
     policy = random.choice(_LEDGERS_POLICIES)
     configs = {
         "cleanup.policy": "delete" if measures_growth else policy,

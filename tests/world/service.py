@@ -1,6 +1,6 @@
-"""Whether a table is served while the disk of one broker is full and others have room.
+"""This module judges whether a table is served while the disk of one broker is full and others have room.
 
-Nothing is lost when a full disk leads, so no judge of records would see it.
+Nothing is lost if the broker with the full disk leads, so no judge of records would notice.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ottla_core.cluster.image import Partition
 _SERVED_S: Final = 8.0
 """A broker finds out within two seconds that its disk is full, and a producer gives up a request after three."""
 _HEARD_S: Final = 1.0
-"""A controller has heard within this time what a registration says."""
+"""A controller knows within this time what a registration says."""
 _LOOK_S: Final = 0.1
 
 
 class Service:
-    """This watches that someone can write and read, for as long as that is demanded."""
+    """This checks that clients can write and read, as long as that is demanded."""
 
     def __init__(self, world: World, metadata: Metadata, findings: Findings) -> None:
         self._world: Final = world
@@ -58,7 +58,7 @@ class Service:
             with_room = [each for each in new.isr if each in self._metadata.registered and each not in full]
             if with_room:
                 self._findings.violate(
-                    f"broker {new.leader} was elected, whose disk is full, and not one of {with_room}"
+                    f"broker {new.leader}, whose disk is full, was elected instead of one of {with_room}"
                 )
 
     def _look(self) -> None:
@@ -68,7 +68,7 @@ class Service:
         for what, at in (("written", self._written_at), ("read", self._read_at)):
             if now - at > _SERVED_S and (what == "read" or self._with_writes):
                 self._findings.violate(
-                    f"the table could not be {what} for {_SERVED_S:.0f} s, while a replica could serve"
+                    f"the table could not be {what} for {_SERVED_S:.0f} s, although a replica could serve"
                 )
                 self.release()
         self._world.after(_LOOK_S, self._look)

@@ -1,4 +1,4 @@
-"""The judge of coordinators: the state of a shard in memory is what a load of its log would give (I21)."""
+"""The judge of coordinators compares the state of each shard in memory with what a load of its log gives (I21)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ottla_group_coordinator.machines.states import GroupState
 from ottla_txn_coordinator.machines.shard import TransactionShard
 
 _WRITTEN: Final = (GroupState.EMPTY, GroupState.STABLE)
-"""In these states a group is as its record says. In the others its next generation is only in memory."""
+"""In these states a group equals its record. In the other states its next generation is only in memory."""
 
 
 class Shards:
-    """The shards of all coordinators of a cluster that is at rest."""
+    """This judges the shards of all coordinators of a cluster that is at rest."""
 
     def __init__(self, cluster: Cluster, findings: Findings) -> None:
         self._cluster: Final = cluster
@@ -41,7 +41,7 @@ class Shards:
         for process, shards, held in owners:
             loaded = self._loaded(shards, held)
             if loaded is None:
-                return f"{shards.kind} shard {held.number} of {process} is not where its log ends"
+                return f"{shards.kind} shard {held.number} of {process} has not come to the end of its log"
             self._findings.counts["shards judged"] += 1
             unwritten = _unwritten(held.owner.shard)
             for name, (there, in_log) in _differences(_durable(held.owner.shard), _durable(loaded)).items():
@@ -60,7 +60,7 @@ class Shards:
                     yield name, shards, held
 
     def _loaded(self, shards: OwnedShards[Any], held: HeldShard[Any]) -> Any:
-        """Return what a new owner would load from the leader's disk, or None if that is not where this owner is."""
+        """Return what a new owner would load from the leader's disk, or None if this owner is not at the log's end."""
         topic = SHARD_TOPICS[shards.kind]
         leader = f"broker-{self._cluster.metadata.leader(topic, held.number)}"
         loaded: Any = shards._new_shard(held.number)
@@ -78,7 +78,7 @@ class Shards:
 
 
 def _durable(shard: Any) -> dict[str, Any]:
-    """Return what the log decides of a shard's state, each part of it under its name."""
+    """Return the parts of a shard's state that its log determines, by their names."""
     if isinstance(shard, TransactionShard):
         parts: dict[str, Any] = {f"transactional id {name}": record for name, record in shard.records()}
         parts |= {f"when {name} began": at for name, at in shard._started_at_ms.items()}
@@ -100,7 +100,7 @@ def _durable(shard: Any) -> dict[str, Any]:
 
 
 def _unwritten(shard: Any) -> set[str]:
-    """Return the names of the groups that are not as their records say, or have none."""
+    """Return the names of the groups that may differ from their records, or have no record."""
     if not isinstance(shard, GroupShard):
         return set()
     groups = shard._groups.items()

@@ -1,6 +1,6 @@
-"""A red seed is made smaller as long as it stays red for the same reason: fewer faults, and a shorter storm.
+"""This module searches for fewer items, or for a smaller number, that are still red.
 
-Nothing of the world is known here. What is red is the caller's to say, and it may be wrong now and then.
+It knows nothing of the world. The caller says what is red, and may be wrong now and then.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 def fewest(items: Sequence[T], is_red: Callable[[Sequence[T]], bool]) -> list[T]:
-    """Return some of the items, which are red, while no fewer were found to be (Zeller's ddmin).
+    """Return the fewest of the items that were found to be red together (Zeller's ddmin).
 
-    All of the items have to be red. They keep their order. None of those that are returned can be left out alone,
-    unless `is_red` gave another answer at another time.
+    All items together have to be red. They keep their order. No single item can be left out of the result, unless
+    `is_red` answers differently at another time.
     """
     kept, parts = list(items), 2
     if kept and is_red([]):

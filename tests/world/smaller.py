@@ -1,6 +1,7 @@
-"""A seed that is red is run again and again, with fewer faults and in a shorter storm, until little of it is left.
+"""This module runs a red seed again and again, with fewer faults and a shorter storm, until little of it is left.
 
-It is judged by the kind of its first violation and not by its trace, which every change alters.
+A run counts as red if its first violation is of one kind with that of the seed. Its trace does not count, because
+every change alters it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from tests.world.seed import Outcome, Plan, run_in_a_fork
 from tests.world.shrinking import fewest, least
 
 CPU_S: Final = 120.0
-"""Shrinking takes so much time of one processor."""
+"""Shrinking begins no other run after this many seconds of CPU time."""
 _PRECISION_S: Final = 0.2
 
 
 @dataclass(slots=True)
 class Smaller:
-    """The smallest plan so far that is as red as the first one was, with its outcome, and what finding it has cost."""
+    """This is the smallest plan that was found to be red so far, with its outcome, and what the search has cost."""
 
     plan: Plan
     outcome: Outcome

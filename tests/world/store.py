@@ -1,4 +1,4 @@
-"""A process's connection to etcd."""
+"""This module connects a process to etcd."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SILENT_S: Final = 6.0
 
 
 class SimulatedStore:
-    """A `MetaStore` of one process: each call goes to etcd and back, and its time runs out on the way.
+    """This is the `MetaStore` of one process. Each call travels to etcd and back, and may time out on the way.
 
-    If etcd stops meanwhile, the connection is reset: nobody knows then whether the call was carried out.
+    If etcd stops meanwhile, the connection is reset. Then nobody knows whether the call was carried out.
     """
 
     def __init__(self, etcd: Etcd, process: Process) -> None:

@@ -1,7 +1,7 @@
-"""A topic of one partition, its producers and its judge.
+"""The table is a topic of one partition. It has producers and a judge.
 
-Producers write values that never repeat, to a few keys, and note what the cluster told them. The judge
-reads what is left, from the leader and on each disk, and compares.
+Producers write to a few keys, never write a value twice, and note what the cluster told them. The judge reads what is
+left, from the leader and on each disk, and compares it with these notes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _CARRIED_OUT_S: Final = 10.0
 
 @dataclass(slots=True)
 class Write:
-    """One record, as its producer knows it. `offset` is -1 until it was acknowledged, or read by a consumer."""
+    """A write is one record, as its producer knows it.
+
+    `offset` is -1 until the record is acknowledged, or read by a consumer.
+    """
 
     key: bytes
     value: bytes
@@ -46,10 +49,9 @@ class Write:
     at: float
     offset: int = -1
     committed_at: float = -1.0
-    """It was acknowledged by acks=all then, or a consumer has read it."""
+    """The time when the record was acknowledged by acks=all, or was read by a consumer."""
     is_forgiven: bool = False
-    """It may be gone: it was not on the disk of a replica that was elected although it was neither in the ISR nor in
-    the ELR."""
+    """The record may be gone, because a replica outside the ISR and the ELR was elected without it."""
 
 
 class Reading(NamedTuple):
@@ -70,7 +72,7 @@ class Deletion:
 
 @dataclass(slots=True)
 class History:
-    """What clients did and were told, and what elections have lost."""
+    """This has what clients did and were told, and what elections have lost."""
 
     writes: dict[bytes, Write] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
@@ -89,13 +91,13 @@ class History:
         return any(write.offset < each.offset and write.at <= each.until for each in self.deletions)
 
     def forgive(self, kept: Records, known: set[bytes], now: float) -> None:
-        """Forgive that the cluster has lost all of the `known` values but those of one log, the new leader's."""
+        """Forgive the loss of all `known` values that the log of the new leader has not `kept`."""
         values = {value for _, value in kept.values()}
         newest = {key: (offset, self.writes[kept[offset][1]]) for key, offset in newest_of(kept).items()}
         for write in self.writes.values():
             end, newer = newest.get(write.key, (-1, write))
-            # A log may have a higher offset of the key from a history that was lost before, and of two records that
-            # were sent at once the later one may be at the lower offset.
+            # The offset alone does not tell which record is newer, because an earlier election may have given offsets
+            # again. Nor does the time: of two records that were sent at once, the later one may have the lower offset.
             is_superseded = newer.at > write.at and end > write.offset
             is_known = write.value in known or write.committed_at >= 0
             if is_known and not (write.is_forgiven or write.value in values or is_superseded):
@@ -105,14 +107,14 @@ class History:
     def may_be_cleaned(self, write: Write, now: float) -> bool:
         """Return whether a replica of a compacted topic may lack this record, though it has no newer one of its key.
 
-        It has cleaned it away because of a newer one, which an election has lost (I16), or which was a tombstone that
-        had its time.
+        The replica may have cleaned it away because of a newer record. An election has lost that one since (I16), or it
+        was a tombstone that has expired.
         """
         is_lost = write.at <= self.forgiven_keys.get(write.key, -1.0)
         return is_lost or any(self._has_deleted(each, write, now) for each in self.tombstones.get(write.key, ()))
 
     def _has_deleted(self, tombstone: Write, write: Write, now: float) -> bool:
-        """Return whether a tombstone may have deleted a record, or is that record, and may be gone itself."""
+        """Return whether a tombstone has expired, and may have deleted this record or is this record."""
         if now - tombstone.at < self.delete_retention_s:
             return False
         if tombstone.offset < 0 or write.offset < 0:
@@ -121,7 +123,7 @@ class History:
 
 
 class Table:
-    """The topic. `configs` are its own."""
+    """This is the topic, with these `configs`."""
 
     def __init__(
         self, cluster: Cluster, findings: Findings, random: Random, configs: dict[str, str], batches: Batches
@@ -180,7 +182,7 @@ class Table:
         self._cluster.compact_offline(name, TOPIC, 0, lambda: counts.update(compacted_offline=1))
 
     async def _produce(self, process: Process, raw: RawClient) -> None:
-        """Write one batch after the other, to whoever is said to lead."""
+        """Write one batch after another, to the broker that is said to lead."""
         random, leader = self._random, -1
         while True:
             if self._cluster.world.now < self._rests_until:
@@ -255,8 +257,11 @@ class Table:
                 world.after(0, lambda: self._on_unclean(old, new))
 
     def _on_unclean(self, old: Partition, new: Partition) -> None:
-        """Forgive what the new leader lacks. Where the topic forbids unclean elections, the logs of all that were
-        last in the ISR or ELR decide, and the new leader has the longest one."""
+        """Forgive what the new leader lacks.
+
+        If the topic forbids unclean elections, first check that the new leader has the longest log of all replicas
+        that were last in the ISR or ELR.
+        """
         logs = {name: self._records_on(name) for name in self._cluster.brokers}
         kept = logs[f"broker-{new.leader}"]
         if not self._may_be_unclean:
@@ -311,8 +316,10 @@ class Table:
     # ---- the judge -------------------------------------------------------------------------------------------------
 
     async def read_all(self, raw: RawClient) -> Reading | None:
-        """Read as a consumer does, from the start to the present high watermark. Return None if that can't be done
-        now."""
+        """Read as a consumer does, from the start to the present high watermark.
+
+        Return None if that can't be done now.
+        """
         found: Records = {}
         offset, end, host = 0, -1, f"broker-{self.leader}"
         try:
@@ -328,8 +335,8 @@ class Table:
                 found.update((each, (key, value)) for each, key, value in records if each >= offset)
                 end = fetched.high_watermark if end < 0 else end
                 following = fetched.next_offset(offset)
-                # Nothing may be left before the high watermark: a clean has removed what newer records superseded, and
-                # an election has lost those.
+                # There may be no records before the high watermark: a clean has removed those that newer records
+                # superseded, and an election has lost the newer ones.
                 if offset >= end or following == offset:
                     return Reading(found, fetched.log_start_offset, end)
                 offset = following
@@ -337,8 +344,10 @@ class Table:
             return None
 
     async def _audit(self, raw: RawClient) -> None:
-        """Read everything again and again while the weather blows: what a clean election has lost is found before an
-        unclean one excuses it."""
+        """Read everything again and again while the weather blows.
+
+        So what a clean election has lost is found before an unclean election excuses it.
+        """
         counts, world = self.findings.counts, self._cluster.world
         while True:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
@@ -369,7 +378,9 @@ class Table:
     def judge(
         self, reading: Reading, behind: Records, *, committed_before: float = math.inf, before: float = math.inf
     ) -> None:
-        """Compare what was read with what was committed before the reading began. What was read is committed, too.
+        """Compare what was read with what was committed before the reading began.
+
+        From then on, what was read counts as committed.
 
         A new leader's high watermark may be lower than its predecessor's for some time. So a record at offset `before`
         or later is not missed, nor one that was cleaned away because of a newer record of its key in `behind`.
@@ -403,11 +414,12 @@ class Table:
     def compare_disks(self, start: int) -> None:
         """Compare the replicas on the disks, from the log's start on.
 
-        They have the same newest value of each key, and the same records at the same offsets, but for what only one of
-        them has cleaned.
+        Two replicas must have equal newest values of each key, and equal records at each offset that both have. If the
+        topic is not compacted, both must have all offsets.
 
-        After an unclean election a replica may lack the value of a key: it has cleaned it away because of a newer one,
-        and then lost that one (I16). Retention goes by a replica's own segments, which cleans make smaller and join.
+        After an unclean election a replica may lack the value of a key, because it has cleaned it away for a newer one
+        and then lost the newer one (I16). Each replica applies retention to its own segments, which cleans shrink and
+        join. So logs may begin at different offsets if retention is limited.
         """
         if self._retention.is_limited:
             start = max(start, *(self._first_on(name) for name in self._cluster.brokers))

@@ -1,4 +1,4 @@
-"""What has happened in a world, in words, as the stories of tests/scenarios tell it."""
+"""This module puts into words what has happened in a world, as the scenarios of tests/scenarios do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JUDGE: Final = "the judge: "
 
 
 def state_of(name: str, partition: Partition) -> str:
-    """Return a line about a partition as the controller has decided it."""
+    """Return a line that says what the controller has decided about a partition."""
     lists = {"ISR": partition.isr, "ELR": partition.elr, "last known ELR": partition.last_known_elr}
     said = [f"{of} {_listed(brokers)}" for of, brokers in lists.items() if brokers or of == "ISR"]
     leader = "nobody" if partition.leader < 0 else str(partition.leader)
@@ -24,7 +24,7 @@ def _listed(brokers: Sequence[int]) -> str:
 
 
 def told(steps: Iterable[str], why: str) -> Iterator[str]:
-    """Return the steps of a red seed up to its first violation, `why` it is red, with their times in seconds.
+    """Return the steps of a red seed up to its first violation, which is `why`, with their times in seconds.
 
     Each fault begins a paragraph.
     """

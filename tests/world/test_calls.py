@@ -1,4 +1,4 @@
-"""One suite over calls as gRPC makes them and as the world does: what becomes of messages that are too large."""
+"""One suite tests the calls of gRPC and those of the world: a message that is too large ends its call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES: Final = ((10, 10), (1000, 1200), (1001, 10), (1101, 10), (10, 1201), (10,
 
 
 class Methods(grpc.GenericRpcHandler):
-    """Two methods that respond with as many bytes as the request says."""
+    """These two methods respond with as many bytes as the request says."""
 
     def service(self, handler_call_details: Any) -> Any:
         if handler_call_details.method == "/unary":

@@ -1,4 +1,4 @@
-"""etcd in the world: what its clients hear when it stops, forgets its history, or is restored from a backup."""
+"""These tests show what clients of the world's etcd hear when it stops, is compacted, or is restored from a backup."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _with_etcd(work: Callable[[Etcd, SimulatedStore], Coroutine[Any, Any, Any]])
     return in_a_fork(run)
 
 
-def test_nobody_knows_what_became_of_a_call_that_etcd_did_not_answer_before_it_stopped() -> None:
+def test_a_call_that_etcd_did_not_answer_before_it_stopped_may_have_been_carried_out() -> None:
     async def work(etcd: Etcd, store: SimulatedStore) -> list[object]:
         call = asyncio.ensure_future(store.txn([], [Put("/k", b"1")], timeout=T))
         while etcd.memory._revision == 1:
@@ -75,7 +75,7 @@ def test_leases_live_for_their_whole_time_after_a_stop() -> None:
     assert _with_etcd(work) == [1, 0]
 
 
-def test_a_watch_that_comes_back_too_late_hears_that_its_revision_is_gone() -> None:
+def test_a_watch_that_comes_back_too_late_hears_that_its_revision_is_compacted() -> None:
     async def work(etcd: Etcd, store: SimulatedStore) -> str:
         for _ in range(3):
             await store.txn([], [Put("/k", b"")], timeout=T)

@@ -1,4 +1,4 @@
-"""The judges of what services keep see what a missing mend or rule leaves, and pass an idle cluster as it is."""
+"""The judges of growth and of shards find what a missing mend or rule leaves, and find nothing in an idle cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MEASURED = 2
 _STRUCTURES = 500
 
 
-def test_what_grows_and_what_its_log_does_not_say_are_named() -> None:
+def test_structures_that_grow_and_shards_that_differ_from_their_logs_are_named() -> None:
     without = ("followers-kept-every-transaction", "states-are-counted-twice")
     outcome = run_in_a_fork(Plan(_MEASURED, storm_s=2.0, without=without, profile="ledger"))
     [grown] = [line for line in outcome.violations if "broker, follower: Transactions._ended: " in line]

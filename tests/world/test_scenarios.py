@@ -1,7 +1,7 @@
-"""Scenarios keep what the world has found. `make sim` runs them without their mends, where each has to be red.
+"""Scenarios keep what the world has found. `make sim` runs each without its mend, and it has to be red.
 
-Here they are run as they are kept, but for the mends: whatever changes the order of events moves a defect to another
-seed, and a test must not depend on that.
+These tests run each with its mend only. Whatever changes the order of events may move a defect to another seed, and a
+test must not depend on that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shrinking finds what is enough for a failure, with few attempts, and asks for nothing that it knows."""
+"""Shrinking finds what is enough for a failure, with few attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A seed that makes no progress says what waits, and ends with its last 200 steps."""
+"""A seed that makes no progress names the tasks that wait, and prints all steps that are known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS = 200
 
 
 def _run_in_a_fork(plan: Plan) -> Outcome:
-    """Run a seed with what the test has changed."""
+    """Run a seed in a fork, which has what the test has patched."""
     return Outcome(**in_a_fork(lambda: asdict(run(plan))))
 
 
@@ -36,7 +36,7 @@ def test_a_deadlock_names_every_task_that_waits(monkeypatch: pytest.MonkeyPatch)
     assert all("Event.wait" in line for line in outcome.waiting if not line.startswith("etcd"))
 
 
-def test_what_has_not_healed_names_every_task_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_heal_names_every_task_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Metadata, "is_whole", lambda _: False)
     outcome = _run_in_a_fork(Plan(1, storm_s=6.0, profile="table"))
     assert not outcome.healed
@@ -44,7 +44,7 @@ def test_what_has_not_healed_names_every_task_that_waits(monkeypatch: pytest.Mon
     assert outcome.last_steps
 
 
-def test_what_spins_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_spins_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     async def spin(*_: Any) -> None:
         while True:
             pass
@@ -60,7 +60,7 @@ def test_what_spins_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(("waiting", "told"), [([], command._FEW_STEPS), (["broker-0: main"], _STEPS)])
-def test_all_steps_are_told_of_a_seed_without_progress(waiting: list[str], told: int) -> None:
+def test_all_steps_of_a_seed_without_progress_are_printed(waiting: list[str], told: int) -> None:
     outcome = Outcome(1, last_steps=[f"step {n}" for n in range(_STEPS)], waiting=waiting, violations=["it is red"])
     lines = command._end(outcome)
     assert [line for line in lines if line.startswith("step")] == outcome.last_steps[-told:]

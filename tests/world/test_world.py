@@ -174,7 +174,7 @@ def test_time_is_the_worlds() -> None:
     assert 0 < abs(passed / now - 1) < 0.001
 
 
-def test_the_date_of_a_host_may_be_set_and_what_it_counts_goes_on() -> None:
+def test_setting_the_date_of_a_host_does_not_change_its_monotonic_clock() -> None:
     def work() -> tuple[float, float]:
         made, found = Made(), list[tuple[float, float]]()
 

@@ -1,6 +1,6 @@
-"""What brokers must do by themselves, sooner or later: clean compacted logs, and delete what retention no longer keeps.
+"""This module judges what brokers must do by themselves: clean compacted logs, and apply retention.
 
-A judge that only looks for what is lost would not miss any of it.
+If they did neither, no record would be lost, so no judge of records would notice.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ottla_broker.storage.log import Log
 
 LEAST_DIRTY_RATIO: Final = 0.01
 _TIDIED_S: Final = 5.0
-"""Retention has had its turn within this time, which is longer than its interval."""
+"""Retention has run within this time, which is longer than its interval."""
 
 
 class SegmentOnDisk(NamedTuple):
-    """The keys of a segment's records, and when the newest of these was written, or -1 if it has none."""
+    """A segment has the keys of its records, and the time when the newest one was written, or -1 without records."""
 
     size_bytes: int
     keys: Sequence[bytes]
@@ -30,7 +30,7 @@ class SegmentOnDisk(NamedTuple):
 
 
 class Retention(NamedTuple):
-    """retention.ms and retention.bytes of a topic; -1 turns a limit off."""
+    """This has the retention.ms, in seconds, and the retention.bytes of a topic. -1 turns a limit off."""
 
     seconds: float
     size_bytes: int
@@ -40,7 +40,7 @@ class Retention(NamedTuple):
         return self.seconds >= 0 or self.size_bytes >= 0
 
     def may_delete(self, written_at: float, now: float) -> bool:
-        """Return whether a record that was written then may be gone, if everything before it is gone, too."""
+        """Return whether retention may have deleted a record that was written at this time, and all before it."""
         return self.size_bytes >= 0 or 0 <= self.seconds <= now - written_at
 
     def is_due(self, segments: Sequence[SegmentOnDisk], now: float) -> bool:
@@ -51,8 +51,10 @@ class Retention(NamedTuple):
 
 
 def is_dirty(segments: Sequence[SegmentOnDisk]) -> bool:
-    """Return whether a log is due to be cleaned: a key is twice in its sealed segments, other than in a small part at
-    their end."""
+    """Return whether a log is due to be cleaned.
+
+    A key is twice in its sealed segments then, and not only in a small part at their end.
+    """
     sealed, keys = segments[:-1], set[bytes]()
     for number, segment in enumerate(sealed):
         before = len(keys)
@@ -67,7 +69,7 @@ def _bytes_of(segments: Iterable[SegmentOnDisk]) -> int:
 
 
 def watch_cleanings(findings: Findings) -> None:
-    """Have a cleaning be a violation if one has come as far before, or if it loses its segments.
+    """Report each cleaning that comes no further than the one before it, or that loses its segments.
 
     A truncation excuses both.
     """

@@ -1,4 +1,4 @@
-"""What happens to a cluster: kills, power cuts, network cuts, deletions, all from one source of chance."""
+"""The weather is what happens to a cluster: kills, power cuts, network cuts and deletions, by chance."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Weather:
         self.kills = 0
         self._cluster: Final = cluster
         self._random = random
-        """This is the chance of a fault while that takes a step, and otherwise the chance of the storm."""
+        """The source of chance of the fault that takes a step, or of the storm while no fault does."""
         self._metadata: Final = cluster.metadata
         self._workload: Final = workload
         self._every_s: Final = random.choice((0.3, 0.6, 1.2))
         self._blows = True
         self._recovering = ""
-        """This broker has lost data, or is about to, and is not in all of its ISRs again."""
+        """This broker has lost data, or is about to, and is not back in all of its ISRs."""
         self._unnoticed = ""
         """This broker may have lost data, while the controller still counts it in an ISR. No fault begins meanwhile."""
         self._outages: Final = Outages(cluster, lambda: self._random)
@@ -77,7 +77,8 @@ class Weather:
         self._scripts: Final = scripts.get(profile, [])
         self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
         self._only: Final = only
-        # Faults have their times, whether they happen or not, but one round begins when another one ends.
+        # A fault has its time, whether it happens or not. A round begins when the round before it ends, so a round
+        # that is left out takes no time.
         self._numbers: Final = iter(sorted(only)) if self._scripts and only is not None else itertools.count()
 
     @property
@@ -87,7 +88,7 @@ class Weather:
 
     @property
     def is_at_work(self) -> bool:
-        """It tells whether a restore is under way, which is not left half done."""
+        """This tells whether a restore is under way. The end of the storm does not interrupt it."""
         return self._restores is not None and self._restores.is_under_way
 
     @property
@@ -99,7 +100,7 @@ class Weather:
         return [self._empty_the_last] if self._workload.takes_deletions else []
 
     def _chosen(self) -> list[Fault]:
-        """Return the faults of this seed: few kinds, some of them often, find more than all kinds alike."""
+        """Return the faults of this seed. A few kinds, some of them often, find more than all kinds in equal shares."""
         kinds: list[Fault] = [
             self._kill,
             self._restart,
@@ -163,7 +164,7 @@ class Weather:
 
     @contextmanager
     def _chances_of(self, chance: Random) -> Iterator[None]:
-        """Have what happens meanwhile choose by this chance."""
+        """Have whatever happens meanwhile draw from this source of chance."""
         before, self._random = self._random, chance
         try:
             yield
@@ -171,7 +172,7 @@ class Weather:
             self._random = before
 
     def _follow(self, script: Iterator[float], chance: Random, then: Callable[[], None]) -> None:
-        """Take the next step of a script, which yields how long it is until the following one."""
+        """Take the next step of a script, which yields the time until the step after it."""
         pause_s = None
         if self._blows or self.is_at_work:
             with self._chances_of(chance):
@@ -182,7 +183,7 @@ class Weather:
             then()
 
     def _victim(self) -> str | None:
-        """Return a broker that is up. Which one it is depends as little as possible on the others."""
+        """Return a broker that is up. The choice depends as little as possible on which others are up."""
         names = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
         return None if self._unnoticed else next(filter(self._cluster.is_up, names), None)
 
@@ -239,8 +240,10 @@ class Weather:
             self._kill(power_cut=True)
 
     def _cut_power_alone(self) -> Iterator[float]:
-        """Cut the power of a broker, if all are in sync. No other broker loses data until this one is in each ISR
-        again."""
+        """Cut the power of a broker, if all are in sync.
+
+        No other broker loses data until this one is in each ISR again.
+        """
         if self._may_lose_data():
             name = self._random.choice(self._cluster.brokers)
             self._kill_now(name, power_cut=True)
@@ -253,8 +256,10 @@ class Weather:
         self._kill(longer=3.0)
 
     def _take_turns(self) -> None:
-        """Kill the brokers that are up and start those that are down, so that each may lead alone for a while. If all
-        are up, kill one."""
+        """Kill the brokers that are up and start those that are down, so that each may lead alone for a while.
+
+        If all are up, kill one.
+        """
         names = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
         up = [name for name in names if self._cluster.is_up(name)]
         down = [name for name in names if not self._cluster.is_up(name)]
@@ -323,7 +328,7 @@ class Weather:
             volume.others_bytes = 0
 
     def _break_disk(self) -> Iterator[float]:
-        """Have each fsync of a broker fail, if all are in sync. The broker must end, and loses what was not durable."""
+        """Have each fsync of a broker fail, if all are in sync. The broker must end, and loses what is not synced."""
         if not self._may_lose_data():
             return
         name = self._recovering = self._unnoticed = self._random.choice(self._cluster.brokers)
@@ -360,11 +365,10 @@ class Weather:
         yield from self._until_copied(name)
 
     def _until_copied(self, name: str) -> Iterator[float]:
-        """Start a broker that has lost something, often before the controller has noticed that it was gone, and wait
-        until it has copied that.
+        """Start a broker that has lost data, and wait until it has copied the data.
 
-        Nothing else happens until the controller has noticed: a disk that is lost and another broker that ends within
-        that time are two faults at once.
+        Often it starts before the controller has noticed that it was down. No other fault begins until the controller
+        has noticed: if another broker ended within that time, there would be two faults at once.
         """
         self._recovering = self._unnoticed = name
         yield self._random.choice((0.0, self._random.uniform(*_DOWN_S)))
@@ -391,7 +395,7 @@ class Weather:
         self._kill()
 
     def _overtake(self) -> Iterator[float]:
-        """Let a broker lead alone until all of its records are deleted, and then let one lead that has fewer records.
+        """Let a broker lead alone until all of its records are deleted, and then let one lead that has a shorter log.
 
         The second election is unclean. The first broker comes back when the new leader's log may already be longer than
         its own, and it leads alone again if it is in the ISR by then.
@@ -505,7 +509,7 @@ class Weather:
         self._delete_all()
         yield uniform(0.05, 0.4)
         if self._random.random() < 0.7:
-            # What was deleted is still there until the broker tidies up.
+            # Deleted records are still on the disk until the broker tidies up.
             yield from self._until(lambda: self._table.is_empty_on(leader), _EMPTIED_S - 1.0)
         if self._table.is_empty_on(leader):
             self._table.note_emptied(leader)
@@ -522,10 +526,10 @@ class Weather:
         yield uniform(0.5, 3.0)
 
     def _fill_for_long(self) -> Iterator[float]:
-        """Fill the disk of one broker, perhaps stop another one meanwhile, and demand that the table is served.
+        """Fill the disk of one broker, perhaps kill another one meanwhile, and demand that the table is served.
 
-        Where nothing is written meanwhile, the broker stays in the ISR, and finds out because it can't write its
-        checkpoints. There may be no room at all, not even the room that the broker gives back.
+        If nothing is written meanwhile, the broker stays in the ISR. It finds out that its disk is full because it
+        can't write its checkpoints. Sometimes other programs take even the room that the broker frees.
         """
         uniform, random, cluster = self._random.uniform, self._random, self._cluster
         for name in cluster.brokers:

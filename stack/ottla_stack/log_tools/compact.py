@@ -93,7 +93,7 @@ def _checked(found: LogFiles) -> int:
 
 
 class Compaction:
-    """It compacts a sound log in an absolute directory, while its caller holds the lock of the data directory."""
+    """This compacts a sound log in an absolute directory, while its caller holds the lock of the data directory."""
 
     def __init__(self, directory: PurePath, config: LogConfig) -> None:
         self._directory, self._began_at = directory, time.monotonic()

@@ -132,8 +132,8 @@ STORIES = (
     ),
     Story(
         "old-copy-leads-until-it-is-compared",
-        "A broker that was started at once on an old copy of its volume led, until it registered, as its former life "
-        "had: it had its followers truncate committed records",
+        "A broker that had led started at once on an old copy of its volume, and led until it registered: its "
+        "followers truncated committed records",
         instead_of(f"{_LOG_DIR}.may_lead", lambda original, self: not self.may_have_lost_tail),
     ),
     Story(

@@ -81,7 +81,7 @@ def _recovered(original, *arguments, **named):
 
 
 def _not_of_emptied_logs(original, epochs, segments, log_start_offset):
-    """What the epochs begin behind was cut away before anybody looked for what lay before it."""
+    """Return no epochs for an emptied log, as if they had been cut before those of its batches were looked for."""
     ends = [header.next_offset for segment in segments for _, header in segment.headers_from(0)]
     is_emptied = bool(epochs.entries) and epochs.entries[0].start_offset >= max(ends, default=0)
     return () if is_emptied else original(epochs, segments, log_start_offset)
@@ -116,8 +116,8 @@ STORIES = (
     ),
     Story(
         "start-taken-back-lost-its-epochs",
-        "All records of a log were deleted, and a kill took its start back before that was written down: the log had "
-        "records and no leader epoch, and lost an election to a shorter one",
+        "All records of a log were deleted, and its broker was killed before the new log start was written down: the "
+        "log had records and no leader epoch, and lost an election to a shorter one",
         instead_of(f"{_STORAGE}.recovery:_epochs_before", _not_of_emptied_logs),
     ),
     Story(

@@ -101,7 +101,7 @@ STORIES = (
     ),
     Story(
         "failure-without-a-text-is-not-logged",
-        "A partition could not take its part because of an error without a text, and nothing was ever logged of it",
+        "A partition could not take its role because of an error without a text, and that was never logged",
         instead_of("ottla_broker.replication.replicas:_Failure.__init__", _logged_unless_it_has_no_text),
     ),
     Story(

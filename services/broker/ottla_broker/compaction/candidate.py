@@ -147,9 +147,9 @@ class Candidate:
 
 
 def _not_deleted(segments: Ranges, log_start_offset: int) -> Ranges:
-    """Return the segments without those of which everything is deleted.
+    """Return the segments that do not lie before the log's start with all of their records.
 
-    Such a segment only waits for retention. If no other one is sealed, the log's start lies behind them all, and
-    counting them as dirty would clean them again and again.
+    A segment whose records are all deleted only waits for retention. If all sealed segments do, counting them as dirty
+    would have them cleaned again and again.
     """
     return [each for each in segments if each[1] > log_start_offset]

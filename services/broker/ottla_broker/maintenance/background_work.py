@@ -92,7 +92,7 @@ class Maintenance:
         await sliced(flush, list(self._replicas.flushed_by_time))
 
     async def _tidy(self) -> None:
-        """Apply retention to every log. Before segments go, a thread stores what only they show."""
+        """Apply retention to every log. Before segments are deleted, a thread writes down what only they show."""
         now_ms, replicas = self._clock.wall_ms(), list(self._replicas.all())
         keep_one = await sliced(partial(self._tidy_one, now_ms), replicas)
         for replica in compress(replicas, keep_one):

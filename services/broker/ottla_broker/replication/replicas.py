@@ -73,7 +73,7 @@ class _Failure:
 
     def __init__(self) -> None:
         self.text: str | None = None
-        """What was logged of it. An error may have no text."""
+        """The text that was logged last, or None if nothing was logged. The text of an error may be empty."""
         self._backoff: Final = Backoff(_RETRY_S, _RETRY_MOST_S)
 
     def again(self, text: str) -> float:
@@ -473,7 +473,7 @@ class Replicas:
 
         A log that may be short leads nothing before the controller has decided again (rule 21: it may have lost
         acknowledged records). It would give offsets again that followers have from it in the same epoch, and the two
-        could not be distinguished. It would also have followers truncate what it has lost.
+        could not be distinguished. It would also have followers truncate the records that it has lost.
         """
         if not self._log_dir().may_lead or self._metadata.image.is_in_doubt(partition):
             return False

@@ -94,7 +94,7 @@ class Log:
         )
         self._epochs_file: Final = epochs_file
         self.keeps_unsecured = False
-        """It tells whether sealed segments that are due to be deleted wait for `secure_deletion`."""
+        """This tells whether sealed segments that are due to be deleted wait for `secure_deletion`."""
         self._written: Final = written
         # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
@@ -492,8 +492,8 @@ class Log:
 
         `Disk.unlink_discarded` frees the space later, because deleting large files takes long.
 
-        A segment that shows what no other file on disk shows stays until `secure_deletion` has been called. So no call
-        of the writer waits for the disk.
+        If no other file on disk shows what a segment shows, it stays until `secure_deletion` has been called. So no
+        call of the writer waits for the disk.
         """
         # A cleaning reads the segments from there on in another process. It is not disturbed: retention has its turn
         # before the next cleaning begins.
@@ -527,13 +527,14 @@ class Log:
     def secure_deletion(self) -> None:
         """Write down what only sealed segments show, so that retention may delete them.
 
-        All of them show what their producers have sent last. A start that does not know it takes the next batch of such
-        a producer for one that is out of order (rule 25), so the snapshot of the last roll is written, and the recovery
-        point from which a start uses it.
+        Each sealed segment shows what its producers have sent last. If a start did not know that, the next batch of
+        such a producer would be out of order (rule 25). So this writes the snapshot of the last roll, and the recovery
+        point from which a start uses the snapshot.
 
-        The last one shows its epoch, and by its end the base offset of the active segment. A log that lost both would
-        start again at an offset that it has given before, in no epoch (I3, I18). For a thread. Raises
-        KAFKA_STORAGE_ERROR.
+        The last sealed segment also shows its leader epoch, and by its end the base offset of the active segment. A log
+        that lost both would start again at an offset that it has given before, in no epoch (I3, I18).
+
+        It waits for the disk, so call it on a thread. Raises KAFKA_STORAGE_ERROR.
         """
         if not self._history.is_empty:
             self.secure_sealed()

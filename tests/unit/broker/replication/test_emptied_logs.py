@@ -105,8 +105,10 @@ def test_an_emptied_log_keeps_its_last_epoch(
 def test_an_emptied_log_whose_start_a_kill_takes_back_knows_the_epochs_of_its_batches(
     tmp_path: Path, stopped: str
 ) -> None:
-    """The epochs on disk begin at the deleted log's start, and the checkpoint of that start is not written yet. What
-    is left before it becomes readable again."""
+    """The epochs on disk begin at the new log start, and its checkpoint is not written yet.
+
+    After the kill, the batches that are left before it can be read again.
+    """
     log = open_log(tmp_path / "log")
     fill(log, 10, leader_epoch=2)
     fill(log, 10, leader_epoch=3)
