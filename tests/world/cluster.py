@@ -121,12 +121,14 @@ class Cluster:
                 if await asyncio.get_running_loop().run_in_executor(None, compact, directory):
                     on_compacted()
             except (OttlaError, OSError):
-                if not self.disks.volumes[name].others_bytes:
+                volume = self.disks.volumes[name]
+                if not (volume.others_bytes or volume.has_failed):
                     raise
             self._start_again(name)
 
         if self.disks.exists(directory):
             self._stopping[name] = asyncio.Event()
+            self.disks.volumes[name].has_failed = False
             self.processes[name] = Process(self.world, self.network, name, run)
 
     def start_client(self, work: Callable[[Process], Coroutine[Any, Any, None]], name: str = "client") -> None:

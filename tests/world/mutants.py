@@ -82,7 +82,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "restored-store-is-believed",
                 ),
                 "ledger": (
-                    "deleted-before-its-producers-were-noted",
                     "aborted-offsets-are-committed",
                     "aborted-transactions-are-read",
                     "aborts-commit",

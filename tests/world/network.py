@@ -53,6 +53,11 @@ class Network:
     def cut_until(self, source: str, target: str) -> float:
         return self._cuts.get((source, target), 0.0)
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether no host is cut off from another one now."""
+        return all(until <= self.world.now for until in self._cuts.values())
+
     def free_port(self) -> int:
         return next(self._ports)
 

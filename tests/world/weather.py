@@ -350,7 +350,9 @@ class Weather:
         self._cluster.world.clock_of(name).step(seconds)
 
     def _may_lose_data(self) -> bool:
-        return not self._recovering and not self._outages.is_away and self._all_are_in_sync()
+        # A broker that is cut off may soon leave the ISRs, and then the other one has the only copy that counts.
+        is_reached = not self._outages.is_away and self._cluster.network.is_whole
+        return not self._recovering and is_reached and self._all_are_in_sync()
 
     def _all_are_in_sync(self) -> bool:
         cluster = self._cluster

@@ -131,7 +131,7 @@ STORIES = (
         instead_of(f"{_LOG_DIR}.compare", lambda original, self, newest: newest is None and original(self, newest)),
     ),
     Story(
-        "old-copy-leads-until-it-is-compared",
+        "old-copy-leads-until-it-registers",
         "A broker that had led started at once on an old copy of its volume, and led until it registered: its "
         "followers truncated committed records",
         instead_of(f"{_LOG_DIR}.may_lead", lambda original, self: not self.may_have_lost_tail),

@@ -51,7 +51,7 @@ def _with_all_indexes_or_none(original, self, *, sealed):
 
 def _at_the_last_sealed(original, self, until):
     """Write down on the event loop what only the segments that go tell otherwise."""
-    self.secure_deletion()
+    self.secure_emptied()
     return True
 
 
@@ -170,15 +170,6 @@ STORIES = (
         "Where all segments of a log went, retention and DeleteRecords fsynced on the event loop, and on a full disk "
         "they could free nothing",
         instead_of(f"{_STORAGE}.log:Log._is_emptied_on_disk", _at_the_last_sealed),
-    ),
-    Story(
-        "deleted-before-its-producers-were-noted",
-        "DeleteRecords or retention took segments before a snapshot of their producers was written: after a kill, the "
-        "next batch of each of these producers was out of order, however often it was sent",
-        instead_of(
-            f"{_STORAGE}.log:Log._is_secured",
-            lambda original, self, until: until < self.segments[-1].base_offset or self._is_emptied_on_disk(until),
-        ),
     ),
     Story(
         "snapshot-older-than-retention",

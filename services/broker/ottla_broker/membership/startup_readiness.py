@@ -40,6 +40,6 @@ class StartupReadiness:
             await self._replicas.until(lambda image: not is_relied_upon(image, me), timeout=_LIMIT_S)
         if log_dir.incarnation != incarnation:
             await self._threads.keep(log_dir.vouch, incarnation)
-        # Before the registration, nobody knew whether the logs may lead. The metadata may already name this broker as a
-        # leader. They do not change while no controller is active, so nothing else would have it lead.
-        self._replicas.look_at_all()
+            # Until now nobody knew whether the logs may lead. The metadata may name this broker as a leader already,
+            # and they do not change while no controller is active.
+            self._replicas.look_at_all()

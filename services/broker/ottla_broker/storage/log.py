@@ -93,8 +93,8 @@ class Log:
             self._segments, disk, self._flusher.lock, state.cleaned_before, history.on_replaced
         )
         self._epochs_file: Final = epochs_file
-        self.keeps_unsecured = False
-        """This tells whether sealed segments that are due to be deleted wait for `secure_deletion`."""
+        self.keeps_last_sealed = False
+        """It tells whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
         self._written: Final = written
         # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
@@ -492,16 +492,17 @@ class Log:
 
         `Disk.unlink_discarded` frees the space later, because deleting large files takes long.
 
-        If no other file on disk shows what a segment shows, it stays until `secure_deletion` has been called. So no
-        call of the writer waits for the disk.
+        The last sealed segment stays until `secure_emptied` has been called. Until then nothing else on disk shows how
+        far the log has come, and in which epoch. So no call of the writer waits for the disk.
         """
         # A cleaning reads the segments from there on in another process. It is not disturbed: retention has its turn
         # before the next cleaning begins.
         until = min(until, self.compaction.held_from)
         sealed = self._segments.ranges()[:-1]
-        unsecured = [segment.base_offset for segment, end in sealed if end <= until and not self._is_secured(end)]
-        self.keeps_unsecured = bool(unsecured)
-        dropped = self._segments.drop(min([until, *unsecured]), log_start_offset)
+        self.keeps_last_sealed = bool(sealed) and sealed[-1][1] <= until and not self._is_emptied_on_disk(until)
+        if self.keeps_last_sealed:
+            until = sealed[-1][0].base_offset
+        dropped = self._segments.drop(until, log_start_offset)
         # The epochs are not written now: that would cost an fsync on the loop, and opening the log drops the same
         # epochs again.
         self.epochs.truncate_from_start(self.log_start_offset)
@@ -514,30 +515,18 @@ class Log:
             raise self._disk.error(f"deleting segments of {self.directory.name}", error) from error
         return len(dropped)
 
-    def _is_secured(self, until: int) -> bool:
-        """Return whether a start needs nothing that only the segments before `until` show."""
-        is_known = self._history.is_empty or until <= self.compaction.recovery_point
-        return is_known and (until < self.segments[-1].base_offset or self._is_emptied_on_disk(until))
-
     def _is_emptied_on_disk(self, until: int) -> bool:
         """Return whether the log's end and its last epoch are on disk even without the segments before `until`."""
         epoch = self.epochs.epoch_of(until - 1)
         return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
 
-    def secure_deletion(self) -> None:
-        """Write down what only sealed segments show, so that retention may delete them.
+    def secure_emptied(self) -> None:
+        """Write down what only the last sealed segment shows, so that retention may delete this segment, too.
 
-        Each sealed segment shows what its producers have sent last. If a start did not know that, the next batch of
-        such a producer would be out of order (rule 25). So this writes the snapshot of the last roll, and the recovery
-        point from which a start uses the snapshot.
-
-        The last sealed segment also shows its leader epoch, and by its end the base offset of the active segment. A log
-        that lost both would start again at an offset that it has given before, in no epoch (I3, I18).
-
-        It waits for the disk, so call it on a thread. Raises KAFKA_STORAGE_ERROR.
+        These are the last epoch and the name of the active segment, whose base offset is the log's end. A log that lost
+        both would start again at an offset that it has given before, in no epoch (I3, I18). For a thread. Raises
+        KAFKA_STORAGE_ERROR.
         """
-        if not self._history.is_empty:
-            self.secure_sealed()
         with self._flusher.lock:
             self._segments.check_open()
             self._store_epochs()

@@ -89,7 +89,7 @@ class LogDir:
         """
         self.incarnation: Incarnation | None = None
         """The directory has everything up to this incarnation of the broker. It is None if that is unknown."""
-        self._is_compared = False
+        self._is_vouched = False
         self._whole = False
         self._gone: frozenset[PartitionId] = frozenset()
         """These partitions of this broker had no log at the start."""
@@ -205,7 +205,7 @@ class LogDir:
 
         If a full disk prevents writing that down, it holds for this process, and the next start does not know.
         """
-        self._is_compared = True
+        self._is_vouched = True
         self._trust(incarnation)
 
     def _trust(self, incarnation: Incarnation) -> None:
@@ -223,7 +223,6 @@ class LogDir:
         If they differ, the directory is an old copy (rule C17), or the store was restored from a backup (rule C18).
         Return whether the store was restored: then the directory knows the later incarnation.
         """
-        self._is_compared = True
         if self.incarnation is None or self.incarnation == newest:
             return False
         self.may_have_lost_tail = True
@@ -233,9 +232,9 @@ class LogDir:
     def may_lead(self) -> bool:
         """Return whether the logs here have all that this broker has acknowledged, as far as the cluster knows.
 
-        Before `compare` that is unknown: the directory may be an old copy (rule C17).
+        Before `vouch` that is unknown: the directory may be an old copy (rule C17).
         """
-        return self._is_compared and not self.may_have_lost_tail
+        return self._is_vouched and not self.may_have_lost_tail
 
     def expect(self, assigned: Set[PartitionId], relied_upon: Set[PartitionId]) -> None:
         """Compare the directory with the partitions that the cluster has this broker keep, before logs are created for

@@ -165,7 +165,7 @@ class Sick:
     """A replica that fails in ways that nobody has foreseen."""
 
     id = PartitionId(ID.topic_id, 7)
-    log = SimpleNamespace(keeps_unsecured=False)
+    log = SimpleNamespace(keeps_last_sealed=False)
 
     def tidy(self, now_ms: int) -> None:
         raise AssertionError("nobody has foreseen it")

@@ -43,7 +43,9 @@ async def test_who_is_ahead_of_the_metadata_waits_until_they_are_known_to_be_res
     assert not done
     assert log_dir.incarnation is None
     replicas.image = ClusterImage("c", 8, brokers={1: ME}, restored=Restored(1, mod_revision=8))
+    assert not replicas.looked
     await fit
     assert log_dir.incarnation == Incarnation("now", 7)
+    assert replicas.looked, "the logs may lead only now"
     log_dir.abandon()
     await threads.stop()

@@ -42,14 +42,14 @@ def emptied_by_retention(log: Log) -> None:
     """Apply retention as the maintenance of a broker does."""
     for _ in range(2):
         log.delete_old_segments(HighWatermark(log.log_end_offset), NOON + WEEK_MS)
-        if log.keeps_unsecured:
-            log.secure_deletion()
+        if log.keeps_last_sealed:
+            log.secure_emptied()
 
 
 def emptied_by_delete_records(log: Log) -> None:
     log.delete_records_before(log.log_end_offset, HighWatermark(log.log_end_offset))
-    if log.keeps_unsecured:
-        log.secure_deletion()
+    if log.keeps_last_sealed:
+        log.secure_emptied()
     log.delete_old_segments(HighWatermark(log.log_end_offset), NOON)
 
 
@@ -139,7 +139,7 @@ def test_what_was_written_in_an_epoch_is_known_before_its_only_segments_go(tmp_p
     log.delete_records_before(45, HighWatermark(60))
     assert log.segments[0].base_offset < 30
     assert open_log(tmp_path / "log", log_start_offset=45).epochs.entries == ((3, 45),)
-    log.secure_deletion()
+    log.secure_emptied()
     log.delete_old_segments(HighWatermark(60), NOON)
     assert log.segments[0].base_offset > 30
     assert open_log(tmp_path / "log", log_start_offset=45).epochs.entries == ((3, 45),)
@@ -183,7 +183,7 @@ def test_what_deletes_segments_waits_for_no_disk(
     monkeypatch.setattr(os, "fsync", too_slow)
     monkeypatch.setattr(os, "fdatasync", too_slow)
     empty(log, 180, 180 if empty is Log.delete_records_before else NOON + WEEK_MS)
-    assert log.keeps_unsecured
+    assert log.keeps_last_sealed
     assert len(log.segments) == 2
 
 

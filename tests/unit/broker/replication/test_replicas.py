@@ -26,6 +26,7 @@ from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.soundness import NO_INCARNATION
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Restored, Topic
@@ -127,9 +128,9 @@ async def being_cut(held: Held, monkeypatch: pytest.MonkeyPatch) -> tuple[Gate, 
     return gate, cutting
 
 
-@pytest.mark.story("old-copy-leads-until-it-is-compared")
+@pytest.mark.story("old-copy-leads-until-it-registers")
 @pytest.mark.rule(21)
-async def test_a_directory_leads_nothing_before_it_was_compared_with_the_newest_incarnation(tmp_path: Path) -> None:
+async def test_a_directory_leads_nothing_before_its_broker_has_registered(tmp_path: Path) -> None:
     """The metadata still name this broker as the leader of its former life, and the directory may be an old copy."""
     former = Held(tmp_path / "data")
     former.log_dir.close({}, now_ms=ManualClock().wall_ms())
@@ -139,6 +140,8 @@ async def test_a_directory_leads_nothing_before_it_was_compared_with_the_newest_
         await until(lambda: held.replicas.table.get(ID) is not None)
         assert not held.replica.leads
         held.log_dir.compare(held.log_dir.incarnation)
+        assert not held.log_dir.may_lead, "another process may register meanwhile"
+        held.log_dir.vouch(NO_INCARNATION)
         held.replicas.look_at_all()
         await until(lambda: held.replica.leads)
     finally:

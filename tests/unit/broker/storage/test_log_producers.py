@@ -44,12 +44,6 @@ def snapshots(log: Log) -> list[int]:
     return producer_snapshot.offsets_in(os.listdir(log.directory))
 
 
-def delete_before(log: Log, offset: int) -> None:
-    log.delete_records_before(offset, HighWatermark(log.log_end_offset))
-    log.secure_deletion()
-    log.delete_old_segments(HighWatermark(log.log_end_offset), NOON)
-
-
 def refused(log: Log, records: bytes) -> ErrorCode:
     """The code of the error, which must leave the log as it was."""
     before = stored_bytes(log), log.log_end_offset, known(log.producers)
@@ -261,27 +255,31 @@ def test_snapshots_go_with_their_segments_but_for_the_newest(tmp_path: Path) -> 
     log.flush(NOON)
     kept = log.segments[3].base_offset
     assert snapshots(log)[0] < kept < snapshots(log)[-1]
-    delete_before(log, kept)
+    log.delete_records_before(kept, HighWatermark(300))
     assert snapshots(log)[0] >= kept
     newest = snapshots(log)[-1]
-    delete_before(log, 300)
+    log.delete_records_before(300, HighWatermark(300))
     assert snapshots(log) == [newest]
     again = open_log(log.directory, SMALL, log_start_offset=300)
     assert len(known(again.producers)) == 3, "who wrote what retention took is remembered"
     assert again.append(produced(98, 2, producer_id=2), 1, NOON).duplicate
 
 
-@pytest.mark.story("deleted-before-its-producers-were-noted")
-@pytest.mark.rule(25, 29)
-def test_no_segment_goes_before_a_start_would_know_its_producers(tmp_path: Path) -> None:
+@pytest.mark.rule(29)
+def test_the_newest_snapshot_stays_where_none_follows_it_yet(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", SMALL)
     fill_with_producers(log, 40)
-    count = len(log.segments)
-    log.delete_records_before(80, HighWatermark(80))
-    assert (len(log.segments), log.log_start_offset, log.keeps_unsecured) == (count, 80, True)
-    log.secure_deletion()
-    log.delete_old_segments(HighWatermark(80), NOON)
-    assert (len(log.segments), log.keeps_unsecured) == (1, False)
+    log.flush(NOON)
+    newest = snapshots(log)[-1]
+    fill(log, 30)  # it rolls, and no flush has written its snapshots yet
+    end = log.log_end_offset
+    log.delete_records_before(end, HighWatermark(end))
+    log.secure_emptied()
+    log.delete_old_segments(HighWatermark(end), NOON)
+    assert log.segments[0].base_offset > newest
+    assert snapshots(log) == [newest]
+    again = open_log(log.directory, SMALL, log_start_offset=end)
+    assert set(known(again.producers)) == {0, 1, 2}
 
 
 @pytest.mark.rule(29)

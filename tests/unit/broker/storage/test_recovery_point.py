@@ -22,7 +22,6 @@ from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.machines.partition import find_divergence
 from ottla_broker.storage import checkpoint
-from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -88,12 +87,6 @@ class Broker:
     def checkpoint(self) -> None:
         """Write the checkpoints, as maintenance does every few seconds."""
         self.log_dir.checkpoint({ID: self.log.log_end_offset})
-
-    def delete_before(self, offset: int) -> None:
-        """Delete records, and all segments that may go, as maintenance does."""
-        self.log.delete_records_before(offset, HighWatermark(self.log.log_end_offset))
-        self.log.secure_deletion()
-        self.log.delete_old_segments(HighWatermark(self.log.log_end_offset), self.now_ms)
 
     def clean(self) -> int:
         """Clean what may be cleaned of the sealed segments; return where the cleaning ended."""
@@ -227,25 +220,6 @@ def test_a_transaction_that_was_committed_and_cleaned_away_is_not_open_after_a_k
     assert broker.stable == int(broker.log.log_end_offset)
 
 
-@pytest.mark.story("deleted-before-its-producers-were-noted")
-@pytest.mark.rule(25, 29)
-def test_a_start_knows_the_producers_of_segments_that_were_deleted_before_any_flush(broker: Broker) -> None:
-    broker.put_in_transaction(7, 0, b"t")
-    broker.roll()
-    broker.log.flush(broker.now_ms)
-    broker.checkpoint()
-    broker.put_in_transaction(7, 1, b"t")
-    broker.roll()
-    broker.roll()
-    begin, count = broker.log.segments[-1].base_offset, len(broker.log.segments)
-    broker.log.delete_records_before(begin, HighWatermark(broker.log.log_end_offset))
-    assert (broker.log.log_start_offset, len(broker.log.segments), broker.log.keeps_unsecured) == (begin, count, True)
-    broker.delete_before(begin)
-    assert (broker.log.segments[0].base_offset, broker.log.keeps_unsecured) == (begin, False)
-    broker.kill()
-    broker.put_in_transaction(7, 2, b"t")
-
-
 @pytest.mark.story("snapshot-older-than-a-clean")
 @pytest.mark.rule(29, 37)
 @pytest.mark.parametrize("damaged", ["missing", "torn"])
@@ -309,10 +283,8 @@ def test_without_a_recovery_point_no_snapshot_is_built_upon_that_is_older_than_a
 @pytest.mark.story("snapshot-older-than-retention")
 @pytest.mark.rule(29, 37)
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(
-    broker: Broker, goes_on: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The transaction is open in the newest snapshot, and there was no room for a later one."""
+def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(broker: Broker, goes_on: bool) -> None:
+    """The transaction is open in the newest snapshot, and no flush has written a later one."""
     broker.put_in_transaction(7, 0, b"t")
     broker.roll()
     broker.log.flush(broker.now_ms)
@@ -324,15 +296,9 @@ def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(
     begin = broker.log.segments[-1].base_offset
     last = broker.log.log_end_offset
     broker.put_in_transaction(7, 1, b"t") if goes_on else broker.put_unique()
-    replace_file = Disk.replace_file
-
-    def full(disk: Disk, path: Path, content: str | bytes) -> None:
-        if path.suffix == ".snapshot":
-            raise disk.error(f"writing {path}", OSError(28, "No space left on device"))
-        replace_file(disk, path, content)
-
-    monkeypatch.setattr(Disk, "replace_file", full)
-    broker.delete_before(begin)
+    broker.log.delete_records_before(begin, HighWatermark(broker.log.log_end_offset))
+    broker.log.secure_emptied()
+    broker.log.delete_old_segments(HighWatermark(broker.log.log_end_offset), broker.now_ms)
     assert broker.log.segments[0].base_offset == begin
     broker.checkpoint()
     broker.kill()
