@@ -177,6 +177,9 @@ class Ledger:
                 lambda: raw.add_partition(self._any(), name, producer, TOPIC, number)  # noqa: B023 it ends here
             )
             entries = [self._new_entry(transaction, number) for _ in range(random.choice((1, 1, 2, 6)))]
+            if random.random() < 0.2:
+                # The coordinator may be gone by the time that the leader verifies the first batch.
+                await asyncio.sleep(random.expovariate(1.0))
             await self._append(process, raw, entries, producer, sequences, name)
         if random.random() < 0.5:
             await self._commit_offset(raw, name, producer, transaction)
@@ -285,7 +288,8 @@ class Ledger:
                 return ErrorCode.LEADER_NOT_AVAILABLE
             sent = list(itertools.islice(pending, _IN_FLIGHT))
             batches = [each.batch for each in sent]
-            answers = await raw.produce_in_order(f"broker-{leader}", TOPIC, batches, 2.0, number, name)
+            timeout_s = self._random.choice((2.0, 8.0))
+            answers = await raw.produce_in_order(f"broker-{leader}", TOPIC, batches, timeout_s, number, name)
             return self._take(pending, sent, answers, producer, in_transaction=bool(name))
 
         await self._until_done(send)

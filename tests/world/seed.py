@@ -198,11 +198,10 @@ def _live(
     workload: Table | Ledger
     if profile == "ledger":
         workload = _ledger(cluster, findings, random, is_crowded=is_crowded, measures_growth=measures_growth)
-        weather = Weather(cluster, workload, profile, plan.faults)
     else:
         workload = _table(cluster, findings, random, profile, shrunk_by)
-        weather = Weather(cluster, workload, profile, plan.faults)
-    _note_truncations(cluster, findings)
+    weather = Weather(cluster, workload, profile, plan.faults)
+    _watch_logs(cluster, findings)
     for name in cluster.services:
         cluster.start(name)
     world.run_for(0.5)
@@ -286,7 +285,7 @@ def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded:
     configs = {
         "cleanup.policy": "delete" if measures_growth else policy,
         "segment.bytes": random.choice(("1000", "4000")),
-        "min.cleanable.dirty.ratio": "0.01",
+        "min.cleanable.dirty.ratio": str(LEAST_DIRTY_RATIO),
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
     }
     return Ledger(cluster, findings, random, configs, is_crowded=is_crowded, goes_by_dates=measures_growth)
@@ -311,7 +310,7 @@ def _log_to(world: World, findings: Findings, *, log: bool) -> None:
     logging.getLogger().setLevel(logging.INFO)
 
 
-def _note_truncations(cluster: Cluster, findings: Findings) -> None:
+def _watch_logs(cluster: Cluster, findings: Findings) -> None:
     truncate = Log.truncate_to
 
     def truncated(self: Log, offset: int) -> int:

@@ -32,7 +32,7 @@ def test_a_deadlock_names_every_task_that_waits(monkeypatch: pytest.MonkeyPatch)
     outcome = _run_in_a_fork(Plan(1, storm_s=1.0, profile="ledger"))
     assert outcome.violations == ["nothing will ever happen again"]
     waiting = {line.partition(":")[0] for line in outcome.waiting}
-    assert {"etcd", "controller", "broker-0", "broker-1", "group-0", "txn-0", "client"} <= waiting
+    assert {"etcd", "controller-0", "broker-0", "broker-1", "group-0", "txn-0", "client"} <= waiting
     assert all("Event.wait" in line for line in outcome.waiting if not line.startswith("etcd"))
 
 
@@ -55,7 +55,7 @@ def test_a_task_that_spins_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) 
     [violation] = outcome.violations
     assert violation.startswith("it has taken 1 s of the processor, and is at ")
     assert __file__ in violation
-    assert any(line.startswith("controller: ") for line in outcome.waiting)
+    assert any(line.startswith("controller-0: ") for line in outcome.waiting)
     assert outcome.last_steps
 
 
