@@ -185,6 +185,8 @@ class Ledger:
             await self._commit_offset(raw, name, producer, transaction)
         if self._is_crowded:
             await self._add_topics(raw, name, producer)
+            # What ends it then is often a newer producer, or its timeout, whose records are larger than a commit's.
+            await asyncio.sleep(random.expovariate(1.0))
         commit = random.random() < 0.7
         if commit:
             transaction.fate = Fate.UNKNOWN

@@ -55,7 +55,7 @@ _POLICIES: Final = ("compact", "compact,delete", "delete")
 _LEDGERS_POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
 PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored")
 _SHARES: Final = (25, 12, 15, 10, 28, 10)
-_CROWDED: Final = 0.2
+_CROWDED: Final = 0.3
 """In this share of ledgers, the records of some transactions reach their largest size."""
 _cpu = time.process_time
 
