@@ -150,7 +150,6 @@ class Table:
         self._rests_until = 0.0
         """Producers write nothing before then."""
         self.is_created = False
-        self._emptied: dict[str, int] = {}
         cluster.metadata.on_change(TOPIC, self._on_partition)
 
     # ---- clients ---------------------------------------------------------------------------------------------------
@@ -268,7 +267,7 @@ class Table:
             for number in old.last_known_elr or old.replicas:
                 name = f"broker-{number}"
                 self._check_has_all(kept, name, logs[name], new)
-                self._check_ends_behind(name, new)
+                self._check_ends_behind(kept, name, new)
         known = {value for records in logs.values() for _, value in records.values()}
         self._history.forgive(kept, known, self._cluster.world.now)
 
@@ -289,20 +288,21 @@ class Table:
                     f"broker {new.leader} was elected, but its log lacks offset {offset}, which {name} has"
                 )
 
-    def note_emptied(self, name: str | None) -> None:
-        """Note that a broker has emptied its log, and has written down where that ends. None forgets it."""
-        self._emptied = {} if name is None else {name: self._end_on(name)}
+    def _check_ends_behind(self, kept: Records, name: str, new: Partition) -> None:
+        """Check that the new leader's log, which has `kept` records, ends behind all that another replica has deleted.
 
-    def _check_ends_behind(self, name: str, new: Partition) -> None:
-        """Check that the log of the new leader has come as far as one that was emptied.
-
-        Otherwise offsets would be given again, and consumers would pass over what came at them.
+        Otherwise offsets would be given again, and consumers would pass over the records at these offsets. A leader
+        without records has lost them in a power cut, as the other replica may have lost its epochs.
         """
-        end, other_end = self._end_on(f"broker-{new.leader}"), self._emptied.get(name, -1)
-        if end < other_end:
-            self.findings.violate(
-                f"broker {new.leader} was elected with the log end {end}, but {name} emptied its log up to {other_end}"
-            )
+        end, other_end = self._end_on(f"broker-{new.leader}"), self._end_on(name)
+        for write in self._history.writes.values() if kept else ():
+            is_committed = write.committed_at >= 0 and not write.is_forgiven
+            if is_committed and end <= write.offset < other_end and self._history.may_be_deleted(write):
+                self.findings.violate(
+                    f"broker {new.leader} was elected with the log end {end}, but offset {write.offset} was deleted, "
+                    f"and the log of {name} ends at {other_end}"
+                )
+                return
 
     @property
     def leader(self) -> int:

@@ -513,8 +513,6 @@ class Weather:
         if self._random.random() < 0.7:
             # Deleted records are still on the disk until the broker tidies up.
             yield from self._until(lambda: self._table.is_empty_on(leader), _EMPTIED_S - 1.0)
-        if self._table.is_empty_on(leader):
-            self._table.note_emptied(leader)
         for name in (leader, other):
             self._kill_now(name, power_cut=True)
             yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
@@ -522,7 +520,6 @@ class Weather:
             self._start(name)
             yield uniform(0.0, 1.0)
         yield from self._until(lambda: self._table.leader >= 0, _WAIT_S)
-        self._table.note_emptied(None)
         self._table.rest(0.0)
         self._start(third)
         yield uniform(0.5, 3.0)
