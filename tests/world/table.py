@@ -352,12 +352,13 @@ class Table:
         while True:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
             began, unclean = world.now, counts["unclean"]
-            read = await self.read_all(raw) if self.leader >= 0 else None
+            leader = self.leader
+            read = await self.read_all(raw) if leader >= 0 else None
             if read is not None:
                 self.service.on_read()
             if read is not None and counts["unclean"] == unclean:
                 with self._cluster.disks.inspected():
-                    behind = self._records_on(f"broker-{self.leader}", read.end)
+                    behind = self._records_on(f"broker-{leader}", read.end)
                 self.judge(read, behind, committed_before=began, before=read.end)
                 counts["audits"] += 1
 
