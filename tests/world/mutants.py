@@ -92,7 +92,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "index-kept-what-a-power-cut-left",
                     "markers-are-sent-once",
                     "no-sequence-check",
-                    "old-generations-commit",
                     "open-transactions-are-read",
                     "producer-ids-never-expire",
                     "producer-state-forgotten-at-restart",

@@ -350,8 +350,8 @@ class Weather:
         self._cluster.world.clock_of(name).step(seconds)
 
     def _may_lose_data(self) -> bool:
-        # A broker that is cut off, or whose disk is full, may soon leave the ISRs. Then another one has the only copy that
-        # counts.
+        # A broker that is cut off, or whose disk is full, may soon leave the ISRs. Then the only copy that counts is
+        # another one.
         is_reached = not self._outages.is_away and self._cluster.network.is_whole
         has_room = not any(volume.others_bytes for volume in self._cluster.disks.volumes.values())
         return not self._recovering and is_reached and has_room and self._all_are_in_sync()
