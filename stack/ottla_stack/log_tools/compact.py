@@ -58,10 +58,10 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops
     compacted group by group, and the groups that were compacted before the error stay compacted.
     """
     find_logs(directory)  # its errors come first, because a missing directory can't be locked
-    directory = directory.resolve()
-    data = directory.parent
+    resolved = directory.resolve()
+    data = resolved.parent
     with locked(data):
-        if (data / META).exists() and partition_of(directory.name) is None:
+        if (data / META).exists() and partition_of(resolved.name) is None:
             raise config_error(
                 f"{directory} is not a partition of this broker", hint="copy the directory, and pass the copy"
             )
@@ -78,7 +78,7 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops
             min_compaction_lag_ms=min_lag_ms,
             drops_keyless=drops_keyless,
         )
-        return Compaction(directory, config).run()
+        return Compaction(resolved, config).run()._replace(directory=directory)
 
 
 def _checked(found: LogFiles) -> int:
