@@ -85,6 +85,9 @@ class Cluster:
             disks.volumes[name] = Volume("data")
 
     def start(self, name: str) -> None:
+        """Start a process, unless it is up."""
+        if self.is_up(name):
+            return
         self._stopping[name] = asyncio.Event()
         if name in self.disks.volumes:
             self.disks.volumes[name].has_failed = False
@@ -179,7 +182,7 @@ class Cluster:
 
     def _start_again(self, name: str) -> None:
         """Start a process that has ended by itself, as a supervisor does."""
-        self.world.after(_SUPERVISED_S, lambda: None if self.is_up(name) else self.start(name))
+        self.world.after(_SUPERVISED_S, lambda: self.start(name))
 
     def _may_fail(self, name: str, error: BaseException, *, starts: bool = False) -> bool:
         """Return whether the disk excuses the end of a process: an fsync has failed, or a start finds no room."""

@@ -32,7 +32,7 @@ class Etcd:
         self.memory: Memory
         self.is_up = True
         self.lives = 1
-        """The number of the present life. A stop ends it at once. Nobody hears an answer of a life that has ended."""
+        """This counts the starts of etcd. A request from before the last stop is never answered."""
         self._world: Final = world
         self._tasks: Final[deque[asyncio.Task[None]]] = deque(maxlen=1000)
         self.process: Final = Process(world, network, "etcd", self._main)

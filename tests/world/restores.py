@@ -54,7 +54,7 @@ class Restores:
         """Take a backup, have leaders and ISRs change, and restore it."""
         cluster, uniform = self._cluster, self._random.uniform
         for name in cluster.services:
-            self._start(name)
+            self._cluster.start(name)
         yield from self._until(cluster.metadata.is_whole, _HEALED_S)
         if not cluster.metadata.is_whole():
             return
@@ -134,7 +134,7 @@ class Restores:
         self._end(old, kill=self._random.random() < 0.5)
         yield from self._until(lambda: self._leads_no_more(old), _MOVED_S)
         yield from self._until(lambda: not self._cluster.is_up(old), _STOPPED_S)
-        self._start(old)
+        self._cluster.start(old)
         yield from self._until(lambda: self._cluster.metadata.has_in_sync(old, everywhere=True), _MOVED_S)
         if self._random.random() < 0.5:
             yield from self._ask(Controller.ELECT_LEADERS, pb.ElectLeadersRequest(all_partitions=True))
@@ -173,21 +173,22 @@ class Restores:
         order = [*brokers, *controllers] if late else [*controllers, *brokers]
         longest_s = self._random.choice((0.0, 3.0, 3.0))
         for name in order:
-            self._start(name)
+            self._cluster.start(name)
             if name == brokers[0] and self._random.random() < 0.3:
                 yield self._random.uniform(0.0, 2.0)
                 self._end(name, kill=True)
                 yield self._random.uniform(0.0, 1.0)
-                self._start(name)
+                self._cluster.start(name)
             yield self._random.uniform(0.0, longest_s)
 
     def _ask(self, method: Any, request: Any) -> Generator[float, None, int]:
         """Ask the controllers until the active one has carried out the request. Return how often they were asked."""
         asked: list[str] = []
-        done: list[str] = []
+        is_over = False
 
         async def ask(_: Process) -> None:
-            while not done:
+            nonlocal is_over
+            while not is_over:
                 for name in self._cluster.controllers:
                     peer = AioPeer(f"{name}:{_CONTROLLER_PORT}", client_id="operator")
                     asked.append(name)
@@ -196,14 +197,14 @@ class Restores:
                     except OttlaError:
                         await asyncio.sleep(0.2)
                     else:
-                        done.append(name)
+                        is_over = True
                         return
                     finally:
                         await peer.close()
 
         Process(self._cluster.world, self._cluster.network, "operator", ask)
-        yield from self._until(lambda: bool(done), _ASKED_S)
-        done.append("nobody waits for it any more")
+        yield from self._until(lambda: is_over, _ASKED_S)
+        is_over = True
         return len(asked)
 
     def _end(self, name: str, *, kill: bool) -> None:
@@ -214,10 +215,6 @@ class Restores:
             self._cluster.kill(name)
         else:
             self._cluster.stop(name)
-
-    def _start(self, name: str) -> None:
-        if not self._cluster.is_up(name):
-            self._cluster.start(name)
 
     def _until(self, is_so: Callable[[], bool], limit_s: float) -> Iterator[float]:
         ends_at = self._cluster.world.now + limit_s

@@ -166,31 +166,17 @@ def _live(
     *,
     is_crowded: bool,
 ) -> None:
-    random, internal = world.chance("weather"), world.chance("internal topics")
+    random = world.chance("weather")
     chosen = random.choices(PROFILES, _SHARES)[0]
     profile = outcome.profile = plan.profile or chosen
     shrunk_by = world.chance("limits").choice(_SHRUNK_BY) if profile == "table" else 1
     shrink(shrunk_by)
     measures_growth = profile == "ledger" and not is_crowded and world.chance("growth").random() < _GROWTH_SHARE
-    # Internal topics are cleaned while coordinators write to them, and shards are loaded from what is left. Where
-    # growth is measured, the segments are so large that nothing is cleaned: a cleaner keeps each marker for a day.
-    sizes = (str(100 << 20),) if measures_growth else _INTERNAL_BYTES
     cluster = Cluster(
         world,
         network,
         disks,
-        {
-            "log.cleaner.backoff.ms": random.choice(("200", "1000")),
-            "replica.lag.time.max.ms": "30000" if profile == "full" else random.choice(("500", "2000")),
-            "leader.imbalance.check.interval.seconds": "1" if profile == "full" else "300",
-            "offsets.topic.num.partitions": "2",
-            "transaction.state.log.num.partitions": "2",
-            "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
-            **cluster_configs(shrunk_by),
-            "offsets.topic.segment.bytes": internal.choice(sizes),
-            "transaction.state.log.segment.bytes": internal.choice(sizes),
-            **({"producer.id.expiration.ms": str(int(PRODUCERS_S * 1000))} if measures_growth else {}),
-        },
+        _configs(world, random, profile, shrunk_by, measures_growth=measures_growth),
         brokers=3 if profile in ("eligible", "restored") else random.choice((2, 3)),
         controllers=random.choice((1, 1, 2)),
         coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
@@ -202,31 +188,67 @@ def _live(
         workload = _table(cluster, findings, random, profile, shrunk_by)
     weather = Weather(cluster, workload, profile, plan.faults)
     _watch_logs(cluster, findings)
+    _blow(cluster, workload, weather, plan.storm_s)
+    outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
+    _heal(cluster, outcome)
+    _judge(cluster, findings, workload, outcome, measures_growth=measures_growth)
+
+
+def _configs(world: World, random: Random, profile: str, shrunk_by: int, *, measures_growth: bool) -> dict[str, str]:
+    """Return the configs of a cluster."""
+    # Internal topics are cleaned while coordinators write to them, and shards are loaded from what is left. Where
+    # growth is measured, the segments are so large that nothing is cleaned: a cleaner keeps each marker for a day.
+    internal, sizes = world.chance("internal topics"), (str(100 << 20),) if measures_growth else _INTERNAL_BYTES
+    return {
+        "log.cleaner.backoff.ms": random.choice(("200", "1000")),
+        "replica.lag.time.max.ms": "30000" if profile == "full" else random.choice(("500", "2000")),
+        "leader.imbalance.check.interval.seconds": "1" if profile == "full" else "300",
+        "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "2",
+        "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
+        **cluster_configs(shrunk_by),
+        "offsets.topic.segment.bytes": internal.choice(sizes),
+        "transaction.state.log.segment.bytes": internal.choice(sizes),
+        **({"producer.id.expiration.ms": str(int(PRODUCERS_S * 1000))} if measures_growth else {}),
+    }
+
+
+def _blow(cluster: Cluster, workload: Table | Ledger, weather: Weather, storm_s: float) -> None:
+    """Start the cluster and its clients, and let the weather blow."""
+    world = cluster.world
     for name in cluster.services:
         cluster.start(name)
     world.run_for(0.5)
     cluster.metadata.watch(cluster.etcd)
     workload.start_clients()
     world.run_until(lambda: workload.is_created, limit_s=10)
-
     world.note("the storm begins")
     weather.begin()
-    world.run_for(plan.storm_s)
+    world.run_for(storm_s)
     weather.end()
     world.run_until(lambda: not weather.is_at_work, limit_s=_HEALED_S)
+
+
+def _heal(cluster: Cluster, outcome: Outcome) -> None:
+    """Start whatever is down, and wait until all replicas are in sync."""
+    world, is_whole = cluster.world, cluster.metadata.is_whole
     world.note("the storm is over, and whatever is down starts again")
     cluster.kill("client")
-    outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
     world.run_until(lambda: not any(map(cluster.is_stopping, cluster.brokers)), limit_s=_STOPPED_S)
     for name in cluster.services:
-        if not cluster.is_up(name):
-            cluster.start(name)
-    is_whole = cluster.metadata.is_whole
+        cluster.start(name)
     outcome.healed = world.run_until(is_whole, limit_s=_HEALED_S)
     if not outcome.healed:
         outcome.waiting = world.waiting()
     world.run_for(5.0)  # what was written last reaches each disk, and a broker that was killed last leaves the ISR
     outcome.healed = outcome.healed and world.run_until(is_whole, limit_s=_HEALED_S)
+
+
+def _judge(
+    cluster: Cluster, findings: Findings, workload: Table | Ledger, outcome: Outcome, *, measures_growth: bool
+) -> None:
+    """Read everything, compare it with what clients know, and perhaps measure what grows."""
+    world = cluster.world
     waits_for, shards = ["nobody has looked"], Shards(cluster, findings)
 
     async def look(_: Process) -> None:
@@ -238,7 +260,7 @@ def _live(
             await asyncio.sleep(0.2)
         waits_for.clear()
 
-    Process(world, network, "reader", look)
+    Process(world, cluster.network, "reader", look)
     if not world.run_until(lambda: not waits_for, limit_s=_JUDGED_S):
         findings.violate(f"after {_JUDGED_S:.0f} s: {waits_for[-1]}")
         outcome.waiting = world.waiting()

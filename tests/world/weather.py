@@ -194,7 +194,7 @@ class Weather:
 
     def _kill_for_some_time(self, name: str, *, power_cut: bool = False, longer: float = 1.0) -> None:
         self._kill_now(name, power_cut=power_cut)
-        self._cluster.world.after(self._random.uniform(*_DOWN_S) * longer, lambda: self._start(name))
+        self._cluster.world.after(self._random.uniform(*_DOWN_S) * longer, lambda: self._cluster.start(name))
 
     def _restart(self) -> Iterator[float]:
         """Stop a broker as an operator does, and start it."""
@@ -202,7 +202,7 @@ class Weather:
         if name is not None:
             yield from self._stop_in_order(name)
             yield self._random.uniform(*_DOWN_S)
-            self._start(name)
+            self._cluster.start(name)
 
     def _stop_in_order(self, name: str) -> Iterator[float]:
         """Have a broker stop in order, and wait until it has."""
@@ -219,17 +219,13 @@ class Weather:
                 yield from self._stop_in_order(name)
             self._kill_now(name)
             self._workload.compact_offline(name)
-            self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._start(name))
+            self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._cluster.start(name))
 
     def _kill_now(self, name: str, *, power_cut: bool = False) -> None:
         if self._cluster.is_up(name):
             self._faults += 1
             self.kills += 1
             self._cluster.kill(name, power_cut=power_cut)
-
-    def _start(self, name: str) -> None:
-        if not self._cluster.is_up(name):
-            self._cluster.start(name)
 
     def _cut_power(self) -> None:
         """Kill a broker that loses what it has not synced, unless another one has lost its disk.
@@ -266,7 +262,7 @@ class Weather:
         for name in up if down else up[:1]:
             self._kill_now(name)
         for name in down:
-            self._start(name)
+            self._cluster.start(name)
 
     def _cut_network(self) -> None:
         """Cut one direction of the network between two hosts."""
@@ -293,7 +289,7 @@ class Weather:
         false.end()
         self._kill_now(leader)
         yield self._random.uniform(*_DOWN_S)
-        self._start(leader)
+        self._cluster.start(leader)
 
     def _kill_controller(self) -> None:
         self._kill_for_some_time(self._random.choice(self._cluster.controllers))
@@ -376,7 +372,7 @@ class Weather:
         """
         self._recovering = self._unnoticed = name
         yield self._random.choice((0.0, self._random.uniform(*_DOWN_S)))
-        self._start(name)
+        self._cluster.start(name)
         yield from self._until(lambda: not self._metadata.has_in_sync(name, everywhere=False), _WAIT_S)
         self._unnoticed = ""
         yield from self._until(lambda: self._metadata.has_in_sync(name, everywhere=True))
@@ -406,7 +402,7 @@ class Weather:
         """
         uniform = self._random.uniform
         one, *others = self._random.sample(self._cluster.brokers, len(self._cluster.brokers))
-        self._start(one)
+        self._cluster.start(one)
         for name in others:
             self._kill_now(name)
         yield from self._until_leads(one)
@@ -418,23 +414,23 @@ class Weather:
         if self._random.random() < 0.5:
             yield from self._stop_in_order(one)
         self._kill_now(one)
-        self._start(others[0])
+        self._cluster.start(others[0])
         yield from self._until_leads(others[0])
         self._table.rest(0.0)
         yield uniform(1.0, 6.0)
-        self._start(one)
+        self._cluster.start(one)
         yield uniform(1.0, 4.0)
         self._kill_now(others[0])
         yield uniform(1.0, 4.0)
         for name in others:
-            self._start(name)
+            self._cluster.start(name)
         yield uniform(0.0, 2.0)
 
     def _leave_behind(self) -> Iterator[float]:
         """Delete all that a follower has while it is away. It has records of the present leader epoch only."""
         uniform = self._random.uniform
         for name in self._cluster.brokers:
-            self._start(name)
+            self._cluster.start(name)
         yield uniform(1.0, 3.0)
         self._delete_all()
         yield uniform(0.5, 2.0)
@@ -443,7 +439,7 @@ class Weather:
         yield uniform(0.5, 2.0)
         self._delete_all()
         yield uniform(0.1, 2.0)
-        self._start(other)
+        self._cluster.start(other)
         # A new leader epoch would cure a follower that can't follow in this one.
         yield from self._until(self._metadata.is_whole)
 
@@ -457,7 +453,7 @@ class Weather:
         uniform, metadata = self._random.uniform, self._metadata
         one, two, third = self._random.sample(self._cluster.brokers, 3)
         for name in self._cluster.brokers:
-            self._start(name)
+            self._cluster.start(name)
         yield from self._until(metadata.is_whole)
         by_backup = self._random.random() < 0.5
         if by_backup:
@@ -475,7 +471,7 @@ class Weather:
             yield uniform(0.0, 1.0)
         if how == "another disk":
             self._cluster.replace_disk(one, by_backup=by_backup)
-        self._start(one)
+        self._cluster.start(one)
         if how == "nothing":
             yield from self._until_leads(one)
             if self._blows and not self._leads(one):
@@ -484,10 +480,10 @@ class Weather:
             # A log that has lost its end must not count as complete just because its broker then stops in order.
             yield uniform(0.5, 2.0)
             yield from self._stop_in_order(one)
-            self._start(one)
+            self._cluster.start(one)
         for name in self._random.choice(([third, two], [two, third])):
             yield uniform(0.0, 4.0)
-            self._start(name)
+            self._cluster.start(name)
         yield uniform(0.0, 4.0)
 
     def _empty_the_last(self) -> Iterator[float]:
@@ -499,7 +495,7 @@ class Weather:
         uniform, metadata = self._random.uniform, self._metadata
         third = self._random.choice(self._cluster.brokers)
         for name in self._cluster.brokers:
-            self._start(name)
+            self._cluster.start(name)
         yield from self._until(metadata.is_whole)
         self._kill_now(third)
         yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
@@ -519,11 +515,11 @@ class Weather:
             self._kill_now(name, power_cut=True)
             yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
         for name in self._random.choice(((leader, other), (other, leader))):
-            self._start(name)
+            self._cluster.start(name)
             yield uniform(0.0, 1.0)
         yield from self._until(lambda: self._table.leader >= 0, _WAIT_S)
         self._table.rest(0.0)
-        self._start(third)
+        self._cluster.start(third)
         yield uniform(0.5, 3.0)
 
     def _fill_for_long(self) -> Iterator[float]:
@@ -534,7 +530,7 @@ class Weather:
         """
         uniform, random, cluster = self._random.uniform, self._random, self._cluster
         for name in cluster.brokers:
-            self._start(name)
+            self._cluster.start(name)
         yield from self._until(self._metadata.is_whole)
         yield uniform(0.2, 2.0)
         one, *others = random.sample(cluster.brokers, len(cluster.brokers))
@@ -566,7 +562,7 @@ class Weather:
         yield from self._stop_in_order(name)
         self._cluster.disks.volumes[name].back_up()
         yield self._random.uniform(*_DOWN_S)
-        self._start(name)
+        self._cluster.start(name)
         yield from self._until(self._all_are_in_sync, _WAIT_S)
 
     def _until_leads(self, name: str) -> Iterator[float]:

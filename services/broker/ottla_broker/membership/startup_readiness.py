@@ -40,6 +40,6 @@ class StartupReadiness:
             await self._replicas.until(lambda image: not is_relied_upon(image, me), timeout=_LIMIT_S)
         if log_dir.incarnation != incarnation:
             await self._threads.keep(log_dir.vouch, incarnation)
-            # Until now nobody knew whether the logs may lead. The metadata may name this broker as a leader already,
-            # and they do not change while no controller is active.
+            # The logs may lead only from now on. If the metadata already named this broker as a leader, they do not
+            # change while no controller is active, so nothing else would have it lead.
             self._replicas.look_at_all()
