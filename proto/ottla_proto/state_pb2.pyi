@@ -2,7 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -112,12 +112,30 @@ class LastLife(_message.Message):
     def __init__(self, format: _Optional[int] = ..., incarnation: _Optional[str] = ..., directory_id: _Optional[str] = ...) -> None: ...
 
 class Restored(_message.Message):
-    __slots__ = ("format", "count")
+    __slots__ = ("format", "count", "seq")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
     format: int
     count: int
-    def __init__(self, format: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    seq: int
+    def __init__(self, format: _Optional[int] = ..., count: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class Terms(_message.Message):
+    __slots__ = ("format", "terms")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    terms: _containers.RepeatedCompositeFieldContainer[Term]
+    def __init__(self, format: _Optional[int] = ..., terms: _Optional[_Iterable[_Union[Term, _Mapping]]] = ...) -> None: ...
+
+class Term(_message.Message):
+    __slots__ = ("uuid", "first_seq")
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    uuid: str
+    first_seq: int
+    def __init__(self, uuid: _Optional[str] = ..., first_seq: _Optional[int] = ...) -> None: ...
 
 class Coordinator(_message.Message):
     __slots__ = ("format", "address", "incarnation")

@@ -80,6 +80,8 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                 "restored": (
                     "restored-store-decided-by-one-log",
                     "restored-store-is-believed",
+                    "restored-store-is-not-noticed",
+                    "young-backup-is-not-noticed",
                 ),
                 "ledger": (
                     "aborted-offsets-are-committed",

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
 
+from ottla_core.cluster.history import Term
 from ottla_core.cluster.image import (
     Broker,
     BrokerIds,
@@ -173,11 +174,19 @@ def _last_incarnation_from(key: Key, message: pb.LastLife, entry: KeyValue) -> L
 
 
 def _restored_to(value: Restored) -> Message:
-    return pb.Restored(format=FORMAT, count=value.count)
+    return pb.Restored(format=FORMAT, count=value.count, seq=value.seq)
 
 
 def _restored_from(key: Key, message: pb.Restored, entry: KeyValue) -> Restored:
-    return Restored(message.count, mod_revision=entry.mod_revision)
+    return Restored(message.count, message.seq, mod_revision=entry.mod_revision)
+
+
+def _terms_to(value: tuple[Term, ...]) -> Message:
+    return pb.Terms(format=FORMAT, terms=[pb.Term(uuid=term.uuid, first_seq=term.first_seq) for term in value])
+
+
+def _terms_from(key: Key, message: pb.Terms, entry: KeyValue) -> tuple[Term, ...]:
+    return tuple(Term(term.uuid, term.first_seq) for term in message.terms)
 
 
 def _coordinator_to(value: Coordinator) -> Message:
@@ -249,6 +258,7 @@ _KINDS: Final = {
     "broker": _Kind(pb.Broker, _broker_to, _broker_from),
     "last_life": _Kind(pb.LastLife, _last_incarnation_to, _last_incarnation_from),
     "restored": _Kind(pb.Restored, _restored_to, _restored_from),
+    "terms": _Kind(pb.Terms, _terms_to, _terms_from),
     "coordinator": _Kind(pb.Coordinator, _coordinator_to, _coordinator_from),
     "shard": _Kind(pb.Shard, _shard_to, _shard_from),
     "controller": _Kind(pb.Controller, _controller_to, _controller_from),

@@ -170,9 +170,9 @@ class MetadataFollower:
         # between.
         changes = await sliced(self._change, [Event(entry) for entry in snapshot.entries])
         image = empty.with_changes(filter(None, changes), snapshot.revision)
-        # Either may betray an older store: the revision of a restored etcd may have passed the old one, while its `seq`
-        # has not.
-        if image.revision < self._image.revision or image.seq < self._image.seq:
+        # Either may betray an older store. The revision of a restored etcd may have passed the old one, and a store
+        # that lost no decision may have lost registrations.
+        if image.revision < self._image.revision or image.history.parts_from(self._image.history) <= self._image.seq:
             self._older = image
         self._check_not_older()
         self._complete = True

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ottla_core.cluster.history import History, Term
 from ottla_core.cluster.layered_mapping import copy_of
 from ottla_core.model import NO_LEADER, NO_OWNER, SHARD_TOPICS, PartitionId, TopicId
 from ottla_core.routing import shard_of
@@ -68,6 +69,7 @@ class Restored:
     """
 
     count: int = 0
+    seq: int = 0  # of the decision that counted the last one
     mod_revision: int = 0
 
 
@@ -185,6 +187,7 @@ class ClusterImage:
     producer_ids: ProducerIds = ProducerIds()
     broker_ids: BrokerIds = BrokerIds()
     restored: Restored = Restored()
+    terms: tuple[Term, ...] = ()
     last_incarnations: Mapping[int, LastIncarnation] = field(default_factory=dict)
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
@@ -204,9 +207,20 @@ class ClusterImage:
     def __post_init__(self) -> None:
         # A restoration that was counted after a broker reported that it is ahead explains the report. Until one is
         # counted, the store may be older than the logs, and nothing may be elected by it. The value is computed once
-        # here, because elections ask for it for each partition.
-        ahead = (b.ahead_of for b in self.brokers.values() if b.ahead_of is not None)
+        # here, because elections ask for it for each partition. A process that has outlived a restore may report a
+        # revision that the restored store has not reached, so a report is no newer than the registration that has it.
+        ahead = (min(b.ahead_of, b.mod_revision) for b in self.brokers.values() if b.ahead_of is not None)
         object.__setattr__(self, "is_behind", max(ahead, default=-1) >= self.restored.mod_revision)
+
+    @property
+    def history(self) -> History:
+        return History(self.terms, self.seq)
+
+    def is_older_than(self, known: History) -> bool:
+        """Return whether the store has lost decisions that are in `known`, and no restoration that was counted since
+        explains why."""
+        parted = self.history.parts_from(known)
+        return self.restored.seq < parted <= known.seq
 
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         name = self.topic_names.get(topic_id)
@@ -286,6 +300,7 @@ _EMPTY: Final = {
     "producer_ids": ProducerIds(),
     "broker_ids": BrokerIds(),
     "restored": Restored(),
+    "terms": (),
 }
 
 
@@ -307,7 +322,7 @@ def _partitions_of(image: ClusterImage, change: Change) -> Iterable[PartitionId]
 def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
     kind, *identity = change.key
     match kind:
-        case "controller" | "seq" | "producer_ids" | "broker_ids" | "restored":
+        case "controller" | "seq" | "producer_ids" | "broker_ids" | "restored" | "terms":
             draft[kind] = _EMPTY[kind] if change.value is None else change.value
         case "broker":
             _set(image, draft, "brokers", identity[0], change.value)

@@ -18,6 +18,7 @@ SEQ: Key = ("seq",)
 PRODUCER_IDS: Key = ("producer_ids",)
 BROKER_IDS: Key = ("broker_ids",)
 RESTORED: Key = ("restored",)
+TERMS: Key = ("terms",)
 
 _SINGLES = {
     "controller": CONTROLLER,
@@ -25,6 +26,7 @@ _SINGLES = {
     "producer-ids": PRODUCER_IDS,
     "broker-ids": BROKER_IDS,
     "restored": RESTORED,
+    "terms": TERMS,
 }
 _SINGLE_TEXTS = {key: text for text, key in _SINGLES.items()}
 

@@ -19,17 +19,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from ottla_controller.machines.decision import Decision, DecisionBatch, ReliedOn, batches
+from ottla_controller.machines.decision import Decision, DecisionBatch, ReliedOn, Write, batches
 from ottla_controller.machines.topics import decide_remove_orphans
 from ottla_controller.turns import Turns
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.history import MAX_TERMS, Term
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.store import Compare, Delete, KeyValue, LeaseLostError, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
@@ -95,7 +97,10 @@ class Journal:
             self._seq, self._seq_revision = decode(keys.SEQ, entry), entry.mod_revision
         # This controller's key was created after every write of earlier terms, and their fences fail since. So an image
         # at this revision has all that they ever wrote.
-        await self._follower.wait_for(self.epoch, timeout=IMAGE_TIMEOUT_S)
+        image = await self._follower.wait_for(self.epoch, timeout=IMAGE_TIMEOUT_S)
+        # The term's first decision says where it begins. An earlier one would count as the last of the term before.
+        term = Term(uuid.uuid4().hex, self._seq + 1)
+        await self._write(Decision(None, (Write(Change(keys.TERMS, (*image.terms, term)[-MAX_TERMS:])),)))
         await self._tidy()
 
     async def close(self, timeout: float) -> None:

@@ -145,6 +145,13 @@ STORIES = (
         skipped(f"{_REPLICAS}._has_followed_further_than", False),
     ),
     Story(
+        "young-backup-is-not-noticed",
+        "A store was restored from so recent a backup that its decisions soon counted past those that it had lost",
+        instead_of(
+            "ottla_core.cluster.image:ClusterImage.is_older_than", lambda original, self, known: self.seq < known.seq
+        ),
+    ),
+    Story(
         "start-forgets-how-far-it-has-followed",
         "A broker found the store older than its data and was killed before it said so; its next start knew nothing",
         instead_of(f"{_REPLICAS}._note_followed", _noted_before_it_is_said),

@@ -166,6 +166,11 @@ STORIES = (
         ),
     ),
     Story(
+        "listener-drains-as-long-as-it-may",
+        "After a controlled shutdown without a controller, a listener's drain ended with an error and a traceback",
+        constant("ottla_broker.kafka.network.listener:_DRAIN_S", 5.0),
+    ),
+    Story(
         "calls-to-a-stopped-server-are-cancelled",
         "gRPC cancelled all calls that an overloaded or stopped server had not taken within 30 seconds",
         altered(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
+from ottla_core.cluster.history import Term
 from ottla_core.cluster.image import (
     Broker,
     BrokerIds,
@@ -19,6 +20,7 @@ from ottla_core.cluster.image import (
     Partition,
     ProducerIds,
     ResourceConfigs,
+    Restored,
     Shard,
     Topic,
 )
@@ -79,6 +81,8 @@ pairs = st.one_of(
         st.builds(BrokerIds, int32, st.dictionaries(text, int32, max_size=3), st.just(MODIFIED)),
     ),
     st.tuples(st.just(keys.SEQ), st.integers(0, 2**63 - 1)),
+    st.tuples(st.just(keys.TERMS), st.lists(st.builds(Term, text, st.integers(0, 2**63 - 1)), max_size=3).map(tuple)),
+    st.tuples(st.just(keys.RESTORED), st.builds(Restored, int32, st.integers(0, 2**63 - 1), st.just(MODIFIED))),
 )
 
 

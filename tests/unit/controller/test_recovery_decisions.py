@@ -191,8 +191,17 @@ def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
     shard = image.shards["group", 3]
     assert (shard.owner, shard.epoch) == (NO_OWNER, 7 + SHARD_EPOCH_GAP)
     assert not image.is_behind, "the life that it had before is from before the restoration"
-    again = broker(1, ahead_of=image.revision)
-    assert image.with_changes([Change(("broker", 1), again)], image.revision + 1).is_behind, "and once more"
+    later = image.revision + 1
+    again = broker(1, ahead_of=image.revision, mod_revision=later)
+    assert image.with_changes([Change(("broker", 1), again)], later).is_behind, "and once more"
+
+
+def test_a_report_of_a_process_that_has_outlived_a_restore_is_no_newer_than_its_registration() -> None:
+    """Otherwise the controller would count restorations until the store has reached the reported revision."""
+    outlived = broker(1, ahead_of=1_000_037, mod_revision=60)
+    image = image_with({0: LIVE}, partition(0, 1)).with_changes([Change(("broker", 1), outlived)], 60)
+    assert image.is_behind
+    assert not after(image, decide_restored(image)).is_behind
 
 
 def test_a_topic_that_is_made_after_it_is_in_no_doubt() -> None:

@@ -37,7 +37,6 @@ from ottla_broker.replication.replication_config import ReplicationSettings, rep
 from ottla_broker.replication.ticks import Ticks
 from ottla_broker.replication.topic_config import log_config
 from ottla_broker.replication.topic_metrics import TopicTraffic
-from ottla_broker.storage.checkpoint import Followed
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig
@@ -311,7 +310,7 @@ class Replicas:
 
     def _has_followed_further_than(self, image: ClusterImage) -> bool:
         """Return whether the metadata are older than what this broker has followed: their store was restored."""
-        return Followed(image.restored.count, image.revision) < self._log_dir().followed
+        return image.is_older_than(self._log_dir().followed)
 
     def _note_followed(self, image: ClusterImage) -> None:
         """Note how far this broker has followed the metadata, once it has reported what its start found out.
@@ -320,7 +319,7 @@ class Replicas:
         it.
         """
         if self._is_registered():
-            self._log_dir().followed = Followed(image.restored.count, image.revision)
+            self._log_dir().followed = image.history
 
     def _note_brokers(self, image: ClusterImage) -> None:
         """Note which brokers may be in an ISR. When that changes, every leader may have something to propose.

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
 from ottla_broker.storage import files
 from ottla_broker.storage.disk import Disk
+from ottla_core.cluster.history import History, Term
 from ottla_core.model import PartitionId, TopicId
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
@@ -27,26 +28,23 @@ _VERSION: Final = "0"
 _logger = logging.getLogger(__name__)
 
 
-class Followed(NamedTuple):
-    """How far a broker has followed the metadata. Values are compared in the order of the fields."""
-
-    restored: int = 0  # how many times the store was restored from a backup
-    revision: int = 0
+def write_history(disk: Disk, path: PurePath, history: History) -> None:
+    """Write the number of the last decision, then one `uuid first-decision` a line for each term."""
+    _write(disk, path, [str(history.seq), *(f"{term.uuid} {term.first_seq}" for term in history.terms)])
 
 
-def write_followed(disk: Disk, path: PurePath, followed: Followed) -> None:
-    """Write one line: the number of restorations, and the revision."""
-    _write(disk, path, [f"{followed.restored} {followed.revision}"])
-
-
-def read_followed(path: PurePath) -> Followed:
-    """Return what `write_followed` wrote, or the defaults if the file is missing or torn."""
+def read_history(path: PurePath) -> History:
+    """Return what `write_history` wrote, or an empty history if the file is missing, torn, or of an earlier release."""
     try:
-        [[restored, revision]] = read_fields(path) or [["0", "0"]]
-        return Followed(int(restored), int(revision))
+        first, *terms = read_fields(path) or [["0"]]
+        # Earlier releases noted two numbers that say nothing of terms.
+        if len(first) == 2:
+            return History()
+        [seq] = first
+        return History(tuple(Term(uuid, int(first_seq)) for uuid, first_seq in terms), int(seq))
     except ValueError as error:
         _warn(path, error)
-        return Followed()
+        return History()
 
 
 def write_offsets(

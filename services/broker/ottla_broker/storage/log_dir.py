@@ -96,9 +96,10 @@ class LogDir:
         self._lock: Final = lock
         self._logs: Final[dict[PartitionId, Log]] = {}
         self._checkpoints: Final = OffsetCheckpoints(disk)
-        self._noted = checkpoint.read_followed(disk.path / checkpoint.METADATA)
+        self._noted = checkpoint.read_history(disk.path / checkpoint.METADATA)
         self.followed = self._noted
-        """It says how far this broker has followed the metadata. A start finds what the last checkpoint noted."""
+        """It is the history of the metadata as far as this broker has followed it. A start finds what the last
+        checkpoint noted."""
         self.strays = Strays(0, 0)
         """They are as of the last `measure_strays`."""
         self._doomed: Final = deque(self._ending_in(DELETE_SUFFIX))
@@ -376,7 +377,7 @@ class LogDir:
         self._checkpoints.write(dict(self._logs), high_watermarks)
         followed = self.followed
         if followed != self._noted:
-            checkpoint.write_followed(self.disk, self.disk.path / checkpoint.METADATA, followed)
+            checkpoint.write_history(self.disk, self.disk.path / checkpoint.METADATA, followed)
             self._noted = followed
 
     def cover(self, partition: PartitionId, recovery_point: RecoveryPoint) -> RecoveryPoint:

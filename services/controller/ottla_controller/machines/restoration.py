@@ -33,5 +33,5 @@ def decide_restored(image: ClusterImage) -> Decision[int]:
         released = replace(shard, owner=NO_OWNER, incarnation=0, epoch=shard.epoch + SHARD_EPOCH_GAP)
         writes.append(Write(Change(key, released), (ReliedOn(key, mod_revision=shard.mod_revision),)))
     seen = ReliedOn(keys.RESTORED, mod_revision=restored.mod_revision)
-    writes.append(Write(Change(keys.RESTORED, Restored(restored.count + 1)), (seen,)))
+    writes.append(Write(Change(keys.RESTORED, Restored(restored.count + 1, image.seq + 1)), (seen,)))
     return Decision(restored.count + 1, tuple(writes))

@@ -29,6 +29,7 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import NO_INCARNATION
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.history import Term
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Restored, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -185,6 +186,7 @@ async def test_what_a_partition_had_in_memory_goes_with_it(held: Held) -> None:
         gc.enable()
 
 
+FIRST_TERM = Term("a", 1)
 LATER = replace(LED, leader_epoch=2, partition_epoch=1)
 
 
@@ -307,31 +309,38 @@ async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
 
 @pytest.mark.story("restored-store-is-not-noticed")
 @pytest.mark.parametrize(
-    ("restored", "revision", "older"), [(0, 9, True), (0, 10, False), (1, 5, False)], ids=["behind", "as far", "known"]
+    ("then", "older"),
+    [
+        ({"seq": 9}, True),
+        ({"seq": 10}, False),
+        ({"seq": 12, "terms": (FIRST_TERM, Term("b", 8))}, True),
+        ({"seq": 12, "terms": (FIRST_TERM, Term("b", 8)), "restored": Restored(1, seq=9)}, False),
+    ],
+    ids=["behind", "as far", "gone on from a backup", "gone on, and counted"],
 )
-async def test_metadata_behind_what_this_broker_has_followed_are_older(
-    held: Held, restored: int, revision: int, older: bool
+async def test_metadata_without_decisions_that_this_broker_has_followed_are_older(
+    held: Held, then: dict[str, Any], older: bool
 ) -> None:
-    """A restoration that was counted since explains it."""
-    held.metadata.image = replace(held.metadata.image, revision=10)
+    """The store's revision says nothing, because it has passed the one that the broker has followed."""
+    held.metadata.image = replace(held.metadata.image, seq=10, terms=(FIRST_TERM,))
     await held.replicas._reconcile(held.metadata.image)
     held.log_dir.checkpoint({})
     await held.replicas.stop()
     held.log_dir.abandon()
     held.log_dir = LogDir.open(held.log_dir.disk.path, held.log_dir.identity, SMALL, now_ms=0)
-    then: Any = Metadata(LED)
-    then.image = replace(then.image, revision=revision, restored=Restored(restored))
+    metadata: Any = Metadata(LED)
+    metadata.image = replace(metadata.image, **{"revision": 100, "terms": (FIRST_TERM,), **then})
     found: list[int] = []
-    held.replicas = Replicas(then, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
+    held.replicas = Replicas(metadata, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
     held.replicas.on_older_metadata(found.append)
     await held.replicas.start()
-    assert (revision in found) is older
+    assert (100 in found) is older
 
 
 @pytest.mark.story("start-forgets-how-far-it-has-followed")
 async def test_a_start_that_ends_before_its_broker_has_registered_hides_nothing_that_it_found(held: Held) -> None:
     """The directory goes on to know what it has followed, until the registration says that the metadata are older."""
-    held.metadata.image = replace(held.metadata.image, revision=10)
+    held.metadata.image = replace(held.metadata.image, seq=10, terms=(FIRST_TERM,))
     await held.replicas._reconcile(held.metadata.image)
     for _ in range(2):
         held.log_dir.checkpoint({})
@@ -340,7 +349,7 @@ async def test_a_start_that_ends_before_its_broker_has_registered_hides_nothing_
         held.log_dir = LogDir.open(held.log_dir.disk.path, held.log_dir.identity, SMALL, now_ms=0)
         found: list[int] = []
         held.replicas = Replicas(
-            Metadata(LED),  # type: ignore[arg-type]  # which is at revision 1 again
+            Metadata(LED),  # type: ignore[arg-type]  # which has no decision
             lambda: held.log_dir,
             ManualClock(),
             DiskThreads(),
@@ -363,7 +372,7 @@ async def test_a_start_leads_nothing_by_metadata_that_a_broker_is_ahead_of(held:
     held.replicas = Replicas(older, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
     await held.replicas.start()
     assert not held.replica.leads
-    counted = image.with_changes([Change(("restored",), Restored(1, 9))], 9)
+    counted = image.with_changes([Change(("restored",), Restored(1, mod_revision=9))], 9)
     settled = counted.with_changes([Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))], 10)
     older.replace(settled)
     await until(lambda: held.replica.leads)
@@ -458,7 +467,7 @@ async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed
     await applied(held)
     assert (held.replica.leads, held.replicas.table.find(OTHER_ID).leader_id) == (False, None)
     settled = [Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))]
-    counted = ahead.with_changes([Change(("restored",), Restored(1, 9)), *settled], 9)
+    counted = ahead.with_changes([Change(("restored",), Restored(1, mod_revision=9)), *settled], 9)
     held.metadata.replace(counted)
     await until(lambda: held.replica.leads)
     assert held.replicas.table.find(OTHER_ID).leader_id is None, "the controller has not settled it yet"
