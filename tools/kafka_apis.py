@@ -41,7 +41,7 @@ def codes() -> str:
 def private() -> str:
     """The section about the API that is not Kafka's."""
     called = [each.method for each in PRIVATE_METHODS.values()]
-    rows = [f"| {method.service}.{method.name} | {method.operation.value} |\n" for method in called]
+    rows = [f"| {method.service}.{method.name} | {method.operation.name} |\n" for method in called]
     return f"""\
 ## The private API
 

@@ -7,7 +7,8 @@ answers it. Clients name them like the methods of the contracts, and so need one
 from __future__ import annotations
 
 from ottla_proto import client_pb2 as b
-from ottla_proto.contracts import Method, Operation
+from ottla_proto.contracts import Method
+from ottla_proto.operation import Operation
 
 
 class Client:

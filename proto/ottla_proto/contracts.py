@@ -7,7 +7,6 @@ table with the descriptors, and a service whose contract has a method that is mi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -19,24 +18,10 @@ from ottla_proto import group_pb2 as g
 from ottla_proto import mirror_pb2 as m
 from ottla_proto import txn_pb2 as t
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
+from ottla_proto.operation import Operation
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
-
-
-class Operation(Enum):
-    """Kafka's ACL operations (KIP-11); the resource is named at the call."""
-
-    READ = "READ"
-    WRITE = "WRITE"
-    CREATE = "CREATE"
-    DELETE = "DELETE"
-    ALTER = "ALTER"
-    DESCRIBE = "DESCRIBE"
-    DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS"
-    ALTER_CONFIGS = "ALTER_CONFIGS"
-    CLUSTER_ACTION = "CLUSTER_ACTION"
-    IDEMPOTENT_WRITE = "IDEMPOTENT_WRITE"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, transport_err
 from ottla_core.rpc.streams import EndStreamError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker, Operation
+from ottla_proto.contracts import Broker
+from ottla_proto.operation import Operation
 
 
 class ScriptedBroker:

@@ -22,7 +22,8 @@ from ottla_core.rpc.server import ContractError, PortInUseError, RpcServer
 from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker, Operation
+from ottla_proto.contracts import Broker
+from ottla_proto.operation import Operation
 
 
 async def test_a_unary_call_carries_its_context_and_its_errors(stack: Stack) -> None:

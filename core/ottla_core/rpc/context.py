@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from ottla_proto.contracts import Operation
+from ottla_proto.operation import Operation
 
 CLIENT_ID: Final = "x-ottla-client-id"
 

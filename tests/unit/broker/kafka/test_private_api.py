@@ -36,7 +36,8 @@ from ottla_core.telemetry import Metrics
 from ottla_proto import client_pb2, controller_pb2, group_pb2, txn_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error, ShardsRequest, ShardsResponse, ShardStanding
-from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Operation, Txn
+from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Txn
+from ottla_proto.operation import Operation
 
 
 @pytest.fixture(autouse=True)
