@@ -19,6 +19,7 @@ _OF_PROGRAMS = {
     STREAMS: ["test_streams.py"],
     DELTA: ["test_delta.py"],
     DIFFERS: [
+        "test_acls_with_kafka.py",
         "test_admin_at_kafka.py",
         "test_any_kafka.py",
         "test_cli_logins_with_kafka.py",
