@@ -122,6 +122,8 @@ class Controller:
     DECLARE_RESTORED = Method(
         "Controller", "DeclareRestored", c.DeclareRestoredRequest, c.DeclareRestoredResponse, Operation.ALTER
     )
+    CREATE_ACLS = Method("Controller", "CreateAcls", c.CreateAclsRequest, c.CreateAclsResponse, Operation.ALTER)
+    DELETE_ACLS = Method("Controller", "DeleteAcls", c.DeleteAclsRequest, c.DeleteAclsResponse, Operation.ALTER)
 
 
 class Group:

@@ -137,6 +137,26 @@ class Term(_message.Message):
     first_seq: int
     def __init__(self, uuid: _Optional[str] = ..., first_seq: _Optional[int] = ...) -> None: ...
 
+class Acl(_message.Message):
+    __slots__ = ("format", "resource_type", "name", "pattern_type", "principal", "host", "operation", "permission")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    PERMISSION_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    resource_type: int
+    name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+    def __init__(self, format: _Optional[int] = ..., resource_type: _Optional[int] = ..., name: _Optional[str] = ..., pattern_type: _Optional[int] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[int] = ..., permission: _Optional[int] = ...) -> None: ...
+
 class Coordinator(_message.Message):
     __slots__ = ("format", "address", "incarnation")
     FORMAT_FIELD_NUMBER: _ClassVar[int]

@@ -30,7 +30,10 @@ from ottla_core.cluster.keys import Key
 from ottla_core.cluster.store import KeyValue
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId
+from ottla_core.security.acl import Acl, Permission
+from ottla_core.security.resource import PatternType, ResourceType
 from ottla_proto import state_pb2 as pb
+from ottla_proto.operation import Operation
 
 FORMAT: Final = 1
 
@@ -189,6 +192,31 @@ def _terms_from(key: Key, message: pb.Terms, entry: KeyValue) -> tuple[Term, ...
     return tuple(Term(term.uuid, term.first_seq) for term in message.terms)
 
 
+def _acl_to(value: Acl) -> Message:
+    return pb.Acl(
+        format=FORMAT,
+        resource_type=value.resource_type,
+        name=value.name,
+        pattern_type=value.pattern_type,
+        principal=value.principal,
+        host=value.host,
+        operation=value.operation,
+        permission=value.permission,
+    )
+
+
+def _acl_from(key: Key, message: pb.Acl, entry: KeyValue) -> Acl:
+    return Acl(
+        ResourceType(message.resource_type),
+        message.name,
+        PatternType(message.pattern_type),
+        message.principal,
+        message.host,
+        Operation(message.operation),
+        Permission(message.permission),
+    )
+
+
 def _coordinator_to(value: Coordinator) -> Message:
     return pb.Coordinator(format=FORMAT, address=value.address, incarnation=value.incarnation)
 
@@ -259,6 +287,7 @@ _KINDS: Final = {
     "last_life": _Kind(pb.LastLife, _last_incarnation_to, _last_incarnation_from),
     "restored": _Kind(pb.Restored, _restored_to, _restored_from),
     "terms": _Kind(pb.Terms, _terms_to, _terms_from),
+    "acl": _Kind(pb.Acl, _acl_to, _acl_from),
     "coordinator": _Kind(pb.Coordinator, _coordinator_to, _coordinator_from),
     "shard": _Kind(pb.Shard, _shard_to, _shard_from),
     "controller": _Kind(pb.Controller, _controller_to, _controller_from),

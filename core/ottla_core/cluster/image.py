@@ -22,6 +22,7 @@ from ottla_core.cluster.history import History, Term
 from ottla_core.cluster.layered_mapping import copy_of
 from ottla_core.model import NO_LEADER, NO_OWNER, SHARD_TOPICS, PartitionId, TopicId
 from ottla_core.routing import shard_of
+from ottla_core.security.acl import Acl
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,10 @@ class ClusterImage:
     restored: Restored = Restored()
     terms: tuple[Term, ...] = ()
     last_incarnations: Mapping[int, LastIncarnation] = field(default_factory=dict)
+    acls: Mapping[bytes, Acl] = field(default_factory=dict)
+    """They are by the 16 bytes of their ids, which are random."""
+    acls_revision: int = field(default=0, compare=False, repr=False)
+    """It is the revision at which any ACL last changed. In a snapshot it is the snapshot's revision."""
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
     topic_revisions: Mapping[TopicId, int] = field(default_factory=dict, compare=False, repr=False)
@@ -280,6 +285,8 @@ class ClusterImage:
             exists = topic_id in draft.get("topic_names", self.topic_names)
             _set(self, draft, "topic_revisions", topic_id, revision if exists else None)
             draft["topics_revision"] = revision
+        if "acls" in draft:
+            draft["acls_revision"] = revision
         return replace(self, revision=revision, changed_partitions=changed, **draft)
 
 
@@ -328,6 +335,8 @@ def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
             _set(image, draft, "brokers", identity[0], change.value)
         case "last_life":
             _set(image, draft, "last_incarnations", identity[0], change.value)
+        case "acl":
+            _set(image, draft, "acls", identity[0], change.value)
         case "coordinator" | "shard":
             _set(image, draft, f"{kind}s", (identity[0], identity[1]), change.value)
         case "topic":

@@ -53,6 +53,10 @@ def configs(scope: str, name: str) -> Key:
     return ("configs", scope, name)
 
 
+def acl(acl_id: bytes) -> Key:
+    return ("acl", acl_id)
+
+
 def coordinator(kind: str, instance_id: int) -> Key:
     """Return the key of a coordinator's registration. `kind` is one of `model.SHARD_TOPICS`."""
     return ("coordinator", kind, instance_id)
@@ -83,6 +87,8 @@ def _path(key: Key) -> str:
             return f"partitions/{topic_id.hex()}/{number:05d}"
         case ("configs", str(scope), str(name)):
             return f"configs/{scope}/{quote(name, safe='')}"
+        case ("acl", bytes(acl_id)):
+            return f"acls/{acl_id.hex()}"
         case ("coordinator", str(kind), int(instance_id)):
             return f"coordinators/{kind}/{instance_id}"
         case ("shard", str(kind), int(number)):
@@ -116,6 +122,8 @@ def _parse(cluster_id: str, text: str) -> Key | None:
             return partition(PartitionId(TopicId(bytes.fromhex(topic_id)), int(number)))
         case ["configs", scope, name]:
             return configs(scope, unquote(name, errors="strict"))
+        case ["acls", acl_id]:
+            return acl(bytes.fromhex(acl_id))
         case ["coordinators", kind, instance_id]:
             return coordinator(kind, int(instance_id))
         case ["shards", kind, number]:

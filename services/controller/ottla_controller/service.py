@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from ottla_controller.leadership import Leadership
+from ottla_controller.machines.acls import decide_create_acls, decide_delete_acls
 from ottla_controller.machines.brokers import decide_controlled_shutdown
 from ottla_controller.machines.configs import (
     Op,
@@ -44,6 +45,7 @@ from ottla_controller.machines.topics import (
     decide_delete_topic_by_id,
 )
 from ottla_controller.recovery import ask_logs
+from ottla_core.cluster.acl_entries import acl_of, entry_of, filter_of
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.cluster.proof import check_proof
@@ -54,7 +56,9 @@ from ottla_core.kafka_formats.kafka_uuid import random_uuid
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
+from ottla_core.security.acl import Acl
 from ottla_proto import controller_pb2 as pb
+from ottla_proto.common_pb2 import Error
 
 T = TypeVar("T")
 
@@ -257,6 +261,16 @@ class ControllerService:
         count = await self._commit(decide_restored)
         return pb.DeclareRestoredResponse(count=count)
 
+    async def create_acls(self, request: pb.CreateAclsRequest, context: RequestContext) -> pb.CreateAclsResponse:
+        acls = [acl_of(entry) for entry in request.acls]
+        results = await self._commit(partial(decide_create_acls, acls=acls, new_id=random_uuid))
+        return pb.CreateAclsResponse(results=[Error() if error is None else error_message(error) for error in results])
+
+    async def delete_acls(self, request: pb.DeleteAclsRequest, context: RequestContext) -> pb.DeleteAclsResponse:
+        filters = [filter_of(entry) for entry in request.filters]
+        results = await self._commit(partial(decide_delete_acls, filters=filters))
+        return pb.DeleteAclsResponse(results=[_deleted(result) for result in results])
+
     def _to_hand_over(self, image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
         return to_hand_over(image, broker_id, self._index.of(broker_id))
 
@@ -447,6 +461,12 @@ def _decided(verdict: Verdict) -> pb.IsrDecided:
         isr=partition.isr,
         partition_epoch=partition.partition_epoch,
     )
+
+
+def _deleted(result: list[Acl] | OttlaError) -> pb.AclsDeleted:
+    if isinstance(result, OttlaError):
+        return pb.AclsDeleted(error=error_message(result))
+    return pb.AclsDeleted(acls=map(entry_of, result))
 
 
 def _elected(topic: str, outcome: ElectionOutcome) -> pb.LeaderElected:
