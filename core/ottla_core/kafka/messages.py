@@ -283,6 +283,50 @@ class ApiVersionsResponse(Message):
             self.min_version_level = min_version_level
 
 
+class CreateAclsRequest(Message):
+    API_KEY: ClassVar = 30
+    __slots__ = ("creations",)
+
+    def __init__(self, *, creations: Sequence[CreateAclsRequest.AclCreation] = (),) -> None:
+        self.creations = creations
+
+    class AclCreation(Message):
+        __slots__ = (
+            "resource_type", "resource_name", "resource_pattern_type", "principal", "host", "operation",
+            "permission_type",
+        )
+
+        def __init__(
+            self, *, resource_type: int = 0, resource_name: str = '', resource_pattern_type: int = 3,
+            principal: str = '', host: str = '', operation: int = 0, permission_type: int = 0,
+        ) -> None:
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.resource_pattern_type = resource_pattern_type
+            self.principal = principal
+            self.host = host
+            self.operation = operation
+            self.permission_type = permission_type
+
+
+class CreateAclsResponse(Message):
+    API_KEY: ClassVar = 30
+    __slots__ = ("throttle_time_ms", "results",)
+
+    def __init__(
+        self, *, throttle_time_ms: int = 0, results: Sequence[CreateAclsResponse.AclCreationResult] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
+
+    class AclCreationResult(Message):
+        __slots__ = ("error_code", "error_message",)
+
+        def __init__(self, *, error_code: int = 0, error_message: str | None = '',) -> None:
+            self.error_code = error_code
+            self.error_message = error_message
+
+
 class CreatePartitionsRequest(Message):
     API_KEY: ClassVar = 37
     __slots__ = ("topics", "timeout_ms", "validate_only",)
@@ -420,6 +464,77 @@ class CreateTopicsResponse(Message):
             self.read_only = read_only
             self.config_source = config_source
             self.is_sensitive = is_sensitive
+
+
+class DeleteAclsRequest(Message):
+    API_KEY: ClassVar = 31
+    __slots__ = ("filters",)
+
+    def __init__(self, *, filters: Sequence[DeleteAclsRequest.DeleteAclsFilter] = (),) -> None:
+        self.filters = filters
+
+    class DeleteAclsFilter(Message):
+        __slots__ = (
+            "resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter",
+            "host_filter", "operation", "permission_type",
+        )
+
+        def __init__(
+            self, *, resource_type_filter: int = 0, resource_name_filter: str | None = '',
+            pattern_type_filter: int = 3, principal_filter: str | None = '', host_filter: str | None = '',
+            operation: int = 0, permission_type: int = 0,
+        ) -> None:
+            self.resource_type_filter = resource_type_filter
+            self.resource_name_filter = resource_name_filter
+            self.pattern_type_filter = pattern_type_filter
+            self.principal_filter = principal_filter
+            self.host_filter = host_filter
+            self.operation = operation
+            self.permission_type = permission_type
+
+
+class DeleteAclsResponse(Message):
+    API_KEY: ClassVar = 31
+    __slots__ = ("throttle_time_ms", "filter_results",)
+
+    def __init__(
+        self, *, throttle_time_ms: int = 0,
+        filter_results: Sequence[DeleteAclsResponse.DeleteAclsFilterResult] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.filter_results = filter_results
+
+    class DeleteAclsFilterResult(Message):
+        __slots__ = ("error_code", "error_message", "matching_acls",)
+
+        def __init__(
+            self, *, error_code: int = 0, error_message: str | None = '',
+            matching_acls: Sequence[DeleteAclsResponse.DeleteAclsMatchingAcl] = (),
+        ) -> None:
+            self.error_code = error_code
+            self.error_message = error_message
+            self.matching_acls = matching_acls
+
+    class DeleteAclsMatchingAcl(Message):
+        __slots__ = (
+            "error_code", "error_message", "resource_type", "resource_name", "pattern_type", "principal", "host",
+            "operation", "permission_type",
+        )
+
+        def __init__(
+            self, *, error_code: int = 0, error_message: str | None = '', resource_type: int = 0,
+            resource_name: str = '', pattern_type: int = 3, principal: str = '', host: str = '',
+            operation: int = 0, permission_type: int = 0,
+        ) -> None:
+            self.error_code = error_code
+            self.error_message = error_message
+            self.resource_type = resource_type
+            self.resource_name = resource_name
+            self.pattern_type = pattern_type
+            self.principal = principal
+            self.host = host
+            self.operation = operation
+            self.permission_type = permission_type
 
 
 class DeleteGroupsRequest(Message):

@@ -27,7 +27,10 @@ from ottla_core.cluster.image import (
 from ottla_core.cluster.store import KeyValue
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.security.acl import Acl, Permission
+from ottla_core.security.resource import PatternType, ResourceType
 from ottla_proto import state_pb2 as pb
+from ottla_proto.operation import Operation
 
 CREATED, MODIFIED, LEASE = 41, 43, 99
 int32 = st.integers(-1, 2**31 - 1)
@@ -81,6 +84,19 @@ pairs = st.one_of(
         st.builds(BrokerIds, int32, st.dictionaries(text, int32, max_size=3), st.just(MODIFIED)),
     ),
     st.tuples(st.just(keys.SEQ), st.integers(0, 2**63 - 1)),
+    st.tuples(
+        st.just(keys.acl(b"a" * 16)),
+        st.builds(
+            Acl,
+            st.sampled_from(ResourceType),
+            text,
+            st.sampled_from(PatternType),
+            text,
+            text,
+            st.sampled_from(Operation),
+            st.sampled_from(Permission),
+        ),
+    ),
     st.tuples(st.just(keys.TERMS), st.lists(st.builds(Term, text, st.integers(0, 2**63 - 1)), max_size=3).map(tuple)),
     st.tuples(st.just(keys.RESTORED), st.builds(Restored, int32, st.integers(0, 2**63 - 1), st.just(MODIFIED))),
 )

@@ -20,6 +20,7 @@ any_key = st.one_of(
     st.one_of(st.just(""), numbers.map(str)).map(lambda name: keys.configs("broker", name)),
     st.builds(keys.configs, st.sampled_from(["group", "client-metrics"]), st.text(st.characters(codec="utf-8"))),
     st.builds(keys.coordinator, st.sampled_from(sorted(SHARD_TOPICS)), numbers),
+    st.builds(keys.acl, st.binary(min_size=16, max_size=16)),
     st.builds(keys.shard, st.sampled_from(sorted(SHARD_TOPICS)), numbers),
 )
 

@@ -41,6 +41,8 @@ class Backend:
     threads: DiskThreads
     mirrors: Mirrors
     authorize: Authorize = allow_all
+    checks_acls: bool = False
+    """It tells whether requests are checked against ACLs."""
 
     @property
     def node_id(self) -> int:

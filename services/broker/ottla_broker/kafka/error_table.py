@@ -59,6 +59,7 @@ _CONFIG: Final = _CONTROLLER | _TOPIC | {E.INVALID_CONFIG, E.POLICY_VIOLATION, E
 
 _BY_NAME: Final = {E.UNKNOWN_TOPIC_ID: E.UNKNOWN_TOPIC_OR_PARTITION}
 """A request that names topics by name has no unknown id in it."""
+_ACLS: Final = frozenset({E.SECURITY_DISABLED, E.INVALID_REQUEST, E.CLUSTER_AUTHORIZATION_FAILED})
 _LOST_CONTROLLER: Final = {E.NETWORK_EXCEPTION: E.REQUEST_TIMED_OUT, E.BROKER_ID_NOT_REGISTERED: E.INVALID_REQUEST}
 _COORDINATORS_LOG: Final = {
     E.NOT_ENOUGH_REPLICAS: E.COORDINATOR_NOT_AVAILABLE,
@@ -378,7 +379,13 @@ ERRORS: Final[Mapping[int, Errors]] = {
             E.PRODUCER_FENCED: E.INVALID_PRODUCER_EPOCH,
         },
     ),
-    29: Errors("DescribeAclsResponse; AclApis without an authorizer", frozenset({E.SECURITY_DISABLED})),
+    29: Errors("DescribeAclsResponse; AclApis", _ACLS),
+    30: Errors(
+        "CreateAclsResponse; AclApis; AclControlManager",
+        _ACLS | _CONTROLLER | {E.POLICY_VIOLATION},
+        instead=_LOST_CONTROLLER,
+    ),
+    31: Errors("DeleteAclsResponse; AclApis; AclControlManager", _ACLS | _CONTROLLER, instead=_LOST_CONTROLLER),
     32: Errors("DescribeConfigsResponse; ConfigHelper", _CONFIG, instead=_LOST_CONTROLLER),
     33: Errors("AlterConfigsResponse; ConfigurationControlManager", _CONFIG, instead=_LOST_CONTROLLER),
     34: Errors(

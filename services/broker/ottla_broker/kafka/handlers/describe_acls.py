@@ -1,21 +1,68 @@
 """DescribeAcls (key 29), versions 1 to 3: the ACLs that match a filter (KIP-140, patterns by KIP-290).
 
-There are none, since no request is checked against any: the response is that of a Kafka without an authorizer.
-MirrorMaker 2 then leaves ACLs alone. Versions differ in encoding only.
+Without an authorizer the response is that of such a Kafka, and MirrorMaker 2 leaves ACLs alone. Versions differ in
+encoding only.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from itertools import compress
+from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DescribeAclsRequest, DescribeAclsResponse
+from ottla_core.security.acl import Acl, Permission
+from ottla_core.security.acl_filter import AclFilter
+from ottla_core.security.resource import PatternType, ResourceType
+from ottla_proto.operation import Operation
 
-_DISABLED: Final = OttlaError(ErrorCode.SECURITY_DISABLED, "this cluster has no ACLs: no authorizer is configured")
+_Resource: TypeAlias = DescribeAclsResponse.DescribeAclsResource
 
 
-def handle(backend: Backend, request: DescribeAclsRequest, context: KafkaContext) -> DescribeAclsResponse:
-    return DescribeAclsResponse(**error_fields(_DISABLED), resources=[])
+async def handle(backend: Backend, request: DescribeAclsRequest, context: KafkaContext) -> DescribeAclsResponse:
+    wanted = AclFilter(
+        ResourceType(request.resource_type_filter),
+        request.resource_name_filter,
+        PatternType(request.pattern_type_filter),
+        request.principal_filter,
+        request.host_filter,
+        Operation(request.operation),
+        Permission(request.permission_type),
+    )
+    try:
+        check_enabled(backend)
+        wanted.check()
+    except OttlaError as error:
+        return DescribeAclsResponse(**error_fields(error), resources=[])
+    acls = list(backend.image.acls.values())
+    matched = compress(acls, await sliced(wanted.matches, acls))
+    return DescribeAclsResponse(error_message=None, resources=_resources(matched))
+
+
+def check_enabled(backend: Backend) -> None:
+    """Raise SECURITY_DISABLED if requests are checked against no ACLs."""
+    if not backend.checks_acls:
+        raise OttlaError(
+            ErrorCode.SECURITY_DISABLED,
+            "this cluster has no ACLs: no authorizer is configured",
+            hint="set authorizer_class_name in the settings of all brokers",
+        )
+
+
+def _resources(acls: Iterable[Acl]) -> list[_Resource]:
+    """Return the ACLs by the patterns of their resources."""
+    by_pattern: dict[tuple[ResourceType, str, PatternType], list[DescribeAclsResponse.AclDescription]] = {}
+    for acl in acls:
+        described = DescribeAclsResponse.AclDescription(
+            principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+        )
+        by_pattern.setdefault((acl.resource_type, acl.name, acl.pattern_type), []).append(described)
+    return [
+        _Resource(resource_type=resource_type, resource_name=name, pattern_type=pattern_type, acls=described)
+        for (resource_type, name, pattern_type), described in by_pattern.items()
+    ]

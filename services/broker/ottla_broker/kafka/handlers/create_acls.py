@@ -1,0 +1,55 @@
+"""CreateAcls (key 30), versions 1 to 3: each ACL has its own result (KIP-140, patterns by KIP-290).
+
+Versions differ in encoding only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeAlias
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, reported_fields, until_known
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handlers.describe_acls import check_enabled
+from ottla_core.cluster.acl_entries import entry_of
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import OttlaError
+from ottla_core.kafka.messages import CreateAclsRequest, CreateAclsResponse
+from ottla_core.security.acl import Acl, Permission
+from ottla_core.security.resource import PatternType, ResourceType
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
+
+_Result: TypeAlias = CreateAclsResponse.AclCreationResult
+
+
+async def handle(backend: Backend, request: CreateAclsRequest, context: KafkaContext) -> CreateAclsResponse:
+    acls = [_acl(creation) for creation in request.creations]
+    try:
+        check_enabled(backend)
+        forwarded = pb.CreateAclsRequest(acls=map(entry_of, acls))
+        response = await forward(backend, Controller.CREATE_ACLS, forwarded, limit_s=UNTIMED_S)
+    except OttlaError as error:
+        return CreateAclsResponse(results=[_Result(**error_fields(error)) for _ in acls])
+    created = [acl for acl, error in zip(acls, response.results, strict=True) if not error.code]
+    await until_known(backend, partial(_has, created))
+    return CreateAclsResponse(results=[_Result(**reported_fields(error)) for error in response.results])
+
+
+def _acl(creation: CreateAclsRequest.AclCreation) -> Acl:
+    return Acl(
+        ResourceType(creation.resource_type),
+        creation.resource_name,
+        PatternType(creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        Operation(creation.operation),
+        Permission(creation.permission_type),
+    )
+
+
+def _has(acls: list[Acl], image: ClusterImage) -> bool:
+    known = dict.fromkeys(image.acls.values())
+    return all(acl in known for acl in acls)

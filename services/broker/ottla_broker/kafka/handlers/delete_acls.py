@@ -1,0 +1,74 @@
+"""DeleteAcls (key 31), versions 1 to 3: each filter has its own result, with the ACLs that it matched (KIP-140).
+
+Versions differ in encoding only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeAlias
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, reported_fields, until_known
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handlers.describe_acls import check_enabled
+from ottla_core.cluster.acl_entries import acl_of, entry_of_filter
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import OttlaError
+from ottla_core.kafka.messages import DeleteAclsRequest, DeleteAclsResponse
+from ottla_core.security.acl import Acl, Permission
+from ottla_core.security.acl_filter import AclFilter
+from ottla_core.security.resource import PatternType, ResourceType
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
+
+_Result: TypeAlias = DeleteAclsResponse.DeleteAclsFilterResult
+_Matched: TypeAlias = DeleteAclsResponse.DeleteAclsMatchingAcl
+
+
+async def handle(backend: Backend, request: DeleteAclsRequest, context: KafkaContext) -> DeleteAclsResponse:
+    try:
+        check_enabled(backend)
+        forwarded = pb.DeleteAclsRequest(filters=[entry_of_filter(_filter(each)) for each in request.filters])
+        response = await forward(backend, Controller.DELETE_ACLS, forwarded, limit_s=UNTIMED_S)
+    except OttlaError as error:
+        return DeleteAclsResponse(filter_results=[_Result(**error_fields(error)) for _ in request.filters])
+    deleted = [acl_of(entry) for result in response.results for entry in result.acls]
+    await until_known(backend, partial(_lacks, deleted))
+    return DeleteAclsResponse(
+        filter_results=[
+            _Result(**reported_fields(result.error), matching_acls=[_matched(entry) for entry in result.acls])
+            for result in response.results
+        ]
+    )
+
+
+def _filter(wanted: DeleteAclsRequest.DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        ResourceType(wanted.resource_type_filter),
+        wanted.resource_name_filter,
+        PatternType(wanted.pattern_type_filter),
+        wanted.principal_filter,
+        wanted.host_filter,
+        Operation(wanted.operation),
+        Permission(wanted.permission_type),
+    )
+
+
+def _matched(entry: pb.AclEntry) -> _Matched:
+    return _Matched(
+        error_message=None,
+        resource_type=entry.resource_type,
+        resource_name=entry.name,
+        pattern_type=entry.pattern_type,
+        principal=entry.principal,
+        host=entry.host,
+        operation=entry.operation,
+        permission_type=entry.permission,
+    )
+
+
+def _lacks(acls: list[Acl], image: ClusterImage) -> bool:
+    known = dict.fromkeys(image.acls.values())
+    return not any(acl in known for acl in acls)
