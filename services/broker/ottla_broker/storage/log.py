@@ -476,9 +476,9 @@ class Log:
     def delete_records_before(self, offset: int, high_watermark: HighWatermark) -> int:
         """Serve nothing before `offset` any more (DeleteRecords, KIP-107), and return the new log start offset.
 
-        Whole segments go at once if a start needs nothing of them, the rest when retention gets there. Raises OFFSET_OUT_OF_RANGE above the high
-        watermark, because a record that is not committed may still be truncated, and an offset above the log's end does
-        not exist yet.
+        Whole segments go at once if a start needs nothing of them, the rest when retention gets there. Raises
+        OFFSET_OUT_OF_RANGE above the high watermark, because a record that is not committed may still be truncated, and
+        an offset above the log's end does not exist yet.
         """
         self._segments.check_open()
         if not 0 <= offset <= high_watermark:

@@ -12,7 +12,8 @@ record of the transaction. What a truncated log said can't come back: its snapsh
 One snapshot can't be missing: the one where the first segment begins, once segments before it were deleted. Only it
 knows the producers that have written nothing since. So segments go only after `keep` has written it, from the headers
 of the batches that are to go if no roll has left it. It is valid for as long as the log begins there, wherever a power
-cut or a truncation ends the log.
+cut or a truncation ends the log. A log without it, because a full disk had no room for it or a power cut has taken
+batches before the log's start, forgets its producers, as in Kafka.
 """
 
 from __future__ import annotations
@@ -243,10 +244,12 @@ class ProducerHistory:
                 "%s was compacted after the snapshot at offset %d; reading the whole log", self._directory, start
             )
             start, contents = self._newest(each for each in reversed(offsets) if each <= first_offset)
-        # The markers that ended open transactions may be gone: a clean or retention has taken what came after the
-        # snapshot.
-        if is_cleaned or start < first_offset:
-            contents.producers.transactions.forget_open()
+        if start < first_offset:
+            # Batches are gone that came after the snapshot. A producer that went on in them would be refused for ever
+            # by what is known from before, and one that is not known may go on.
+            contents = _Contents(Producers(), contents.fence)
+        elif is_cleaned:
+            contents.producers.transactions.forget_open()  # their markers may be gone
         return start, contents
 
     def _newest(self, offsets: Iterable[int]) -> tuple[int, _Contents]:

@@ -273,6 +273,22 @@ def test_a_snapshot_that_no_start_can_use_lets_no_segment_go(broker: Broker, con
 
 
 @pytest.mark.rule(25, 29)
+def test_a_log_that_lost_batches_before_its_start_lets_unknown_producers_go_on(broker: Broker) -> None:
+    """The records were deleted, and a power cut has taken their batches. What is known from before would be stale."""
+    broker.put(FIRST, 0)
+    begin = broker.roll()
+    broker.log.flush(NOON)
+    broker.put(FIRST, 1)
+    start = int(broker.log.log_end_offset)
+    broker.log.abandon()
+    file = files.open_file(broker.directory / f"{begin:020d}.log", write=True)
+    file.truncate(0)
+    broker.kill(start=start)
+    assert broker.log.log_start_offset == broker.log.log_end_offset == start
+    assert broker.put(FIRST, 2)
+
+
+@pytest.mark.rule(25, 29)
 def test_a_kill_amid_a_deletion_loses_no_producer(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log then begins where no snapshot was taken."""
     broker.put(FIRST, 0)
@@ -294,9 +310,10 @@ def test_a_kill_amid_a_deletion_loses_no_producer(broker: Broker, monkeypatch: p
         gone.append(segment)
         discard(segment)
 
-    with monkeypatch.context() as patched, pytest.raises(KilledError):
+    with monkeypatch.context() as patched:
         patched.setattr(Segment, "discard", discard_one)
-        broker.delete_before(begin)
+        with pytest.raises(KilledError):
+            broker.delete_before(begin)
     broker.kill()
     assert 0 < broker.first_offset < begin
     assert [broker.put(each, 1) for each in (FIRST, SECOND, THIRD)] == [True, True, True]

@@ -309,9 +309,10 @@ def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(
     def full(*_: object) -> NoReturn:
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patched, pytest.raises(OttlaError, match="No space left"):
+    with monkeypatch.context() as patched:
         patched.setattr(broker.log_dir.disk, "_write_anew", full)
-        broker.log.secure_deletion()
+        with pytest.raises(OttlaError, match="No space left"):
+            broker.log.secure_deletion()
     broker.log.delete_old_segments(HighWatermark(broker.log.log_end_offset), broker.now_ms)
     assert broker.log.segments[0].base_offset < broker.log.log_start_offset == begin, "the last one shows the epoch"
     broker.log.secure_deletion()
@@ -321,9 +322,7 @@ def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(
     broker.kill()
     assert broker.log.log_start_offset == begin
     assert broker.stable == (last if goes_on else last + 1)
-    known = broker.log.producers.get(7)
-    assert known is not None
-    assert known.batches[-1].last_sequence == int(goes_on)
+    assert (broker.log.producers.get(7) is not None) == goes_on
 
 
 @pytest.mark.rule(29, 36, 37)
