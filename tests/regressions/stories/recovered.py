@@ -186,7 +186,7 @@ STORIES = (
     ),
     Story(
         "marker-told-where-its-producer-begins",
-        "A follower began where its leader's log began, after batches of a producer and before its marker. Once it led, "
+        "A follower began where its leader's log began, between batches of a producer and their marker. Once it led, "
         "it took no batch of that producer but one with sequence 0",
         instead_of(
             "ottla_broker.machines.producers:_may_begin_anywhere", lambda original, entry, header: entry is None
