@@ -533,8 +533,8 @@ class Log:
         The last sealed one shows the last epoch and the log's end, which is the base offset of the active segment. A
         log that lost both would start again at an offset that it has given before, in no epoch (I3, I18).
 
-        For a thread. Raises KAFKA_STORAGE_ERROR. If the disk has no room for the producers, the segments may go
-        nevertheless.
+        For a thread. Raises KAFKA_STORAGE_ERROR or CORRUPT_MESSAGE. If the disk has no room for the producers, or the
+        segments can't be read, they may go nevertheless.
         """
         with self._flusher.lock:
             self._segments.check_open()
@@ -544,13 +544,13 @@ class Log:
                 if until == active.base_offset:
                     self._store_epochs()
                     self._flusher.make_names_durable(active)
-            except FileNotFoundError:
-                return  # DeleteRecords has taken them meanwhile
-            except OSError as error:
-                raise self._disk.error(f"reading {self.directory.name}", error) from error
-            except OttlaError as error:
-                if is_lack_of_room(error):
+            except (OSError, OttlaError) as error:
+                if isinstance(error, FileNotFoundError) and self.segments[0] is not sealed[0][0]:
+                    return  # DeleteRecords has taken them meanwhile
+                if _keeps_its_cause(error):
                     self._history.give_up(until)
+                if isinstance(error, OSError):
+                    raise self._disk.error(f"reading {self.directory.name}", error) from error
                 raise
 
     @property
@@ -592,6 +592,14 @@ class Log:
 def _repeated(original: Original, *, is_stamped: bool) -> AppendResult:
     time_ms = original.timestamp_ms if is_stamped else -1
     return AppendResult(original.first_offset, original.last_offset, time_ms, 0, 0, rolled=False, duplicate=True)
+
+
+def _keeps_its_cause(error: OSError | OttlaError) -> bool:
+    """Return whether the producers of segments can't be written down, however often it is tried. Then these segments
+    must not stay on the disk for ever."""
+    if isinstance(error, OSError):
+        return isinstance(error, FileNotFoundError)
+    return error.code == ErrorCode.CORRUPT_MESSAGE or is_lack_of_room(error)
 
 
 def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:

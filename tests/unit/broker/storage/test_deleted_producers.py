@@ -19,6 +19,7 @@ from logs import SMALL, fill
 from produced import known, produced
 from tests.world.disk import Disks, Volume
 from tests.world.fibers import World
+from transactional_logs import end_of, end_transaction
 
 from ottla_broker.machines.offsets import HighWatermark, RecoveryPoint
 from ottla_broker.storage import checkpoint, files, producer_snapshot
@@ -27,6 +28,7 @@ from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import MAX_INT64
 from ottla_broker.storage.segment import Segment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import HEADER_SIZE
 
 CONFIG = replace(SMALL, producer_expiration_ms=MAX_INT64)
 """Producers do not expire: the files of the world are written at a time of its own."""
@@ -359,6 +361,36 @@ def test_a_full_disk_keeps_the_last_sealed_segment_alone(broker: Broker) -> None
     assert broker.first_offset == end
     broker.kill()
     assert broker.put(FIRST, 1)
+
+
+def test_a_segment_whose_file_is_lost_goes(broker: Broker) -> None:
+    broker.put(FIRST, 0)
+    begin = broker.roll()
+    broker.roll()
+    broker.log.segments[0].abandon()
+    files.remove(broker.log.segments[0].path)
+    broker.delete_before(begin)
+    with pytest.raises(OttlaError, match="reading log failed: No such file"):
+        broker.tidy()
+    broker.tidy()
+    assert broker.first_offset == begin
+
+
+def test_a_segment_with_a_damaged_marker_goes(broker: Broker) -> None:
+    broker.put(FIRST, 0)
+    segment = broker.log.segments[0]
+    at = segment.size_bytes
+    end_transaction(broker.log, end_of(FIRST, 0, v2=False))
+    body = segment.size_bytes - at - HEADER_SIZE
+    begin = broker.roll()
+    broker.roll()
+    files.open_file(segment.path, write=True).write([bytes(body)], at + HEADER_SIZE)
+    broker.delete_before(begin)
+    with pytest.raises(OttlaError) as caught:
+        broker.tidy()
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    broker.tidy()
+    assert broker.first_offset == begin
 
 
 def test_a_lack_of_descriptors_lets_no_segment_go(broker: Broker) -> None:
