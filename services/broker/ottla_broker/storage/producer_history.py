@@ -188,10 +188,12 @@ class ProducerHistory:
         the headers of what is deleted. For a thread, with the lock of the flusher held. Raises what
         `Disk.replace_file` raises, OSError if the batches can't be read, FileNotFoundError if they are gone.
         """
-        self.write_pending()
         ranges = [(segment, end) for segment, end in sealed if end <= offset]
         is_an_end = bool(ranges) and ranges[-1][1] == offset  # or else a truncation has come in between
         if self.is_kept(offset) or not is_an_end:
+            return
+        self.write_pending()
+        if offset in self._usable:
             return
         start, contents = self._newest_before(offset, ranges, self._offsets(), cleaned_before)
         if start < offset:
