@@ -118,8 +118,6 @@ class Ledger:
             Group(cluster, findings, random, self._books, TOPIC, PARTITIONS) if random.random() < 0.5 else None
         )
         self._has_passing: Final = not goes_by_dates and random.random() < 0.25
-        self._last_acked: Final[dict[tuple[int, int, int], int]] = {}
-        """The offset of the last batch of each producer id and epoch, by partition."""
         self._offsets: Final[defaultdict[str, set[int]]] = defaultdict(lambda: {-1})
         """The offsets that each group may have committed last."""
 
@@ -292,40 +290,29 @@ class Ledger:
             batches = [each.batch for each in sent]
             timeout_s = self._random.choice((2.0, 8.0))
             answers = await raw.produce_in_order(f"broker-{leader}", TOPIC, batches, timeout_s, number, name)
-            return self._take(pending, sent, answers, producer, in_transaction=bool(name))
+            return self._take(pending, sent, answers, in_transaction=bool(name))
 
         await self._until_done(send)
 
     def _take(
-        self,
-        pending: deque[_Pending],
-        sent: list[_Pending],
-        answers: list[Answer],
-        producer: Producer,
-        *,
-        in_transaction: bool,
+        self, pending: deque[_Pending], sent: list[_Pending], answers: list[Answer], *, in_transaction: bool
     ) -> int:
         """Note what was acknowledged. Return an error of the rest, or no error once all have been acknowledged.
 
         Raises GivenUpError if a producer's first batch was refused and a later one was not. As in Kafka, a partition
         takes any sequence of a producer that it does not know. In a transaction, later batches wait behind the first
-        one, unless the leader has not looked at it. A batch is also given up if the producer's last one may have been
-        deleted, because a restarted leader may know an older one as the last.
+        one, unless the leader has not looked at it.
         """
-        number, known_as = sent[0].entry.partition, (producer.id, producer.epoch, sent[0].entry.partition)
         for each, answer in zip(sent, answers, strict=True):
             if answer.code == ErrorCode.NONE:
                 each.entry.offset = answer.offset
                 pending.remove(each)
-                self._last_acked[known_as] = answer.offset
                 self._findings.counts["acked"] += 1
         first, is_overtaken = answers[0].code, any(answer.code == ErrorCode.NONE for answer in answers)
         is_by_leader = not in_transaction or first in _OF_THE_LEADER
         if first != ErrorCode.NONE and is_overtaken and sent[0].sequence == 0 and is_by_leader:
             raise GivenUpError(first, is_known=False)
         if first == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            if self._last_acked.get(known_as, -1) < self._books.deleted[number]:
-                raise GivenUpError(first, is_known=False)
             self._findings.violate(f"{sent[0].entry} was out of order, although all before it were acknowledged")
         codes = [answer.code for answer in answers if answer.code != ErrorCode.NONE]
         return next(iter(codes), ErrorCode.REQUEST_TIMED_OUT) if pending else ErrorCode.NONE

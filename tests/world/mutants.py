@@ -51,6 +51,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "T2": Mutant("ledger", ("sequence-3-before-0", "who-waited-behind-a-failed-batch-went-on")),
         "T6": Mutant("ledger", ("an-end-without-room",)),
         "T4": Mutant("ledger", ("last-stable-offset-before-the-log",)),
+        "deleted-producers": Mutant("ledger", ("deleted-segments-forgot-their-producers",)),
         **{
             name: Mutant(profile, (name,))
             for profile, names in {

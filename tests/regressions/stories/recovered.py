@@ -49,9 +49,16 @@ def _with_all_indexes_or_none(original, self, *, sealed):
     original(self, sealed=True) if sealed else self._disk.sync(self.file())
 
 
+def _with_what_is_stale(original, self, offset, ranges, offsets, cleaned_before):
+    start, contents = original(self, offset, ranges, offsets, cleaned_before)
+    if start < ranges[0][0].base_offset:
+        start, contents = self._newest(each for each in reversed(offsets) if each <= offset)
+    return start, contents
+
+
 def _at_the_last_sealed(original, self, until):
     """Write down on the event loop what only the segments that go tell otherwise."""
-    self.secure_emptied()
+    self.secure_deletion()
     return True
 
 
@@ -172,10 +179,24 @@ STORIES = (
         instead_of(f"{_STORAGE}.log:Log._is_emptied_on_disk", _at_the_last_sealed),
     ),
     Story(
+        "deleted-segments-forgot-their-producers",
+        "DeleteRecords or retention took segments before a snapshot of their producers was written: after a kill, the "
+        "next batch of each of these producers was out of order, however often it was sent",
+        skipped(f"{_STORAGE}.producer_history:ProducerHistory.is_kept", True),
+    ),
+    Story(
+        "marker-told-where-its-producer-begins",
+        "A follower began where its leader's log began, between batches of a producer and their marker. Once it led, "
+        "it took no batch of that producer but one with sequence 0",
+        instead_of(
+            "ottla_broker.machines.producers:_may_begin_anywhere", lambda original, entry, header: entry is None
+        ),
+    ),
+    Story(
         "snapshot-older-than-retention",
         "A transaction was open in the newest snapshot, and retention took its end before a later one was written: "
         "after a kill the last stable offset stood still at the log's start",
-        skipped("ottla_broker.machines.transactions:Transactions.forget_open"),
+        instead_of(f"{_STORAGE}.producer_history:ProducerHistory._newest_before", _with_what_is_stale),
     ),
     Story(
         "emptied-follower-took-an-epoch-of-another-offset",

@@ -10,6 +10,7 @@ request is checked before its batches get offsets, each batch against what those
                                                          but OUT_OF_ORDER_SEQUENCE_NUMBER in a transaction, after a
                                                          batch that waits or is to come again (first_sequences), and
                                                          in transactions v2 unless it starts at 0, with a new epoch
+    only markers of its epoch are known, not its begin   the same, within that epoch: its batches may have been deleted
     epoch, first and last sequence are those of a batch  a repeat, answered with the original offset (rule 26)
     it is older than the five                            DUPLICATE_SEQUENCE_NUMBER: it is in the log, not known where
     its epoch is lower                                   INVALID_PRODUCER_EPOCH (rule 31)
@@ -117,7 +118,7 @@ class Producers:
         if not all(len(entry) in _SIZES for entry in self._entries.values()):
             raise ValueError("an entry has an illegal size")
         self.first_sequences: Final = FirstSequences()
-        """Each is of a producer that has no entry."""
+        """Each is of a producer of which no sequence is known."""
         first_offsets = {id_: _transaction_of(entry)[0] for id_, entry in self._entries.items()}
         self.transactions: Final = Transactions({id_: at for id_, at in first_offsets.items() if at >= 0}, ended)
 
@@ -168,7 +169,7 @@ class Producers:
 
     def expect(self, header: BatchHeader, now_ms: int) -> None:
         """Note a transactional batch that waits or is to be sent again, so that no later one is taken before it."""
-        if header.is_transactional and header.producer_id not in self._entries:
+        if header.is_transactional and _may_begin_anywhere(self._entries.get(header.producer_id), header):
             self.first_sequences.expect(header, now_ms)
 
     def check_epoch(self, header: BatchHeader) -> None:
@@ -199,7 +200,7 @@ class Producers:
                 if known is not None and not _is_next(known, header):
                     repeats.append(_repeated(known, header))
                     continue
-                if known is None:
+                if _may_begin_anywhere(known, header):
                     self.first_sequences.check(header)
                     if begins_at_zero and header.base_sequence != 0:
                         raise _out_of_order(header, 0, "the first sequence of a transaction")
@@ -334,12 +335,23 @@ def _is_next(entry: bytes, header: BatchHeader) -> bool:
     """Return whether the batch may be appended. Raises INVALID_PRODUCER_EPOCH and, in a new epoch, OUT_OF_ORDER_…"""
     epoch = _epoch_of(entry)
     if header.producer_epoch == epoch:
-        return header.base_sequence == _next_sequence(entry)
+        return header.base_sequence == _next_sequence(entry) or _may_begin_anywhere(entry, header)
     if header.producer_epoch < epoch:
         raise _stale(header, epoch)
     if header.base_sequence != 0:
         raise _out_of_order(header, 0, f"the first sequence of epoch {header.producer_epoch}")
     return True
+
+
+def _may_begin_anywhere(entry: bytes | None, header: BatchHeader) -> bool:
+    """Return whether the batch may have any sequence, because nothing is known of those before it.
+
+    Of an epoch that is known by a marker alone, batches may have been before it. A replica that begins where its leader
+    begins has not seen those that were deleted.
+    """
+    return entry is None or (
+        len(entry) == _HEAD.size and not _is_known_since_zero(entry) and header.producer_epoch == _epoch_of(entry)
+    )
 
 
 def _repeated(entry: bytes, header: BatchHeader) -> KeptBatch | None:
@@ -401,7 +413,7 @@ def _with_epoch(
 ) -> bytes:
     """Return the entry after a batch without sequences. For a marker, `transaction` is what `_transaction_of` returns
     after it."""
-    earlier, since_zero = b"", False
+    earlier, since_zero = b"", known is not None  # an epoch that follows a known one begins here
     if known is not None and _epoch_of(known) == header.producer_epoch:
         earlier, since_zero = known[_HEAD.size :], _is_known_since_zero(known)
     transaction = transaction or _after(known, header, header.base_offset)

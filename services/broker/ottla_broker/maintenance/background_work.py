@@ -92,23 +92,21 @@ class Maintenance:
         await sliced(flush, list(self._replicas.flushed_by_time))
 
     async def _tidy(self) -> None:
-        """Apply retention to every log. Before a log's last sealed segment goes, a thread stores what only that segment
-        shows."""
+        """Apply retention to every log. Before segments go, a thread stores what only they show."""
         now_ms, replicas = self._clock.wall_ms(), list(self._replicas.all())
-        keep_one = await sliced(partial(self._tidy_one, now_ms), replicas)
-        for replica in compress(replicas, keep_one):
+        unsecured = await sliced(partial(self._tidy_one, now_ms), replicas)
+        for replica in compress(replicas, unsecured):
             if self._replicas.get(replica.id) is not replica:
                 continue
             try:
-                await self._threads.keep(replica.log.secure_emptied)
-                self._reported.pop(f"emptying {replica}", None)
+                await self._threads.keep(replica.log.secure_deletion)
+                self._reported.pop(f"securing {replica}", None)
             except Exception as error:  # this partition alone has failed
-                self._on_error(f"emptying {replica}", error)
-            else:
-                self._tidy_one(now_ms, replica)
+                self._on_error(f"securing {replica}", error)
+            self._tidy_one(now_ms, replica)  # on a full disk some segments go even though not all could be secured
 
     def _tidy_one(self, now_ms: int, replica: Replica) -> bool:
-        """Apply retention to one log, and return whether its last segment waits to be secured."""
+        """Apply retention to one log, and return whether segments wait to be secured."""
         if self._replicas.get(replica.id) is not replica:
             return False  # it has gone between two slices
         try:
@@ -116,7 +114,7 @@ class Maintenance:
             self._reported.pop(f"tidying {replica}", None)
         except Exception as error:  # this partition alone has failed
             self._on_error(f"tidying {replica}", error)
-        return replica.log.keeps_last_sealed
+        return replica.log.unsecured_until > 0
 
     async def _measure_strays(self) -> None:
         await self._threads.keep(self._log_dir().measure_strays)

@@ -46,6 +46,11 @@ _HINTS: Final = {
 }
 
 
+def is_lack_of_room(error: OttlaError) -> bool:
+    """Return whether the error was raised because the disk takes no more data now."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_ROOM
+
+
 class OpenFiles:
     """The open files of segments. A file is opened when it is read or written, and the least recently used one is
     closed, so descriptors follow the logs in use.

@@ -28,7 +28,7 @@ from ottla_broker.machines.producers import Checked, Original, Producers
 from ottla_broker.machines.shard import StoredFence
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.compaction import Compaction
-from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.disk import Disk, is_lack_of_room
 from ottla_broker.storage.flushing import Flusher
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_broker.storage.log_segments import LogSegments
@@ -93,8 +93,8 @@ class Log:
             self._segments, disk, self._flusher.lock, state.cleaned_before, history.on_replaced
         )
         self._epochs_file: Final = epochs_file
-        self.keeps_last_sealed = False
-        """It tells whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
+        self.unsecured_until = 0
+        """Segments before this offset are due to be deleted, and wait for `secure_deletion`. It is 0 if none waits."""
         self._written: Final = written
         # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
@@ -476,9 +476,9 @@ class Log:
     def delete_records_before(self, offset: int, high_watermark: HighWatermark) -> int:
         """Serve nothing before `offset` any more (DeleteRecords, KIP-107), and return the new log start offset.
 
-        Whole segments go at once, the rest when retention gets there. Raises OFFSET_OUT_OF_RANGE above the high
-        watermark, because a record that is not committed may still be truncated, and an offset above the log's end does
-        not exist yet.
+        Whole segments go at once if a start needs nothing of them, the rest when retention gets there. Raises
+        OFFSET_OUT_OF_RANGE above the high watermark, because a record that is not committed may still be truncated, and
+        an offset above the log's end does not exist yet.
         """
         self._segments.check_open()
         if not 0 <= offset <= high_watermark:
@@ -492,17 +492,16 @@ class Log:
 
         `Disk.unlink_discarded` frees the space later, because deleting large files takes long.
 
-        The last sealed segment stays until `secure_emptied` has been called. Until then nothing else on disk shows how
-        far the log has come, and in which epoch. So no call of the writer waits for the disk.
+        Segments of which a start still needs something stay until `secure_deletion` has been called. So no call of the
+        writer waits for the disk.
         """
         # A cleaning reads the segments from there on in another process. It is not disturbed: retention has its turn
         # before the next cleaning begins.
         until = min(until, self.compaction.held_from)
-        sealed = self._segments.ranges()[:-1]
-        self.keeps_last_sealed = bool(sealed) and sealed[-1][1] <= until and not self._is_emptied_on_disk(until)
-        if self.keeps_last_sealed:
-            until = sealed[-1][0].base_offset
-        dropped = self._segments.drop(until, log_start_offset)
+        ends = [end for _, end in self._segments.ranges()[:-1] if end <= until]
+        secured = next((end for end in reversed(ends) if self._is_secured(end)), 0)
+        self.unsecured_until = ends[-1] if ends and secured < ends[-1] else 0
+        dropped = self._segments.drop(secured, log_start_offset)
         # The epochs are not written now: that would cost an fsync on the loop, and opening the log drops the same
         # epochs again.
         self.epochs.truncate_from_start(self.log_start_offset)
@@ -515,22 +514,44 @@ class Log:
             raise self._disk.error(f"deleting segments of {self.directory.name}", error) from error
         return len(dropped)
 
+    def _is_secured(self, until: int) -> bool:
+        """Return whether a start needs nothing of the segments before `until`."""
+        is_last = until == self.segments[-1].base_offset
+        return self._history.is_kept(until) and (not is_last or self._is_emptied_on_disk(until))
+
     def _is_emptied_on_disk(self, until: int) -> bool:
         """Return whether the log's end and its last epoch are on disk even without the segments before `until`."""
         epoch = self.epochs.epoch_of(until - 1)
         return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
 
-    def secure_emptied(self) -> None:
-        """Write down what only the last sealed segment shows, so that retention may delete this segment, too.
+    def secure_deletion(self) -> None:
+        """Write down what only segments show that are due to be deleted, so that retention may delete them.
 
-        These are the last epoch and the name of the active segment, whose base offset is the log's end. A log that lost
-        both would start again at an offset that it has given before, in no epoch (I3, I18). For a thread. Raises
-        KAFKA_STORAGE_ERROR.
+        All of them show what their producers have sent last. A start that did not know it would take the next batch of
+        such a producer for one that is out of order, however often it is sent (rule 25).
+
+        The last sealed one shows the last epoch and the log's end, which is the base offset of the active segment. A
+        log that lost both would start again at an offset that it has given before, in no epoch (I3, I18).
+
+        For a thread. Raises KAFKA_STORAGE_ERROR or CORRUPT_MESSAGE. If the disk has no room for the producers, or the
+        segments can't be read, they may go nevertheless.
         """
         with self._flusher.lock:
             self._segments.check_open()
-            self._store_epochs()
-            self._flusher.make_names_durable(self.segments[-1])
+            until, (*sealed, (active, _)) = self.unsecured_until, self._segments.ranges()
+            try:
+                self._history.keep(sealed, until, self.compaction.cleaned_before)
+                if until == active.base_offset:
+                    self._store_epochs()
+                    self._flusher.make_names_durable(active)
+            except (OSError, OttlaError) as error:
+                if isinstance(error, FileNotFoundError) and self.segments[0] is not sealed[0][0]:
+                    return  # DeleteRecords has taken them meanwhile
+                if _keeps_its_cause(error):
+                    self._history.give_up(until)
+                if isinstance(error, OSError):
+                    raise self._disk.error(f"reading {self.directory.name}", error) from error
+                raise
 
     @property
     def producers(self) -> Producers:
@@ -571,6 +592,14 @@ class Log:
 def _repeated(original: Original, *, is_stamped: bool) -> AppendResult:
     time_ms = original.timestamp_ms if is_stamped else -1
     return AppendResult(original.first_offset, original.last_offset, time_ms, 0, 0, rolled=False, duplicate=True)
+
+
+def _keeps_its_cause(error: OSError | OttlaError) -> bool:
+    """Return whether the producers of segments can't be written down, however often it is tried. Then these segments
+    must not stay on the disk for ever."""
+    if isinstance(error, OSError):
+        return isinstance(error, FileNotFoundError)
+    return error.code == ErrorCode.CORRUPT_MESSAGE or is_lack_of_room(error)
 
 
 def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:

@@ -8,6 +8,12 @@ more batches give the same result. The older one is of no use where compaction h
 transaction that is open in it may have ended in one of them. Then the headers of the whole log are read. They give the
 same result, because a clean leaves the newest batch of each producer, and a transaction's marker as long as it leaves a
 record of the transaction. What a truncated log said can't come back: its snapshots go with it.
+
+One snapshot can't be missing: the one where the first segment begins, once segments before it were deleted. Only it
+knows the producers that have written nothing since. So segments go only after `keep` has written it, from the headers
+of the batches that are to go if no roll has left it. It is valid for as long as the log begins there, wherever a power
+cut or a truncation ends the log. A log without it, because a full disk had no room for it or a power cut has taken
+batches before the log's start, forgets its producers, as in Kafka.
 """
 
 from __future__ import annotations
@@ -67,6 +73,9 @@ class ProducerHistory:
         self._disk: Final = disk
         self._contents = _Contents(Producers(), NO_FENCE)
         self._pending: list[tuple[int, ProducerSnapshot]] = []
+        self._usable: Final[set[int]] = set()
+        """The offsets of the snapshots on disk that this process has written, or has read without an error."""
+        self._given_up_before = 0
         self.aborts_before = aborts_before
         """No aborted transaction ends at or after this offset."""
 
@@ -82,20 +91,16 @@ class ProducerHistory:
         """Restore the producers from a snapshot, one of those at `offsets`, and from the batches after it.
 
         It uses the newest one that does not lie beyond `trusted_end`, so that the segments learn again which
-        transactions were aborted from there on. No clean has taken anything at or after `cleaned_before`.
+        transactions were aborted from there on; or the one where the first segment begins, if that is later. No clean
+        has taken anything at or after `cleaned_before`.
         """
-        end_offset = ranges[-1][1]
+        first_offset, end_offset = ranges[0][0].base_offset, ranges[-1][1]
         if self._remove(offset for offset in offsets if offset > end_offset):
             # The snapshots must not come back once other batches lie before their offsets.
             self._disk.sync_directory(self._directory)
-        start, contents = self._newest(o for o in reversed(offsets) if o <= min(end_offset, trusted_end))
-        if start and _is_cleaned(ranges, start, cleaned_before):
-            _logger.warning(
-                "%s was compacted after the snapshot at offset %d; reading the whole log", self._directory, start
-            )
-            start, contents = 0, _Contents(Producers(), NO_FENCE)
-        if start < ranges[0][0].base_offset:  # retention has taken what came after the snapshot, including markers
-            contents.producers.transactions.forget_open()
+        start, contents = self._newest_before(
+            min(end_offset, max(trusted_end, first_offset)), ranges, offsets, cleaned_before
+        )
         bases = {segment.base_offset for segment, _ in ranges}
         self._remove(offset for offset in offsets if offset < start and offset not in bases)
         for segment, segment_end in ranges:
@@ -104,6 +109,12 @@ class ProducerHistory:
                 segment.aborted.replace_from(start, aborted)
                 segment.aborted.sync(self._disk)
                 self.aborts_before = segment_end if aborted else self.aborts_before
+        if start < first_offset:
+            # A kill may have interrupted a deletion. Then only the snapshot where the deletion was to end knows the
+            # producers of the segments that had gone by then.
+            later, known = self._newest(offset for offset in reversed(offsets) if start < offset <= end_offset)
+            if later and not _is_cleaned(ranges, later, cleaned_before):
+                contents = _continued(known, later, ranges)
         self._contents = contents
 
     def on_stored(self, headers: Iterable[BatchHeader], records: Buffer, now_ms: int, segment: Segment) -> None:
@@ -132,6 +143,7 @@ class ProducerHistory:
     def on_truncated(self, ranges: Ranges, log_start_offset: int, cleaned_before: int) -> None:
         """Note that the log ends earlier, or begins again. The caller syncs the directory."""
         self._pending.clear()
+        self._given_up_before = 0
         end_offset = ranges[-1][1]
         if end_offset == log_start_offset:
             self._remove(self._offsets())
@@ -156,12 +168,43 @@ class ProducerHistory:
             self._discard(offset)
 
     def _discard(self, offset: int) -> None:
+        self._usable.discard(offset)
         with suppress(FileNotFoundError):  # a roll may not have left one
             self._disk.discard(producer_snapshot.path_of(self._directory, offset))
 
     @property
     def is_empty(self) -> bool:
-        return not self.producers.entries() and not self.fence.exists
+        return not self.producers and not self.fence.exists
+
+    def is_kept(self, offset: int) -> bool:
+        """Return whether a start needs no batch before `offset` to know the producers, or whether `give_up` was called
+        for these batches."""
+        return self.is_empty or offset in self._usable or offset <= self._given_up_before
+
+    def keep(self, sealed: Ranges, offset: int, cleaned_before: int) -> None:
+        """Have a usable snapshot on disk at `offset`, where a sealed segment ends: all before it are to be deleted.
+
+        If no roll has left one, it is made of an earlier one and of the batches in between, so it costs at most reading
+        the headers of what is deleted. For a thread, with the lock of the flusher held. Raises what
+        `Disk.replace_file` raises, OSError if the batches can't be read, FileNotFoundError if they are gone.
+        """
+        ranges = [(segment, end) for segment, end in sealed if end <= offset]
+        is_an_end = bool(ranges) and ranges[-1][1] == offset  # or else a truncation has come in between
+        if self.is_kept(offset) or not is_an_end:
+            return
+        self.write_pending()
+        if offset in self._usable:
+            return
+        start, contents = self._newest_before(offset, ranges, self._offsets(), cleaned_before)
+        if start < offset:
+            contents = _continued(contents, start, ranges)
+            # Only what is below the high watermark is deleted, so no transaction that ended here has to be kept.
+            self._write(offset, ProducerSnapshot(contents.producers.entries(), contents.fence))
+
+    def give_up(self, offset: int) -> None:
+        """Note that the disk has no room for a snapshot at `offset`. What is before it may go nevertheless, because
+        deleting it makes room."""
+        self._given_up_before = offset
 
     def write_pending(self) -> None:
         """Write the snapshot that waits, in the flushing thread. If it can't be written, the log does without it,
@@ -187,6 +230,29 @@ class ProducerHistory:
 
     def _write(self, offset: int, snapshot: ProducerSnapshot) -> None:
         self._disk.replace_file(producer_snapshot.path_of(self._directory, offset), producer_snapshot.encode(snapshot))
+        self._usable.add(offset)
+        self._given_up_before = 0
+
+    def _newest_before(
+        self, offset: int, ranges: Ranges, offsets: list[int], cleaned_before: int
+    ) -> tuple[int, _Contents]:
+        """Return the offset of the newest snapshot that lies at or before `offset` and can be built upon, and its
+        contents. Without one the offset is 0."""
+        first_offset = ranges[0][0].base_offset
+        start, contents = self._newest(each for each in reversed(offsets) if each <= offset)
+        is_cleaned = start > 0 and _is_cleaned(ranges, start, cleaned_before)
+        if is_cleaned:
+            _logger.warning(
+                "%s was compacted after the snapshot at offset %d; reading the whole log", self._directory, start
+            )
+            start, contents = self._newest(each for each in reversed(offsets) if each <= first_offset)
+        if start < first_offset:
+            # Batches are gone that came after the snapshot. A producer that went on in them would be refused for ever
+            # by what is known from before, and one that is not known may go on.
+            contents = _Contents(Producers(), contents.fence)
+        elif is_cleaned:
+            contents.producers.transactions.forget_open()  # their markers may be gone
+        return start, contents
 
     def _newest(self, offsets: Iterable[int]) -> tuple[int, _Contents]:
         """Return the offset of the first of these snapshots that can be read, and its contents."""
@@ -194,6 +260,7 @@ class ProducerHistory:
             path = producer_snapshot.path_of(self._directory, offset)
             try:
                 entries, fence, ended = producer_snapshot.decode(files.read_bytes(path))
+                self._usable.add(offset)
                 return offset, _Contents(Producers(entries, ended), fence)
             except ValueError as error:
                 _logger.warning("%s can't be used (%s); continuing without it", path, error)
@@ -202,10 +269,11 @@ class ProducerHistory:
 
     def _remove(self, offsets: Iterable[int]) -> bool:
         """Remove the snapshots at these offsets. Return whether there were any."""
-        paths = [producer_snapshot.path_of(self._directory, offset) for offset in offsets]
-        for path in paths:
-            files.remove_if_there(path)
-        return bool(paths)
+        removed = list(offsets)
+        for offset in removed:
+            self._usable.discard(offset)
+            files.remove_if_there(producer_snapshot.path_of(self._directory, offset))
+        return bool(removed)
 
 
 def _has_stale_index(segment: Segment, end_offset: int, start: int) -> bool:
@@ -232,6 +300,15 @@ def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
                 return True
             expected = header.next_offset
     return False
+
+
+def _continued(contents: _Contents, start: int, ranges: Ranges) -> _Contents:
+    """Note the batches from `start` on, and return the contents."""
+    for segment, segment_end in ranges:
+        if segment_end > start:
+            for _ in _aborted_in(segment, start, contents):
+                pass  # the segment's index has them already
+    return contents
 
 
 def _aborted_in(segment: Segment, start: int, contents: _Contents) -> Iterator[AbortedTransaction]:

@@ -509,7 +509,7 @@ async def test_segments_whose_records_are_all_deleted_are_not_cleaned(
     end = replica.log.log_end_offset
     assert sealed_end(replica) < end
     replica.led_in(None).begin_at(end)
-    assert replica.log.keeps_last_sealed
+    assert replica.log.unsecured_until
     await logs.cleaner.start()
     await asyncio.sleep(0.3)
     assert jobs == []

@@ -10,7 +10,7 @@ from produced import header_of, known
 
 from ottla_broker.machines.producers import BATCHES_KEPT, KeptBatch, Original, Producers
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import CONTROL, NO_PRODUCER_ID, BatchHeader
+from ottla_core.records.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, BatchHeader
 
 LAST = 2**31 - 1
 """The last sequence; after it comes 0."""
@@ -208,6 +208,25 @@ def test_a_control_batch_carries_the_epoch_forward_and_no_sequence(six: Producer
     assert refused(six, header_of(19)) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert refused(six, header_of(19, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     append(six, 121, header_of(0, epoch=1))
+
+
+@pytest.mark.story("marker-told-where-its-producer-begins")
+@pytest.mark.rule(26, 28)
+def test_a_producer_of_which_only_markers_are_known_goes_on_anywhere_in_its_epoch() -> None:
+    """Its batches before the markers were deleted."""
+    producers = Producers()
+    for offset in (10, 11):
+        assert producers.on_stored(header_of(-1, epoch=2, offset=offset)._replace(attributes=CONTROL), NOON)
+    restored = Producers(producers.entries())
+    assert refused(restored, header_of(4, epoch=1)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(restored, header_of(4, epoch=3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    first = header_of(4, epoch=2)._replace(attributes=TRANSACTIONAL)
+    with pytest.raises(OttlaError, match="the first sequence of a transaction is 0"):
+        restored.check([first], 12, NOON, begins_at_zero=True)
+    restored.expect(first, NOON)
+    assert refused(restored, header_of(5, epoch=2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "4 is to come again"
+    append(restored, 12, header_of(4, epoch=2))
+    assert refused(restored, header_of(6, epoch=2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @pytest.mark.rule(30)

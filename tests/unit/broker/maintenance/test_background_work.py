@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import time
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 from logs import SMALL, fill
+from produced import produced
 from replicas import replica_context
 from waiting import until
 
@@ -161,11 +163,36 @@ async def test_what_is_older_than_its_retention_goes_and_its_space_is_freed(kept
     await until(lambda: len(list((kept.path / str(ID)).glob("*.log*"))) == 1)
 
 
+@pytest.mark.rule(29, 63)
+async def test_what_is_due_goes_once_a_thread_has_written_down_its_producers(kept: Kept) -> None:
+    kept.log.append(produced(0), 1, kept.clock.wall_ms())
+    kept.fill(60)
+    kept.clock.advance(2 * HOUR_MS / 1000)
+    await until(lambda: kept.log.log_start_offset == kept.log.log_end_offset)
+    assert [int(path.stem) for path in (kept.path / str(ID)).glob("*.snapshot")] == [kept.log.log_start_offset]
+
+
+@pytest.mark.rule(63)
+async def test_a_disk_that_has_no_room_for_producers_gets_room_in_the_same_turn(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    kept.log.append(produced(0), 1, kept.clock.wall_ms())
+    kept.fill(60)
+    with monkeypatch.context() as patched:
+        patched.setattr(kept.log_dir.disk, "_write_anew", full)
+        kept.clock.advance(2 * HOUR_MS / 1000)
+        await until(lambda: kept.log.log_start_offset > 0)
+        assert len(kept.log.segments) == 2, "the last sealed one shows where the log ends"
+
+
 class Sick:
     """A replica that fails in ways that nobody has foreseen."""
 
     id = PartitionId(ID.topic_id, 7)
-    log = SimpleNamespace(keeps_last_sealed=False)
+    log = SimpleNamespace(unsecured_until=0)
 
     def tidy(self, now_ms: int) -> None:
         raise AssertionError("nobody has foreseen it")

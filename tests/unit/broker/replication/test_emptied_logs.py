@@ -25,6 +25,7 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import Log
 from ottla_controller.machines.recovery import LogEnd, LogsReport, decide_recover
 from ottla_core.cluster.image import Partition
+from ottla_core.errors import OttlaError
 from ottla_core.model import NO_LEADER
 
 WEEK_MS = 8 * 24 * 3600 * 1000
@@ -42,14 +43,14 @@ def emptied_by_retention(log: Log) -> None:
     """Apply retention as the maintenance of a broker does."""
     for _ in range(2):
         log.delete_old_segments(HighWatermark(log.log_end_offset), NOON + WEEK_MS)
-        if log.keeps_last_sealed:
-            log.secure_emptied()
+        if log.unsecured_until:
+            log.secure_deletion()
 
 
 def emptied_by_delete_records(log: Log) -> None:
     log.delete_records_before(log.log_end_offset, HighWatermark(log.log_end_offset))
-    if log.keeps_last_sealed:
-        log.secure_emptied()
+    if log.unsecured_until:
+        log.secure_deletion()
     log.delete_old_segments(HighWatermark(log.log_end_offset), NOON)
 
 
@@ -113,7 +114,7 @@ def test_an_emptied_log_whose_start_a_kill_takes_back_knows_the_epochs_of_its_ba
     fill(log, 10, leader_epoch=2)
     fill(log, 10, leader_epoch=3)
     log.delete_records_before(60, HighWatermark(60))
-    log.secure_emptied()
+    log.secure_deletion()
     assert log.epochs.entries == ((3, 60),)
     for _ in range(2 if stopped == "killed twice" else 1):
         log = open_log(tmp_path / "log", log_start_offset=0)
@@ -139,7 +140,7 @@ def test_what_was_written_in_an_epoch_is_known_before_its_only_segments_go(tmp_p
     log.delete_records_before(45, HighWatermark(60))
     assert log.segments[0].base_offset < 30
     assert open_log(tmp_path / "log", log_start_offset=45).epochs.entries == ((3, 45),)
-    log.secure_emptied()
+    log.secure_deletion()
     log.delete_old_segments(HighWatermark(60), NOON)
     assert log.segments[0].base_offset > 30
     assert open_log(tmp_path / "log", log_start_offset=45).epochs.entries == ((3, 45),)
@@ -159,8 +160,8 @@ def test_a_full_disk_keeps_one_segment_and_frees_the_others(
     fill(log, 60, leader_epoch=3)
     assert len(log.segments) > 3
     with monkeypatch.context() as full:
-        full.setattr(log._disk, "replace_file", no_room)
-        with pytest.raises(OSError, match="no space left"):
+        full.setattr(log._disk, "_write_anew", no_room)
+        with pytest.raises(OttlaError, match="no space left"):
             empty(log)
     assert len(log.segments) == 2
     empty(log)
@@ -183,7 +184,7 @@ def test_what_deletes_segments_waits_for_no_disk(
     monkeypatch.setattr(os, "fsync", too_slow)
     monkeypatch.setattr(os, "fdatasync", too_slow)
     empty(log, 180, 180 if empty is Log.delete_records_before else NOON + WEEK_MS)
-    assert log.keeps_last_sealed
+    assert log.unsecured_until
     assert len(log.segments) == 2
 
 

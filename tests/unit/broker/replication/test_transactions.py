@@ -274,6 +274,8 @@ async def test_nor_after_retention_has_taken_where_an_open_transaction_began(bro
     for replica in (leader, follower):
         replica.log.config = replace(replica.log.config, retention_bytes=1500)
         replica.tidy(brokers.clock.wall_ms())
+        replica.log.secure_deletion()
+        replica.tidy(brokers.clock.wall_ms())
         start, stable, high_watermark = replica.offsets.positions
         assert 0 < start == stable < high_watermark
 

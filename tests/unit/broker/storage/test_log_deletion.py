@@ -76,7 +76,7 @@ def test_nothing_above_the_high_watermark_goes(log: Log) -> None:
 def test_a_topic_nobody_writes_to_empties_and_keeps_its_offsets(log: Log) -> None:
     log.config = LogConfig(retention_ms=1000)
     causes = log.delete_old_segments(HighWatermark(180), NOON + 10**9)
-    log.secure_emptied()
+    log.secure_deletion()
     causes += log.delete_old_segments(HighWatermark(180), NOON + 10**9)
     assert len(causes) > 5
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (180, 180, 0)
@@ -93,7 +93,7 @@ def test_without_timestamps_the_age_of_the_file_counts(tmp_path: Path) -> None:
     written_ms = next(Path(log.directory).glob("*.log")).stat().st_mtime_ns // 1_000_000
     assert log.delete_old_segments(HighWatermark(1), written_ms + 1000) == []
     log.delete_old_segments(HighWatermark(1), written_ms + 1001)
-    log.secure_emptied()
+    log.secure_deletion()
     assert log.delete_old_segments(HighWatermark(1), written_ms + 1001) == [DeletionCause.TIME]
 
 
@@ -119,7 +119,7 @@ def test_deleting_records_hides_them_before_their_segment_goes(log: Log) -> None
     assert log.delete_records_before(2, HighWatermark(180)) == 4, "it never goes back"
     assert log.delete_records_before(180, HighWatermark(180)) == 180
     assert log.read(180, 100, 180) == b""
-    log.secure_emptied()
+    log.secure_deletion()
     log.delete_old_segments(HighWatermark(180), NOON)
     assert len(log.segments) == 1
 

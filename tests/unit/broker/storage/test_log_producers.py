@@ -266,20 +266,32 @@ def test_snapshots_go_with_their_segments_but_for_the_newest(tmp_path: Path) -> 
 
 
 @pytest.mark.rule(29)
-def test_the_newest_snapshot_stays_where_none_follows_it_yet(tmp_path: Path) -> None:
+def test_the_newest_snapshot_stays_where_a_full_disk_lets_none_follow_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = open_log(tmp_path / "log", SMALL)
     fill_with_producers(log, 40)
     log.flush(NOON)
     newest = snapshots(log)[-1]
-    fill(log, 30)  # it rolls, and no flush has written its snapshots yet
+    fill(log, 30)
     end = log.log_end_offset
     log.delete_records_before(end, HighWatermark(end))
-    log.secure_emptied()
+    real = Disk._write_anew
+
+    def write_anew(disk: Disk, path: Path, content: str | bytes) -> None:
+        if path.suffix == ".snapshot":
+            raise OSError(28, "No space left on device")
+        real(disk, path, content)
+
+    monkeypatch.setattr(Disk, "_write_anew", write_anew)
+    with pytest.raises(OttlaError, match="No space left"):
+        log.secure_deletion()
     log.delete_old_segments(HighWatermark(end), NOON)
     assert log.segments[0].base_offset > newest
     assert snapshots(log) == [newest]
     again = open_log(log.directory, SMALL, log_start_offset=end)
-    assert set(known(again.producers)) == {0, 1, 2}
+    assert known(again.producers) == {}, "what came after the snapshot is gone"
+    assert not again.append(produced(1000, producer_id=1), 1, NOON).duplicate
 
 
 @pytest.mark.rule(29)

@@ -88,6 +88,12 @@ class Broker:
         """Write the checkpoints, as maintenance does every few seconds."""
         self.log_dir.checkpoint({ID: self.log.log_end_offset})
 
+    def delete_before(self, offset: int) -> None:
+        """Delete records, and then segments as maintenance does."""
+        self.log.delete_records_before(offset, HighWatermark(self.log.log_end_offset))
+        self.log.secure_deletion()
+        self.log.delete_old_segments(HighWatermark(self.log.log_end_offset), self.now_ms)
+
     def clean(self) -> int:
         """Clean what may be cleaned of the sealed segments; return where the cleaning ended."""
         log = self.log
@@ -283,8 +289,10 @@ def test_without_a_recovery_point_no_snapshot_is_built_upon_that_is_older_than_a
 @pytest.mark.story("snapshot-older-than-retention")
 @pytest.mark.rule(29, 37)
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(broker: Broker, goes_on: bool) -> None:
-    """The transaction is open in the newest snapshot, and no flush has written a later one."""
+def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(
+    broker: Broker, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction is open in the newest snapshot, and the disk had no room for a later one."""
     broker.put_in_transaction(7, 0, b"t")
     broker.roll()
     broker.log.flush(broker.now_ms)
@@ -297,16 +305,71 @@ def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(broker:
     last = broker.log.log_end_offset
     broker.put_in_transaction(7, 1, b"t") if goes_on else broker.put_unique()
     broker.log.delete_records_before(begin, HighWatermark(broker.log.log_end_offset))
-    broker.log.secure_emptied()
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.log_dir.disk, "_write_anew", full)
+        with pytest.raises(OttlaError, match="No space left"):
+            broker.log.secure_deletion()
+    broker.log.delete_old_segments(HighWatermark(broker.log.log_end_offset), broker.now_ms)
+    assert broker.log.segments[0].base_offset < broker.log.log_start_offset == begin, "the last one shows the epoch"
+    broker.log.secure_deletion()
     broker.log.delete_old_segments(HighWatermark(broker.log.log_end_offset), broker.now_ms)
     assert broker.log.segments[0].base_offset == begin
     broker.checkpoint()
     broker.kill()
     assert broker.log.log_start_offset == begin
     assert broker.stable == (last if goes_on else last + 1)
-    known = broker.log.producers.get(7)
-    assert known is not None
-    assert known.batches[-1].last_sequence == int(goes_on)
+    assert (broker.log.producers.get(7) is not None) == goes_on
+
+
+@pytest.mark.rule(29, 36, 37)
+@pytest.mark.parametrize("end", ["kept", "deleted", "none"])
+def test_a_kill_changes_nothing_about_a_transaction_whose_begin_was_deleted(broker: Broker, end: str) -> None:
+    broker.put_in_transaction(7, 0, b"t")
+    broker.roll()
+    broker.log.flush(broker.now_ms)
+    broker.checkpoint()
+    if end == "deleted":
+        end_transaction(broker.log, end_of(7, 0, v2=False))
+    broker.roll()
+    begin = broker.log.segments[-1].base_offset
+    broker.put_unique()
+    if end == "kept":
+        end_transaction(broker.log, end_of(7, 0, v2=False))
+    broker.delete_before(begin)
+    assert broker.log.segments[0].base_offset == begin
+    stable = broker.stable
+    assert stable == (begin if end == "none" else broker.log.log_end_offset)
+    for _ in range(2):
+        broker.checkpoint()
+        broker.kill()
+        assert broker.stable == stable
+        known = broker.log.producers.get(7)
+        assert known is not None
+        assert known.batches[-1].last_sequence == 0
+
+
+@pytest.mark.story("deleted-segments-forgot-their-producers")
+@pytest.mark.rule(25, 29)
+def test_a_cleaned_log_knows_the_producers_of_segments_that_were_deleted_before(broker: Broker) -> None:
+    """The newest snapshot before the clean can't be built upon, and the whole log no longer has these producers."""
+    broker.put_in_transaction(7, 0, b"t")
+    end_transaction(broker.log, end_of(7, 0, v2=False))
+    broker.roll()
+    begin = broker.log.segments[-1].base_offset
+    broker.put(b"k", 100)
+    broker.delete_before(begin)
+    assert broker.log.segments[0].base_offset == begin
+    broker.clean()
+    assert len(broker.first_offsets(control=False)) < 100
+    for _ in range(2):
+        broker.kill()
+        known = broker.log.producers.get(7)
+        assert known is not None
+        assert known.batches[-1].last_sequence == 0
 
 
 @pytest.mark.story("snapshot-older-than-a-clean")
