@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from random import Random
 from typing import Any, Final
 
@@ -90,8 +90,12 @@ class Cluster:
             return
         self._stopping[name] = asyncio.Event()
         if name in self.disks.volumes:
-            self.disks.volumes[name].has_failed = False
+            self._forget_failures(name)
         self.processes[name] = Process(self.world, self.network, name, self._main)
+
+    def _forget_failures(self, name: str) -> None:
+        volume = self.disks.volumes[name]
+        volume.has_failed = volume.has_lied = False
 
     def is_up(self, name: str) -> bool:
         process = self.processes.get(name)
@@ -112,6 +116,12 @@ class Cluster:
         self.disks.replace(name, by_backup=by_backup)
         self._with_another_disk.add(name)
 
+    def discard_log(self, name: str, directory: PurePath) -> None:
+        """Remove a partition's directory from the disk of a broker that is down, so that it copies the partition."""
+        self.world.note(f"the operator removes {directory}")
+        self.disks.remove_tree(directory)
+        self.disks.sync_names(directory.parent)
+
     def compact_offline(self, name: str, topic: str, partition: int, on_compacted: Callable[[], None]) -> None:
         """Have `ottla log compact` clean a log on the disk of a broker that is down.
 
@@ -125,13 +135,13 @@ class Cluster:
                     on_compacted()
             except (OttlaError, OSError):
                 volume = self.disks.volumes[name]
-                if not (volume.others_bytes or volume.has_failed):
+                if not (volume.others_bytes or volume.has_failed or volume.has_lied):
                     raise
             self._start_again(name)
 
         if self.disks.exists(directory):
             self._stopping[name] = asyncio.Event()
-            self.disks.volumes[name].has_failed = False
+            self._forget_failures(name)
             self.processes[name] = Process(self.world, self.network, name, run)
 
     def start_client(self, work: Callable[[Process], Coroutine[Any, Any, None]], name: str = "client") -> None:
@@ -185,10 +195,14 @@ class Cluster:
         self.world.after(_SUPERVISED_S, lambda: self.start(name))
 
     def _may_fail(self, name: str, error: BaseException, *, starts: bool = False) -> bool:
-        """Return whether the disk excuses the end of a process: an fsync has failed, or a start finds no room."""
+        """Return whether the disk excuses the end of a process.
+
+        An fsync or a read has failed, or a start finds no room, or has read flipped bits.
+        """
         volume = self.disks.volumes.get(name)
         is_of_disk = isinstance(error, OttlaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
-        return volume is not None and is_of_disk and (volume.has_failed or (starts and volume.others_bytes > 0))
+        at_start = starts and volume is not None and (volume.others_bytes > 0 or volume.has_lied)
+        return volume is not None and is_of_disk and (volume.has_failed or at_start)
 
     def _build(self, process: Process) -> ServiceApp:
         store = SimulatedStore(self.etcd, process)

@@ -53,8 +53,8 @@ _INTERNAL_BYTES: Final = ("2000", "10000")
 """How large a segment of an internal topic may be."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 _LEDGERS_POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
-PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored")
-_SHARES: Final = (25, 12, 15, 10, 28, 10)
+PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored", "misread")
+_SHARES: Final = (25, 12, 15, 10, 28, 10, 10)
 _CROWDED: Final = 0.3
 """In this share of ledgers, the records of some transactions reach their largest size."""
 _cpu = time.process_time

@@ -12,6 +12,7 @@ from typing import Final
 from tests.world import pretender
 from tests.world.cluster import Cluster
 from tests.world.ledger import Ledger
+from tests.world.misreads import Misreads
 from tests.world.outages import Outages
 from tests.world.pretender import Pretender
 from tests.world.restores import Restores
@@ -28,6 +29,7 @@ _PRETENDED_S: Final = (1.0, 6.0)
 _EMPTIED_S: Final = 7.0
 """A log whose records are all deleted is empty on its disk within this time: the broker tidies up every two seconds."""
 _WAIT_S: Final = 15.0
+_MISREAD_S: Final = (0.5, 6.0)
 
 Fault = Callable[[], Iterator[float] | None]
 """A fault happens at once or in steps. If it has steps, it yields the time until the next one, in seconds."""
@@ -36,7 +38,7 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying`, `eligible`, `full` and `restored` it repeats scripts instead. In a ledger no
+    In the profiles `emptying`, `eligible`, `full`, `misread` and `restored` it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync.
 
     Each fault, and each round of a script, has a number and a chance of its own. So if one is left out, the others
@@ -72,6 +74,7 @@ class Weather:
             "emptying": [self._overtake, self._overtake, self._leave_behind],
             "eligible": [self._lose_the_last, *self._scripts_of_deletions()],
             "full": [self._fill_for_long],
+            "misread": [self._misread, self._rot],
             "restored": [self._restores.script] if self._restores else [],
         }
         self._scripts: Final = scripts.get(profile, [])
@@ -120,7 +123,7 @@ class Weather:
             kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._pretend]
             kinds += [self._delete, self._empty, self._empty] if self._workload.takes_deletions else []
         else:
-            kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
+            kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3, self._misread, self._rot]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
         kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
         if len(self._cluster.controllers) > 1:
@@ -140,6 +143,8 @@ class Weather:
         self._outages.end()
         for volume in self._cluster.disks.volumes.values():
             volume.others_bytes, volume.has_no_room, volume.fails = 0, False, False
+        for name in self._cluster.brokers:
+            self._cluster.disks.mend(name)
         if isinstance(self._workload, Table):
             self._workload.service.release()
 
@@ -337,6 +342,73 @@ class Weather:
         volume.fails = False
         yield from self._until_copied(name)
 
+    def _misread(self) -> Iterator[float]:
+        """Have reads of a broker fail or return flipped bits for some time, if all are in sync.
+
+        Often the broker is killed meanwhile, and its recovery reads such bits.
+        """
+        yield from self._until(self._may_lose_data, self._random.uniform(*_MISREAD_S))
+        if not self._may_lose_data():
+            return
+        name, random = self._random.choice(self._cluster.brokers), self._random
+        fails = random.choice((0.0, 0.0, 0.3, 1.0))
+        flips = 0.0 if fails else random.choice((0.02, 0.1, 0.3))
+        self._recovering = self._unnoticed = name
+        self._faults += 1
+        self._cluster.disks.volumes[name].misreads = Misreads(Random(random.random()), fails=fails, flips=flips)
+        for _ in range(2):
+            yield random.uniform(*_MISREAD_S)
+            if random.random() < 0.5:
+                yield from self._restart_and_end_another(name)
+        self._cluster.disks.mend(name)
+        self._cluster.start(name)
+        yield from self._until(self._all_are_in_sync)
+        self._recovering = self._unnoticed = ""
+
+    def _rot(self) -> Iterator[float]:
+        """Flip a bit of a log on one disk, if all are in sync. Later an operator has the broker copy the log again."""
+        yield from self._until(self._may_lose_data, self._random.uniform(*_MISREAD_S))
+        if not self._may_lose_data():
+            return
+        name, random = self._random.choice(self._cluster.brokers), self._random
+        path = self._cluster.disks.rot(name, random)
+        if path is None:
+            return
+        self._recovering = self._unnoticed = name
+        self._faults += 1
+        yield random.uniform(*_MISREAD_S)
+        if random.random() < 0.7:
+            yield from self._restart_and_end_another(name)
+        # The others must have what is to be removed here.
+        yield from self._until(
+            lambda: self._all_are_in_sync() or not self._metadata.has_in_sync(name, everywhere=False)
+        )
+        if not self._blows:
+            return
+        self._kill_now(name)
+        self._cluster.discard_log(name, path.parent)
+        yield from self._until_copied(name)
+
+    def _restart_and_end_another(self, name: str) -> Iterator[float]:
+        """Kill a broker whose disk lies, start it, often at once, and then perhaps kill another one.
+
+        Others have all that is committed. The first has it, too, unless its recovery has cut its logs: then it must not
+        lead.
+        """
+        random = self._random
+        if not self._all_are_in_sync():
+            return
+        self._kill_now(name)
+        yield random.choice((0.0, random.uniform(0.0, 1.0), random.uniform(*_DOWN_S)))
+        self._cluster.start(name)
+        if random.random() < 0.7:
+            yield random.uniform(0.0, 2.0)
+            other = random.choice([each for each in self._cluster.brokers if each != name])
+            self._kill_now(other)
+            yield random.uniform(0.0, 4.0)
+            self._cluster.start(other)
+        yield random.uniform(0.0, 2.0)
+
     def _set_clock(self) -> None:
         """Set the date of a host forward or back, mostly by seconds."""
         name = self._random.choice([*self._cluster.services, "client", "etcd"])
@@ -462,7 +534,7 @@ class Weather:
         self._kill_now(third)
         yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
         yield uniform(0.0, 1.0)
-        how = self._random.choice(("nothing", "another disk", "power cut", "power cut of both"))
+        how = self._random.choice(("nothing", "another disk", "power cut", "power cut of both", "flipped bits"))
         ends = [(one, how.startswith("power cut")), (two, how == "power cut of both")]
         self._random.shuffle(ends)
         for name, power_cut in ends:
@@ -471,6 +543,9 @@ class Weather:
             yield uniform(0.0, 1.0)
         if how == "another disk":
             self._cluster.replace_disk(one, by_backup=by_backup)
+        elif how == "flipped bits":
+            self._cluster.disks.volumes[one].misreads = Misreads(Random(self._random.random()), fails=0.0, flips=0.3)
+            self._cluster.world.after(uniform(0.5, 3.0), lambda: self._cluster.disks.mend(one))
         self._cluster.start(one)
         if how == "nothing":
             yield from self._until_leads(one)
