@@ -1,8 +1,8 @@
 """A disk that behaves like one: what was written lies in the page cache, and lasts once it was synced.
 
 For each file, and for the names in each directory, the world keeps the durable state and the changes since then. A
-power cut leaves any prefix of those changes, and perhaps a part of the next write. A name is durable once its directory
-was synced.
+power cut leaves any prefix of those changes, and perhaps a part of the next write. From some files it takes any of the
+pages that were not synced. A name is durable once its directory was synced.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ _FAST_S: Final = 8e-6
 _SYNC_S: Final = (0.3e-3, 4e-3)
 _HOT_SHARE: Final = 0.9
 _TORN_BYTES: Final = 256
+_PAGE_BYTES: Final = 128
+"""The pages of the world are as small as its segments."""
+_SCATTERED: Final = 0.3
+"""In this share of files the pages reach the disk in any order."""
 LOG: Final = ".log"
 
 Change: TypeAlias = "tuple[int, bytes] | int"
@@ -80,7 +84,7 @@ class File:
         self.synced += count
 
     def after_crash(self, world: World) -> File:
-        """Return what is left: what was synced, and a prefix of the changes since then."""
+        """Return what is left: what was synced, and a prefix of the changes since then, perhaps without some pages."""
         left, random = File(self.inode), world.random
         left.modified_ns = self.modified_ns
         left.data = bytearray(self.durable)
@@ -90,9 +94,20 @@ class File:
         if count < len(self.changes) and not isinstance(torn := self.changes[count], int) and random.random() < 0.5:
             position, data = torn
             _apply(left.data, (position, data[: random.randint(0, len(data))]))
+        if random.random() < _SCATTERED:
+            self._lose_pages(left, self.changes[:count], random)
         left.durable = bytearray(left.data)
         left.rotten = {at: mask for at, mask in self.rotten.items() if at < len(left.data)}
         return left
+
+    def _lose_pages(self, left: File, changes: Sequence[Change], random: Random) -> None:
+        """Take some of the pages that were written since the last sync out of a file. They are as they were before."""
+        written = [range(change[0], change[0] + len(change[1])) for change in changes if not isinstance(change, int)]
+        pages = {at // _PAGE_BYTES for each in written for at in (*each[::_PAGE_BYTES], *each[-1:])}
+        for page in sorted(pages):
+            begin, end = page * _PAGE_BYTES, min((page + 1) * _PAGE_BYTES, len(left.data))
+            if random.random() < 0.5 and begin < end:
+                left.data[begin:end] = self.durable[begin:end].ljust(end - begin, b"\0")
 
 
 class Directory:
