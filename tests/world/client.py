@@ -58,6 +58,7 @@ from ottla_core.records.twins import new_builder
 KAFKA_PORT: Final = 9092
 _PROTOCOL: Final = "range"
 ACKS_ALL: Final = -1
+_CONNECT_S: Final = 3.0
 
 
 class Answer(NamedTuple):
@@ -155,7 +156,8 @@ class RawClient:
     async def _connect(self, host: str) -> Connection:
         connection = self._connections.get(host)
         if connection is None or connection.is_over:
-            _, connection = await asyncio.get_running_loop().create_connection(Connection, host, KAFKA_PORT)
+            async with asyncio.timeout(_CONNECT_S):
+                _, connection = await asyncio.get_running_loop().create_connection(Connection, host, KAFKA_PORT)
             self._connections[host] = connection
         return connection
 

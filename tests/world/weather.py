@@ -20,6 +20,10 @@ from tests.world.table import TOPIC, Table
 
 _DOWN_S: Final = (0.2, 6.0)
 _CUT_S: Final = (0.05, 4.0)
+_VANISHED_S: Final = 25.0
+_NOTICED_S: Final = 9.0
+"""Within this time the lease of a broker that vanished ends, and another one is elected."""
+_CUT_OFF_S: Final = (0.5, 8.0)
 _LONG_CUT_S: Final = (7.0, 12.0)
 """This is longer than a lease."""
 _EMPTY_S: Final = (0.5, 4.0)
@@ -38,7 +42,7 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying`, `eligible`, `full`, `misread` and `restored` it repeats scripts instead. In a ledger no
+    In each profile but `table` and `ledger` it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync.
 
     Each fault, and each round of a script, has a number and a chance of its own. So if one is left out, the others
@@ -75,6 +79,7 @@ class Weather:
             "eligible": [self._lose_the_last, *self._scripts_of_deletions()],
             "full": [self._fill_for_long],
             "misread": [self._misread, self._rot],
+            "silent": [self._vanish_for_long],
             "restored": [self._restores.script] if self._restores else [],
         }
         self._scripts: Final = scripts.get(profile, [])
@@ -112,6 +117,8 @@ class Weather:
             self._take_turns,
             self._take_turns,
             self._cut_network,
+            self._cut_off_clients,
+            self._vanish,
             self._kill_controller,
             self._take_etcd_away,
             self._fill_disk,
@@ -278,6 +285,58 @@ class Weather:
         self._faults += 1
         length_s = _LONG_CUT_S if self._random.random() < 0.25 else _CUT_S
         self._cluster.network.cut(*pair, self._random.uniform(*length_s))
+
+    def _cut_off_clients(self) -> None:
+        """Have clients not reach a broker that its peers and the controller still reach."""
+        self._faults += 1
+        name, seconds = self._random.choice(self._cluster.brokers), self._random.uniform(*_CUT_OFF_S)
+        self._cluster.world.note(f"clients don't reach {name} for {seconds:.3f} s")
+        self._cluster.network.silence("client", name, seconds)
+
+    def _vanish(self) -> Iterator[float]:
+        """Have a machine vanish from the network, without a reset, for longer than a lease.
+
+        Half of these machines are dead, and the others go on as if nothing had happened.
+        """
+        name, seconds = self._random.choice(self._cluster.services), self._random.uniform(*_LONG_CUT_S)
+        is_dead = self._random.random() < 0.5
+        if not self._cluster.is_up(name):
+            return
+        self._silence(name, seconds)
+        if is_dead:
+            self._kill_now(name)
+            yield seconds
+            self._cluster.start(name)
+
+    def _silence(self, name: str, seconds: float) -> None:
+        self._faults += 1
+        self._cluster.world.note(f"{name} vanishes for {seconds:.3f} s")
+        for other in (*self._cluster.services, "etcd", "client"):
+            if other != name:
+                self._cluster.network.silence(name, other, seconds)
+
+    def _vanish_for_long(self) -> Iterator[float]:
+        """Have a machine vanish, dead or not, and demand that the table is served before any connection breaks.
+
+        It is a controller, a broker, or mostly the one that leads. Nobody hears it until then, so only leases and
+        deadlines tell that it is gone.
+        """
+        cluster, random = self._cluster, self._random
+        for name in cluster.services:
+            cluster.start(name)
+        yield from self._until(self._metadata.is_whole)
+        yield random.uniform(0.5, 2.0)
+        others = cluster.controllers if len(cluster.controllers) > 1 else cluster.brokers
+        name = random.choice((f"broker-{max(0, self._table.leader)}", random.choice(others)))
+        is_dead = random.random() < 0.5
+        self._silence(name, _VANISHED_S)
+        if is_dead:
+            self._kill_now(name)
+        yield _NOTICED_S
+        self._table.service.demand(writes=True)
+        yield _VANISHED_S - _NOTICED_S
+        self._table.service.release()
+        yield random.uniform(0.0, 2.0)
 
     def _pretend(self) -> Iterator[float]:
         """Cut a follower off from its leader, have another process speak in its name, and kill the leader."""
