@@ -4,7 +4,7 @@
     --storm 40             how long the weather blows in each, in virtual seconds
     --without NAME,NAME    stories of tests/regressions or rules to take out; with --mutants, names of MUTANTS
     --until-red            stop at the first seed that finds something
-    --profile NAME         use table, emptying, eligible, full, ledger or restored, instead of what each seed chooses
+    --profile NAME         use one of PROFILES (module seed) instead of what each seed chooses
     --faults 3,7           run only these faults, or these rounds of a script
     --log                  print what the services log
     --proof                run the seeds, all mutants, eight seeds under two values of PYTHONHASHSEED, and the scenarios

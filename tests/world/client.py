@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from errno import EBADMSG
 from typing import Any, Final, NamedTuple
 
 from ottla.client.kafka.apis import (
@@ -28,7 +29,7 @@ from ottla.client.kafka.apis import (
     Api,
 )
 from ottla.client.kafka.frames import FrameReader, request_frame, response_in
-from ottla_core.errors import ErrorCode
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     AddOffsetsToTxnRequest,
@@ -49,7 +50,7 @@ from ottla_core.kafka.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from ottla_core.records.batch import TRANSACTIONAL, BatchHeader, Buffer, iter_headers
+from ottla_core.records.batch import TRANSACTIONAL, BatchHeader, Buffer, check_stored, iter_headers
 from ottla_core.records.control import marker_of
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
@@ -57,6 +58,7 @@ from ottla_core.records.twins import new_builder
 KAFKA_PORT: Final = 9092
 _PROTOCOL: Final = "range"
 ACKS_ALL: Final = -1
+_CONNECT_S: Final = 3.0
 
 
 class Answer(NamedTuple):
@@ -154,7 +156,8 @@ class RawClient:
     async def _connect(self, host: str) -> Connection:
         connection = self._connections.get(host)
         if connection is None or connection.is_over:
-            _, connection = await asyncio.get_running_loop().create_connection(Connection, host, KAFKA_PORT)
+            async with asyncio.timeout(_CONNECT_S):
+                _, connection = await asyncio.get_running_loop().create_connection(Connection, host, KAFKA_PORT)
             self._connections[host] = connection
         return connection
 
@@ -265,7 +268,10 @@ class RawClient:
     async def fetch(
         self, host: str, topic: str, topic_id: bytes, offset: int, partition: int = 0, *, committed: bool = False
     ) -> Fetched:
-        """Fetch from an offset. With `committed`, fetch as a read_committed consumer does."""
+        """Fetch from an offset. With `committed`, fetch as a read_committed consumer does.
+
+        Raises OSError for a damaged batch, too: as in Java's consumer, its CRC does not let it pass.
+        """
         request = FetchRequest(
             max_wait_ms=100,
             min_bytes=1,
@@ -285,6 +291,7 @@ class RawClient:
         )
         response = await self.ask(host, FETCH, 13, request)
         found = response.responses[0].partitions[0]
+        _check_crcs(found.records or b"")
         return Fetched(
             found.error_code,
             found.high_watermark,
@@ -422,6 +429,14 @@ class RawClient:
         )
         response = await self.ask(host, OFFSET_COMMIT_BY_NAME, 8, request)
         return int(response.topics[0].partitions[0].error_code)
+
+
+def _check_crcs(records: Buffer) -> None:
+    try:
+        for at, _ in iter_headers(records):
+            check_stored(records, at)
+    except OttlaError as error:
+        raise OSError(EBADMSG, str(error)) from None
 
 
 def _of(transactional_id: str, producer: Producer) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 from tests.world.client import KAFKA_PORT, RawClient
@@ -35,6 +36,12 @@ from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 _NAME: Final = "ottla"
+_OFTEN: Final[Mapping[str, Any]] = MappingProxyType({"retention_check_interval_s": 2.0, "checkpoint_interval_s": 1.0})
+_RARELY: Final[Mapping[str, Any]] = MappingProxyType(
+    {"retention_check_interval_s": 30.0, "checkpoint_interval_s": 30.0}
+)
+"""A broker tidies up and writes its checkpoints that often, in an idle cluster rarely."""
+_LONG_LEASE: Final[Mapping[str, Any]] = MappingProxyType({"lease_ttl_s": 60})
 _SUPERVISED_S: Final = 1.0
 """If a process ends by itself, a supervisor starts it again after this time."""
 
@@ -52,7 +59,8 @@ class _NoAdminPort:
 class Cluster:
     """This starts, stops and kills the processes of a cluster. It has `coordinators` processes of each kind.
 
-    One of the controllers leads, and the others wait.
+    One of the controllers leads, and the others wait. With `is_idle`, they tidy up and
+    renew their leases rarely.
     """
 
     def __init__(
@@ -65,6 +73,7 @@ class Cluster:
         brokers: int,
         controllers: int = 1,
         coordinators: int = 0,
+        is_idle: bool = False,
     ) -> None:
         self.world: Final = world
         self.network: Final = network
@@ -76,6 +85,7 @@ class Cluster:
         """The service that each process runs, or ran last."""
         self._stopping: Final[dict[str, asyncio.Event]] = {}
         self._with_another_disk: Final[set[str]] = set()
+        self._is_idle: Final = is_idle
         self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
         self.brokers: Final = [f"broker-{number}" for number in range(brokers)]
         self.coordinators: Final = [f"{kind}-{n}" for kind in _COORDINATORS for n in range(coordinators)]
@@ -90,8 +100,12 @@ class Cluster:
             return
         self._stopping[name] = asyncio.Event()
         if name in self.disks.volumes:
-            self.disks.volumes[name].has_failed = False
+            self._forget_failures(name)
         self.processes[name] = Process(self.world, self.network, name, self._main)
+
+    def _forget_failures(self, name: str) -> None:
+        volume = self.disks.volumes[name]
+        volume.has_failed = volume.has_lied = False
 
     def is_up(self, name: str) -> bool:
         process = self.processes.get(name)
@@ -112,6 +126,12 @@ class Cluster:
         self.disks.replace(name, by_backup=by_backup)
         self._with_another_disk.add(name)
 
+    def discard_log(self, name: str, directory: PurePath) -> None:
+        """Remove a partition's directory from the disk of a broker that is down, so that it copies the partition."""
+        self.world.note(f"the operator removes {directory}")
+        self.disks.remove_tree(directory)
+        self.disks.sync_names(directory.parent)
+
     def compact_offline(self, name: str, topic: str, partition: int, on_compacted: Callable[[], None]) -> None:
         """Have `ottla log compact` clean a log on the disk of a broker that is down.
 
@@ -125,13 +145,13 @@ class Cluster:
                     on_compacted()
             except (OttlaError, OSError):
                 volume = self.disks.volumes[name]
-                if not (volume.others_bytes or volume.has_failed):
+                if not (volume.others_bytes or volume.has_failed or volume.has_lied):
                     raise
             self._start_again(name)
 
         if self.disks.exists(directory):
             self._stopping[name] = asyncio.Event()
-            self.disks.volumes[name].has_failed = False
+            self._forget_failures(name)
             self.processes[name] = Process(self.world, self.network, name, run)
 
     def start_client(self, work: Callable[[Process], Coroutine[Any, Any, None]], name: str = "client") -> None:
@@ -185,29 +205,37 @@ class Cluster:
         self.world.after(_SUPERVISED_S, lambda: self.start(name))
 
     def _may_fail(self, name: str, error: BaseException, *, starts: bool = False) -> bool:
-        """Return whether the disk excuses the end of a process: an fsync has failed, or a start finds no room."""
+        """Return whether the disk excuses the end of a process.
+
+        An fsync or a read has failed, or a start finds no room, or has read flipped bits.
+        """
         volume = self.disks.volumes.get(name)
         is_of_disk = isinstance(error, OttlaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
-        return volume is not None and is_of_disk and (volume.has_failed or (starts and volume.others_bytes > 0))
+        at_start = starts and volume is not None and (volume.others_bytes > 0 or volume.has_lied)
+        return volume is not None and is_of_disk and (volume.has_failed or at_start)
 
     def _build(self, process: Process) -> ServiceApp:
         store = SimulatedStore(self.etcd, process)
         kind, _, number = process.name.partition("-")
+        lease: Mapping[str, Any] = _LONG_LEASE if self._is_idle else {}
         if kind == "controller":
-            config = ControllerConfig(node_id=int(number), host=process.name, first_configs=self._configs)
+            config = ControllerConfig(node_id=int(number), host=process.name, first_configs=self._configs, **lease)
             return ottla_controller.app.build(config, store=store, clock=process, admin=_NoAdminPort)
         if kind in _COORDINATORS:
             build, settings = _COORDINATORS[kind]
             return build(
-                settings(node_id=int(number), host=process.name), store=store, clock=process, admin=_NoAdminPort
+                settings(node_id=int(number), host=process.name, **lease),
+                store=store,
+                clock=process,
+                admin=_NoAdminPort,
             )
         broker = BrokerConfig(
             node_id=int(number),
             host=process.name,
             data_dir=_data_dir(process.name),
             kafka_port=KAFKA_PORT,
-            retention_check_interval_s=2.0,
-            checkpoint_interval_s=1.0,
+            **lease,
+            **(_RARELY if self._is_idle else _OFTEN),
         )
         return ottla_broker.app.build(
             broker, store=store, clock=process, admin=_NoAdminPort, run_cleaning=_Cleaner(process).run

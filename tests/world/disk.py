@@ -1,20 +1,23 @@
 """A disk that behaves like one: what was written lies in the page cache, and lasts once it was synced.
 
 For each file, and for the names in each directory, the world keeps the durable state and the changes since then. A
-power cut leaves any prefix of those changes, and perhaps a part of the next write. A name is durable once its directory
-was synced.
+power cut leaves any prefix of those changes, and perhaps a part of the next write. From some files it takes any of the
+pages that were not synced. A name is durable once its directory was synced.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EBADF, EEXIST, EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR
-from pathlib import PurePath
+from pathlib import PurePath, PurePosixPath
+from random import Random
 from typing import Any, Final, TypeAlias
 
 from tests.world.fibers import World
+from tests.world.misreads import Misreads, a_bit
 
 from ottla_broker.storage.files import DataFile, DiskSpace
 
@@ -22,6 +25,11 @@ _FAST_S: Final = 8e-6
 _SYNC_S: Final = (0.3e-3, 4e-3)
 _HOT_SHARE: Final = 0.9
 _TORN_BYTES: Final = 256
+_PAGE_BYTES: Final = 128
+"""The pages of the world are as small as its segments."""
+_SCATTERED: Final = 0.3
+"""In this share of files the pages reach the disk in any order."""
+LOG: Final = ".log"
 
 Change: TypeAlias = "tuple[int, bytes] | int"
 """A write at a position, or the size to which a file was cut."""
@@ -41,16 +49,30 @@ class File:
         """Counts the changes that are durable."""
         self.modified_ns = 0
         self.holder: SimulatedFile | None = None
+        self.rotten: dict[int, int] = {}
+        """The bits that reads find flipped, as masks by position. `data` has what was written."""
 
     def change(self, change: Change) -> None:
         _apply(self.data, change)
         self.changes.append(change)
+        if self.rotten:
+            begin, end = (change, math.inf) if isinstance(change, int) else (change[0], change[0] + len(change[1]))
+            self.rotten = {at: mask for at, mask in self.rotten.items() if not begin <= at < end}
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Return what a read finds."""
+        data = self.data[begin:end]
+        for at, mask in self.rotten.items():
+            if begin <= at < begin + len(data):
+                data[at - begin] ^= mask
+        return bytes(data)
 
     def copied(self, new_inode: Callable[[int], int] = _unchanged) -> File:
         """Return a copy of this file. Its whole content is durable."""
         copy = File(new_inode(self.inode))
         copy.modified_ns = self.modified_ns
         copy.data, copy.durable = bytearray(self.data), bytearray(self.data)
+        copy.rotten = dict(self.rotten)
         return copy
 
     def sync_to(self, change_number: int) -> None:
@@ -62,7 +84,7 @@ class File:
         self.synced += count
 
     def after_crash(self, world: World) -> File:
-        """Return what is left: what was synced, and a prefix of the changes since then."""
+        """Return what is left: what was synced, and a prefix of the changes since then, perhaps without some pages."""
         left, random = File(self.inode), world.random
         left.modified_ns = self.modified_ns
         left.data = bytearray(self.durable)
@@ -72,8 +94,20 @@ class File:
         if count < len(self.changes) and not isinstance(torn := self.changes[count], int) and random.random() < 0.5:
             position, data = torn
             _apply(left.data, (position, data[: random.randint(0, len(data))]))
+        if random.random() < _SCATTERED:
+            self._lose_pages(left, self.changes[:count], random)
         left.durable = bytearray(left.data)
+        left.rotten = {at: mask for at, mask in self.rotten.items() if at < len(left.data)}
         return left
+
+    def _lose_pages(self, left: File, changes: Sequence[Change], random: Random) -> None:
+        """Take some of the pages that were written since the last sync out of a file. They are as they were before."""
+        written = [range(change[0], change[0] + len(change[1])) for change in changes if not isinstance(change, int)]
+        pages = {at // _PAGE_BYTES for each in written for at in (*each[::_PAGE_BYTES], *each[-1:])}
+        for page in sorted(pages):
+            begin, end = page * _PAGE_BYTES, min((page + 1) * _PAGE_BYTES, len(left.data))
+            if random.random() < 0.5 and begin < end:
+                left.data[begin:end] = self.durable[begin:end].ljust(end - begin, b"\0")
 
 
 class Directory:
@@ -141,8 +175,11 @@ class Volume:
         """Other programs take whatever becomes free."""
         self.fails = False
         """Every sync fails, and what it was to make durable may be lost."""
+        self.misreads: Misreads | None = None
         self.has_failed = False
-        """A sync has failed since the machine's process was started."""
+        """A sync or a read has failed since the machine's process was started."""
+        self.has_lied = False
+        """A read has returned a flipped bit since the machine's process was started."""
 
     @property
     def usable_bytes(self) -> int:
@@ -209,14 +246,14 @@ class SimulatedFile(DataFile):
     def read(self, position: int, size_bytes: int) -> bytes:
         self._check(writes=False)
         self._disks.wait(_FAST_S)
-        return bytes(self._node.data[position : position + size_bytes])
+        return self._disks.read(self.path, self._node, position, position + size_bytes)
 
     def read_into(self, view: memoryview, position: int, *, hot: bool = False) -> int | None:
         if hot and self._disks.world.random.random() > _HOT_SHARE:
             return None
         if not hot:
             self._disks.wait(_FAST_S)
-        data = self._node.data[position : position + len(view)]
+        data = self._disks.read(self.path, self._node, position, position + len(view), hot=hot)
         view[: len(data)] = data
         return None if hot and len(data) < len(view) else len(data)
 
@@ -317,6 +354,59 @@ class Disks:
     def wall_ns(self) -> int:
         process = self.process
         return int(process.wall_ms() if process is not None else 0) * 1_000_000
+
+    def read(self, path: PurePath, node: File, begin: int, end: int, *, hot: bool = False) -> bytes:
+        """Return what is there, or what a bad disk makes of it. Raises EIO. A judge sees what was written."""
+        volume = self.volume_of(path)
+        if (volume.misreads is None and not node.rotten) or self._is_inspected or self.process is None:
+            return bytes(node.data[begin:end])
+        if volume.misreads is not None and not hot:
+            try:
+                volume.misreads.check(path)
+            except OSError:
+                self.world.note(f"a read of {path} fails")
+                volume.has_failed = True
+                raise
+        data, flip = bytearray(node.read(begin, end)), None
+        if volume.misreads is not None and path.suffix == LOG:
+            flip = volume.misreads.flipped(node.data, begin, begin + len(data))
+        if flip is not None:
+            self.world.note(f"a read of {path} has a flipped bit at {flip[0]}")
+            data[flip[0] - begin] ^= flip[1]
+        volume.has_lied = volume.has_lied or bool(flip or node.rotten)
+        return bytes(data)
+
+    def rot(self, name: str, random: Random) -> PurePath | None:
+        """Flip a bit of a log that the disk has synced, for good. Return the file, or None if there is none."""
+        logs = [
+            (path, node)
+            for path, node in self._files(PurePosixPath("/", name))
+            if path.suffix == LOG and node.durable and node.data.startswith(node.durable)
+        ]
+        if not logs:
+            return None
+        path, node = random.choice(logs)
+        bit = a_bit(random, node.data, 0, len(node.durable))
+        if bit is None:
+            return None
+        self.world.note(f"a bit of {path} is flipped at {bit[0]}")
+        node.rotten = {bit[0]: bit[1]}
+        return path
+
+    def mend(self, name: str) -> None:
+        """Have all reads of a disk return what was written."""
+        self.volumes[name].misreads = None
+        for _, node in self._files(PurePosixPath("/", name)):
+            node.rotten = {}
+
+    def _files(self, directory: PurePath) -> Iterator[tuple[PurePath, File]]:
+        node = self._node(directory)
+        assert isinstance(node, Directory)
+        for name, child in node.names.items():
+            if isinstance(child, File):
+                yield directory / name, child
+            else:
+                yield from self._files(directory / name)
 
     def sync(self, path: PurePath, nodes: Sequence[Node]) -> None:
         """Make durable what the nodes are when this is called."""

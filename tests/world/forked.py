@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
@@ -23,18 +24,18 @@ class SpentError(KeyboardInterrupt):
     """The function has taken too long. asyncio lets a KeyboardInterrupt out of a task, but no ordinary exception."""
 
 
-def in_a_fork(work: Callable[[], Any]) -> Any:
+def in_a_fork(work: Callable[[], Any], limit_s: float = 0.0) -> Any:
     """Return what `work` returns, as JSON brings it back. No `finally` block runs for work left unfinished there.
 
-    Raises ForkError with the traceback of what it raised.
+    It may take `limit_s` seconds of the processor, or as many as a seed. Raises ForkError with the traceback of what it raised.
     """
     reading, writing = os.pipe()
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         # pytest's own time limit would end only the parent.
-        signal.signal(signal.SIGPROF, _on_limit)
-        signal.setitimer(signal.ITIMER_PROF, _LIMIT_S)
+        signal.signal(signal.SIGPROF, partial(_on_limit, limit_s or _LIMIT_S))
+        signal.setitimer(signal.ITIMER_PROF, limit_s or _LIMIT_S)
         # Garbage of the parent may have finalizers that wait for a thread, and a fork has no threads.
         gc.freeze()
         try:
@@ -54,6 +55,6 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
     return said["result"]
 
 
-def _on_limit(_: int, frame: FrameType | None) -> None:
+def _on_limit(limit_s: float, _: int, frame: FrameType | None) -> None:
     where = "" if frame is None else f", and is at {frame.f_code.co_filename}:{frame.f_lineno}"
-    raise SpentError(f"it has taken {_LIMIT_S:.0f} s of the processor{where}")
+    raise SpentError(f"it has taken {limit_s:.0f} s of the processor{where}")

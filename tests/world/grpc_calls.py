@@ -208,6 +208,7 @@ class SimulatedChannel:
         if self._is_closed:
             raise grpc.aio.UsageError("the channel is closed")
         await asyncio.sleep(self._network.delay_s())
+        await self._network.until_heard(self._process.name, self._address[0])
         server = self._network.servers.get(self._address)
         if not isinstance(server, SimulatedServer) or (
             self._network.cut_until(self._process.name, server.process.name) > self._network.world.now

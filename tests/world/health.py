@@ -1,4 +1,7 @@
-"""How a controller of the world hears that a process is dead: its connections end and its port refuses."""
+"""How a controller of the world hears that a process is dead: its connections end and its port refuses.
+
+It hears neither from a host whose packets are dropped.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ from typing import Any, Final
 
 from tests.world.grpc_calls import SimulatedServer
 from tests.world.network import Network
-
-_LOOK_S: Final = 0.1
 
 
 def server_at(network: Network, address: str) -> SimulatedServer | None:
@@ -28,12 +29,13 @@ class SimulatedHealthWatch:
 
     async def until_dead(self) -> None:
         while True:
+            await self._network.until_heard(self._process.name, self._address.rpartition(":")[0])
             server = server_at(self._network, self._address)
             is_reached = server is not None and self._is_open(server)
             if self.held and server is None:
                 return
             self.held = self.held or is_reached
-            await asyncio.sleep(_LOOK_S + self._network.delay_s())
+            await asyncio.sleep(self._network.look_s + self._network.delay_s())
 
     def _is_open(self, server: SimulatedServer) -> bool:
         return self._network.cut_until(self._process.name, server.process.name) <= self._network.world.now

@@ -16,6 +16,8 @@ from tests.faults.mutants import MUTANTS as RULES_OF_FAULTS
 from tests.regressions.injection import Injection, Report, instead_of, skipped
 from tests.regressions.stories import ALL as STORIES
 
+from ottla_core.records.batch import read_header
+
 
 class Mutant(NamedTuple):
     """This names what is taken out, and the profile of seeds that have to go red without it."""
@@ -44,6 +46,8 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "L9": Mutant("table", ("retention-spoils-a-cleaning",)),
         "A8": Mutant("full", ("full-disk-is-elected",)),
         "A3": Mutant("restored", ("metadata-older-than-a-log-is-a-bug", "epoch-below-the-logs")),
+        "flips-are-cleaned": Mutant("misread", ("clean-copied-what-another-read-had-found",)),
+        "flips-are-cut": Mutant("eligible", ("damage-passed-for-a-torn-append",)),
         "follower-before-the-start": Mutant("emptying", ("follower-before-its-leaders-start-never-came-back",)),
         "torn-log-stays": Mutant("eligible", ("torn-log-stays-in-an-isr-of-one",)),
         "L2": Mutant("ledger", ("segments-above-the-recovery-point-are-compacted", "snapshot-older-than-a-clean")),
@@ -72,6 +76,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "full-disk-keeps-its-leadership",
                     "full-member-holds-up-acks-all",
                 ),
+                "misread": ("followers-check-no-crc",),
                 "eligible": (
                     "directories-are-not-synced",
                     "files-are-not-synced",
@@ -120,8 +125,13 @@ def _remembered(original: Any, self: Any, offset: int, response: Any) -> None:
         vars(self).setdefault("fetched", []).append(offset)
 
 
+def _unchecked(original: Any, records: Any, at: int) -> Any:
+    return read_header(records, at)
+
+
 RULES: Final[Mapping[str, Injection]] = MappingProxyType(
     {
+        "followers-check-no-crc": instead_of(f"{_BROKER}.storage.validator:check_stored", _unchecked),
         "old-epochs-write": skipped(f"{_BROKER}.machines.producers:Producers.check_epoch"),
         "open-transactions-are-read": instead_of(
             f"{_BROKER}.machines.producers:Producers.last_stable_offset",

@@ -38,7 +38,10 @@ class Network:
     def __init__(self, world: World) -> None:
         self.world: Final = world
         self.servers: Final[dict[tuple[str, int], Any]] = {}
+        self.look_s = 0.1
+        """How often a controller looks whether a process is dead (module health)."""
         self._cuts: Final[dict[tuple[str, str], float]] = {}
+        self._silent: Final[dict[tuple[str, str], float]] = {}
         self._ports: Final = itertools.count(20_000)
 
     def delay_s(self) -> float:
@@ -49,6 +52,23 @@ class Network:
         """Hold back what one host sends to the other."""
         self.world.note(f"{source} -> {target} is cut for {seconds:.3f} s")
         self._cuts[source, target] = max(self.cut_until(source, target), self.world.now + seconds)
+
+    def silence(self, one: str, other: str, seconds: float) -> None:
+        """Drop all packets between two hosts: connections neither break nor begin, and ports don't refuse.
+
+        What was sent meanwhile arrives later, as TCP sends it again, and so does the end of a process.
+        """
+        for pair in ((one, other), (other, one)):
+            self._cuts[pair] = max(self.cut_until(*pair), self.world.now + seconds)
+            self._silent[pair] = max(self._silent.get(pair, 0.0), self.world.now + seconds)
+
+    def is_silent(self, source: str, target: str) -> bool:
+        return self._silent.get((source, target), 0.0) > self.world.now
+
+    async def until_heard(self, source: str, target: str) -> None:
+        """Wait until packets arrive, as one who connects does."""
+        while self.is_silent(source, target):
+            await asyncio.sleep(self._silent[source, target] - self.world.now + _LEAST_S)
 
     def cut_until(self, source: str, target: str) -> float:
         return self._cuts.get((source, target), 0.0)
@@ -75,6 +95,7 @@ class Network:
     async def connect(self, process: Any, factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
         """Return transport and protocol. Raises ConnectionRefusedError."""
         await asyncio.sleep(self.delay_s() * 2)
+        await self.until_heard(process.name, host)
         server = self.servers.get((host, port))
         if server is None or self.cut_until(process.name, server.process.name) > self.world.now:
             raise ConnectionRefusedError(111, f"{host}:{port} takes no connection")

@@ -53,8 +53,8 @@ _INTERNAL_BYTES: Final = ("2000", "10000")
 """How large a segment of an internal topic may be."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 _LEDGERS_POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
-PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored")
-_SHARES: Final = (25, 12, 15, 10, 28, 10)
+PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored", "misread", "silent")
+_SHARES: Final = (25, 12, 15, 10, 28, 10, 6, 6)
 _CROWDED: Final = 0.3
 """In this share of ledgers, the records of some transactions reach their largest size."""
 _cpu = time.process_time
@@ -201,7 +201,7 @@ def _configs(world: World, random: Random, profile: str, shrunk_by: int, *, meas
     internal, sizes = world.chance("internal topics"), (str(100 << 20),) if measures_growth else _INTERNAL_BYTES
     return {
         "log.cleaner.backoff.ms": random.choice(("200", "1000")),
-        "replica.lag.time.max.ms": "30000" if profile == "full" else random.choice(("500", "2000")),
+        "replica.lag.time.max.ms": "30000" if profile in ("full", "silent") else random.choice(("500", "2000")),
         "leader.imbalance.check.interval.seconds": "1" if profile == "full" else "300",
         "offsets.topic.num.partitions": "2",
         "transaction.state.log.num.partitions": "2",
@@ -291,7 +291,7 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
                 "min.insync.replicas": "1",
                 "unclean.leader.election.enable": "true",
             }
-        case "full":
+        case "full" | "silent":
             configs |= {"min.insync.replicas": "1"}
         case "restored":
             configs |= {"unclean.leader.election.enable": "false"}

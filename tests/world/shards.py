@@ -52,6 +52,10 @@ class Shards:
                 )
         return ""
 
+    def kept(self) -> list[str]:
+        """Return what the owners keep of transactional ids, groups and offsets, by name."""
+        return [name for _, _, held in self._owners() for name in _durable(held.owner.shard)]
+
     def _owners(self) -> Iterator[tuple[str, OwnedShards[Any], HeldShard[Any]]]:
         for name in self._cluster.coordinators:
             shards = part(self._cluster.apps[name], OwnedShards)

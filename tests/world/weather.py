@@ -12,6 +12,7 @@ from typing import Final
 from tests.world import pretender
 from tests.world.cluster import Cluster
 from tests.world.ledger import Ledger
+from tests.world.misreads import Misreads
 from tests.world.outages import Outages
 from tests.world.pretender import Pretender
 from tests.world.restores import Restores
@@ -19,6 +20,10 @@ from tests.world.table import TOPIC, Table
 
 _DOWN_S: Final = (0.2, 6.0)
 _CUT_S: Final = (0.05, 4.0)
+_VANISHED_S: Final = 25.0
+_NOTICED_S: Final = 9.0
+"""Within this time the lease of a broker that vanished ends, and another one is elected."""
+_CUT_OFF_S: Final = (0.5, 8.0)
 _LONG_CUT_S: Final = (7.0, 12.0)
 """This is longer than a lease."""
 _EMPTY_S: Final = (0.5, 4.0)
@@ -28,6 +33,7 @@ _PRETENDED_S: Final = (1.0, 6.0)
 _EMPTIED_S: Final = 7.0
 """A log whose records are all deleted is empty on its disk within this time: the broker tidies up every two seconds."""
 _WAIT_S: Final = 15.0
+_MISREAD_S: Final = (0.5, 6.0)
 
 Fault = Callable[[], Iterator[float] | None]
 """A fault happens at once or in steps. If it has steps, it yields the time until the next one, in seconds."""
@@ -36,7 +42,7 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In the profiles `emptying`, `eligible`, `full` and `restored` it repeats scripts instead. In a ledger no
+    In each profile but `table` and `ledger` it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync.
 
     Each fault, and each round of a script, has a number and a chance of its own. So if one is left out, the others
@@ -72,6 +78,8 @@ class Weather:
             "emptying": [self._overtake, self._overtake, self._leave_behind],
             "eligible": [self._lose_the_last, *self._scripts_of_deletions()],
             "full": [self._fill_for_long],
+            "misread": [self._misread, self._rot],
+            "silent": [self._vanish_for_long],
             "restored": [self._restores.script] if self._restores else [],
         }
         self._scripts: Final = scripts.get(profile, [])
@@ -109,6 +117,8 @@ class Weather:
             self._take_turns,
             self._take_turns,
             self._cut_network,
+            self._cut_off_clients,
+            self._vanish,
             self._kill_controller,
             self._take_etcd_away,
             self._fill_disk,
@@ -120,7 +130,7 @@ class Weather:
             kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._pretend]
             kinds += [self._delete, self._empty, self._empty] if self._workload.takes_deletions else []
         else:
-            kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3]
+            kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3, self._misread, self._rot]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
         kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
         if len(self._cluster.controllers) > 1:
@@ -140,6 +150,8 @@ class Weather:
         self._outages.end()
         for volume in self._cluster.disks.volumes.values():
             volume.others_bytes, volume.has_no_room, volume.fails = 0, False, False
+        for name in self._cluster.brokers:
+            self._cluster.disks.mend(name)
         if isinstance(self._workload, Table):
             self._workload.service.release()
 
@@ -274,6 +286,58 @@ class Weather:
         length_s = _LONG_CUT_S if self._random.random() < 0.25 else _CUT_S
         self._cluster.network.cut(*pair, self._random.uniform(*length_s))
 
+    def _cut_off_clients(self) -> None:
+        """Have clients not reach a broker that its peers and the controller still reach."""
+        self._faults += 1
+        name, seconds = self._random.choice(self._cluster.brokers), self._random.uniform(*_CUT_OFF_S)
+        self._cluster.world.note(f"clients don't reach {name} for {seconds:.3f} s")
+        self._cluster.network.silence("client", name, seconds)
+
+    def _vanish(self) -> Iterator[float]:
+        """Have a machine vanish from the network, without a reset, for longer than a lease.
+
+        Half of these machines are dead, and the others go on as if nothing had happened.
+        """
+        name, seconds = self._random.choice(self._cluster.services), self._random.uniform(*_LONG_CUT_S)
+        is_dead = self._random.random() < 0.5
+        if not self._cluster.is_up(name):
+            return
+        self._silence(name, seconds)
+        if is_dead:
+            self._kill_now(name)
+            yield seconds
+            self._cluster.start(name)
+
+    def _silence(self, name: str, seconds: float) -> None:
+        self._faults += 1
+        self._cluster.world.note(f"{name} vanishes for {seconds:.3f} s")
+        for other in (*self._cluster.services, "etcd", "client"):
+            if other != name:
+                self._cluster.network.silence(name, other, seconds)
+
+    def _vanish_for_long(self) -> Iterator[float]:
+        """Have a machine vanish, dead or not, and demand that the table is served before any connection breaks.
+
+        It is a controller, a broker, or mostly the one that leads. Nobody hears it until then, so only leases and
+        deadlines tell that it is gone.
+        """
+        cluster, random = self._cluster, self._random
+        for name in cluster.services:
+            cluster.start(name)
+        yield from self._until(self._metadata.is_whole)
+        yield random.uniform(0.5, 2.0)
+        others = cluster.controllers if len(cluster.controllers) > 1 else cluster.brokers
+        name = random.choice((f"broker-{max(0, self._table.leader)}", random.choice(others)))
+        is_dead = random.random() < 0.5
+        self._silence(name, _VANISHED_S)
+        if is_dead:
+            self._kill_now(name)
+        yield _NOTICED_S
+        self._table.service.demand(writes=True)
+        yield _VANISHED_S - _NOTICED_S
+        self._table.service.release()
+        yield random.uniform(0.0, 2.0)
+
     def _pretend(self) -> Iterator[float]:
         """Cut a follower off from its leader, have another process speak in its name, and kill the leader."""
         leader = f"broker-{self._table.leader}"
@@ -336,6 +400,73 @@ class Weather:
             volume.crash(self._cluster.world)
         volume.fails = False
         yield from self._until_copied(name)
+
+    def _misread(self) -> Iterator[float]:
+        """Have reads of a broker fail or return flipped bits for some time, if all are in sync.
+
+        Often the broker is killed meanwhile, and its recovery reads such bits.
+        """
+        yield from self._until(self._may_lose_data, self._random.uniform(*_MISREAD_S))
+        if not self._may_lose_data():
+            return
+        name, random = self._random.choice(self._cluster.brokers), self._random
+        fails = random.choice((0.0, 0.0, 0.3, 1.0))
+        flips = 0.0 if fails else random.choice((0.02, 0.1, 0.3))
+        self._recovering = self._unnoticed = name
+        self._faults += 1
+        self._cluster.disks.volumes[name].misreads = Misreads(Random(random.random()), fails=fails, flips=flips)
+        for _ in range(2):
+            yield random.uniform(*_MISREAD_S)
+            if random.random() < 0.5:
+                yield from self._restart_and_end_another(name)
+        self._cluster.disks.mend(name)
+        self._cluster.start(name)
+        yield from self._until(self._all_are_in_sync)
+        self._recovering = self._unnoticed = ""
+
+    def _rot(self) -> Iterator[float]:
+        """Flip a bit of a log on one disk, if all are in sync. Later an operator has the broker copy the log again."""
+        yield from self._until(self._may_lose_data, self._random.uniform(*_MISREAD_S))
+        if not self._may_lose_data():
+            return
+        name, random = self._random.choice(self._cluster.brokers), self._random
+        path = self._cluster.disks.rot(name, random)
+        if path is None:
+            return
+        self._recovering = self._unnoticed = name
+        self._faults += 1
+        yield random.uniform(*_MISREAD_S)
+        if random.random() < 0.7:
+            yield from self._restart_and_end_another(name)
+        # The others must have what is to be removed here.
+        yield from self._until(
+            lambda: self._all_are_in_sync() or not self._metadata.has_in_sync(name, everywhere=False)
+        )
+        if not self._blows:
+            return
+        self._kill_now(name)
+        self._cluster.discard_log(name, path.parent)
+        yield from self._until_copied(name)
+
+    def _restart_and_end_another(self, name: str) -> Iterator[float]:
+        """Kill a broker whose disk lies, start it, often at once, and then perhaps kill another one.
+
+        Others have all that is committed. The first has it, too, unless its recovery has cut its logs: then it must not
+        lead.
+        """
+        random = self._random
+        if not self._all_are_in_sync():
+            return
+        self._kill_now(name)
+        yield random.choice((0.0, random.uniform(0.0, 1.0), random.uniform(*_DOWN_S)))
+        self._cluster.start(name)
+        if random.random() < 0.7:
+            yield random.uniform(0.0, 2.0)
+            other = random.choice([each for each in self._cluster.brokers if each != name])
+            self._kill_now(other)
+            yield random.uniform(0.0, 4.0)
+            self._cluster.start(other)
+        yield random.uniform(0.0, 2.0)
 
     def _set_clock(self) -> None:
         """Set the date of a host forward or back, mostly by seconds."""
@@ -462,7 +593,7 @@ class Weather:
         self._kill_now(third)
         yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
         yield uniform(0.0, 1.0)
-        how = self._random.choice(("nothing", "another disk", "power cut", "power cut of both"))
+        how = self._random.choice(("nothing", "another disk", "power cut", "power cut of both", "flipped bits"))
         ends = [(one, how.startswith("power cut")), (two, how == "power cut of both")]
         self._random.shuffle(ends)
         for name, power_cut in ends:
@@ -471,6 +602,9 @@ class Weather:
             yield uniform(0.0, 1.0)
         if how == "another disk":
             self._cluster.replace_disk(one, by_backup=by_backup)
+        elif how == "flipped bits":
+            self._cluster.disks.volumes[one].misreads = Misreads(Random(self._random.random()), fails=0.0, flips=0.3)
+            self._cluster.world.after(uniform(0.5, 3.0), lambda: self._cluster.disks.mend(one))
         self._cluster.start(one)
         if how == "nothing":
             yield from self._until_leads(one)

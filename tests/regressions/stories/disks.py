@@ -16,6 +16,16 @@ _STANDING = "ottla_controller.machines.standing:Standing"
 _NOBODY: frozenset[int] = frozenset()
 
 
+def _noted(original, segment, at, header, contents, seen_at_ms):
+    return contents.on_control(header, segment.file().read(at, header.size_bytes), seen_at_ms)
+
+
+def _read(original, meta):
+    from ottla_broker.storage import files
+
+    return files.read_text(meta)
+
+
 def _unless_interrupted(original, self, file, end):
     if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
         original(self, file, end)
@@ -132,5 +142,27 @@ STORIES = (
         "snapshots-of-joined-segments-kept",
         "Each clean of a compacted log left the snapshots of the segments that it joined, until the next restart",
         skipped(f"{_STORAGE}.producer_history:ProducerHistory.on_replaced"),
+    ),
+    Story(
+        "clean-copied-what-another-read-had-found",
+        "A clean checked the CRC of a batch and copied what a second read of it returned: a bit that the disk had "
+        "flipped in this read counted as sound from then on, or was found by every later clean",
+        instead_of("ottla_broker.compaction.sources:_checked", lambda original, batch: batch),
+    ),
+    Story(
+        "damage-passed-for-a-torn-append",
+        "A start after a kill cut a log at a batch that the disk had damaged, and the broker still counted as having "
+        "all that it had acknowledged: it was elected, though another eligible replica had the records",
+        instead_of(f"{_STORAGE}.recovery:is_torn", lambda original, file, start, end: True),
+    ),
+    Story(
+        "damaged-marker-had-no-name",
+        "A start failed because of a damaged control batch, and its error named neither the file nor what to do",
+        instead_of(f"{_STORAGE}.producer_history:_noted_control", _noted),
+    ),
+    Story(
+        "unreadable-identity-was-a-traceback",
+        "A start that could not read meta.properties ended with a traceback",
+        instead_of(f"{_STORAGE}.identity:_text", _read),
     ),
 )

@@ -14,7 +14,7 @@ from ottla_broker.storage.swap import segment_path
 from ottla_broker.storage.transactions import aborted_index
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import BatchHeader, check_form, corrupt
+from ottla_core.records.batch import BatchHeader, check_stored, corrupt
 
 _DAMAGED: Final = (
     "the log is left as it is; stop the broker, move the partition's directory away and start it: it copies the "
@@ -41,8 +41,7 @@ class Sources:
             self._position = (path.name, position, header.base_offset)
             if header.base_offset < next_offset or header.next_offset > segment.next_offset:
                 raise corrupt(f"its offsets are not within [{next_offset}, {segment.next_offset})")
-            check_form(header)
-            batch = file.read(position, header.size_bytes)
+            batch = _checked(file.read(position, header.size_bytes))
             self.bytes_read += len(batch)
             self._throttle.take(len(batch))
             yield header, batch
@@ -60,6 +59,13 @@ class Sources:
         message = f"the batch at position {position} of {name}, offset {offset}, can't be compacted: {error.message}"
         hint = _DAMAGED if error.code == ErrorCode.CORRUPT_MESSAGE else error.hint
         return OttlaError(error.code, message, hint=hint)
+
+
+def _checked(batch: bytes) -> bytes:
+    """Return a batch that is what was written. The read that found it is not the one that is copied, and a bad disk may
+    return other bytes: copied, they would count as sound. Raises CORRUPT_MESSAGE."""
+    check_stored(batch)
+    return batch
 
 
 def aborted_in(job: CleaningJob) -> Iterator[AbortedTransaction]:

@@ -41,7 +41,8 @@ _HINTS: Final = {
     EACCES: _NO_PERMISSION,
     EPERM: _NO_PERMISSION,
     EROFS: "the file system is read-only, often after a disk error: see the kernel's log, then remount it",
-    EBADMSG: "stop the broker and rebuild the index with `ottla log index`, or delete this replica: it is copied again",
+    EBADMSG: "stop the broker and rebuild a damaged index with `ottla log index`, or move the partition's directory "
+    "away: it is copied again",
     EIO: _RESTART,
 }
 

@@ -36,10 +36,11 @@ def new_directory_id() -> str:
 
 
 def load_identity(path: PurePath) -> DirectoryIdentity | None:
-    """Return the identity of the data directory, None for a new one. Raises INVALID_CONFIG if it can't be read."""
+    """Return the identity of the data directory, None for a new one. Raises INVALID_CONFIG if its file is damaged, and
+    KAFKA_STORAGE_ERROR if the disk does not let it be read."""
     meta = path / META
     try:
-        lines = files.read_text(meta).splitlines()
+        lines = _text(meta).splitlines()
     except FileNotFoundError:
         return None
     fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
@@ -57,6 +58,20 @@ def load_identity(path: PurePath) -> DirectoryIdentity | None:
             f"{meta} is damaged: {error!r}",
             hint="restore version, cluster.id, node.id and directory.id in the file, or use another data directory",
         ) from None
+
+
+def _text(meta: PurePath) -> str:
+    """Return the content of the file. Raises FileNotFoundError and KAFKA_STORAGE_ERROR."""
+    try:
+        return files.read_text(meta)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"reading {meta} failed: {error.strerror or error}",
+            hint="check the disk, and let the user that runs the broker read the data directory",
+        ) from error
 
 
 def claim(disk: Disk, identity: DirectoryIdentity) -> None:

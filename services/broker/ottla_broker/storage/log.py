@@ -101,6 +101,8 @@ class Log:
         self._epoch_before = NO_EPOCH
         """The leader's epoch at the log's start, after a truncation that has left nothing."""
         self._was_closed: Final = was_closed
+        self.was_damaged: Final = state.is_damaged
+        """It tells whether this start has cut off what may have been acknowledged."""
 
     @classmethod
     def open(

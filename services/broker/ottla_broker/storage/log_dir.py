@@ -144,7 +144,11 @@ class LogDir:
                 [self.disk.path / name for name in sorted(files.names_in(self.disk.path))],
             )
             list(opening)  # it raises the error of the thread that failed
-        if self._reaches_checkpoints() and incarnation is not None:
+        # A log that was damaged may still reach its checkpoints, which are up to a few seconds old.
+        damaged = [log.directory for log in self._logs.values() if log.was_damaged]
+        if damaged:
+            _logger.warning("%s was damaged; damaged logs in total: %d", damaged[0], len(damaged))
+        if self._reaches_checkpoints() and not damaged and incarnation is not None:
             self._whole = True
             self._trust(incarnation)
         else:

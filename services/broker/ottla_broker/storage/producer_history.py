@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from errno import EBADMSG
 from pathlib import PurePath
 from typing import Final
 
@@ -319,7 +320,16 @@ def _aborted_in(segment: Segment, start: int, contents: _Contents) -> Iterator[A
     for at, header in segment.headers_from(segment.size_bytes if position is None else position):
         if not header.is_control:
             contents.on_data(header, seen_at_ms)
-        elif (
-            aborted := contents.on_control(header, segment.file().read(at, header.size_bytes), seen_at_ms)
-        ) is not None:
+        elif (aborted := _noted_control(segment, at, header, contents, seen_at_ms)) is not None:
             yield aborted
+
+
+def _noted_control(
+    segment: Segment, at: int, header: BatchHeader, contents: _Contents, seen_at_ms: int
+) -> AbortedTransaction | None:
+    """Note a control batch in a segment's file. Raises EBADMSG if it is damaged: nobody can tell then whether its
+    transaction was committed."""
+    try:
+        return contents.on_control(header, segment.file().read(at, header.size_bytes), seen_at_ms)
+    except OttlaError as error:
+        raise OSError(EBADMSG, f"the control batch at {at} of {segment.path} is damaged: {error.message}") from error

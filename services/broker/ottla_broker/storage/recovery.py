@@ -8,7 +8,8 @@ The recovery point separates what is known from what is not. Everything below it
 producers' snapshot, and is trusted. Every segment from the one that holds the recovery point on is read whole: the CRC
 of each batch must be right, and offsets must only grow. The first bad byte ends the log. The segment is truncated
 there, later segments go, since they would leave a hole, and the indexes are built again (rule 59: index files are only
-hints).
+hints). A killed process leaves nothing that is bad but a part of its last append. Whatever else is found was damaged by
+the disk, and what is cut off with it was perhaps acknowledged.
 
 After an orderly stop all of it was fsynced. Then the indexes are trusted and only the last few kilobytes are read.
 
@@ -30,7 +31,7 @@ from ottla_broker.storage import files, swap
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.producer_snapshot import offsets_in
-from ottla_broker.storage.scan import sound_batches
+from ottla_broker.storage.scan import is_torn, sound_batches
 from ottla_broker.storage.segment import Segment
 from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, SWAP
 from ottla_broker.storage.transactions import aborted_index
@@ -57,6 +58,8 @@ class Recovered:
     cleaned_before: int
     """No clean has taken anything at or after this offset, because cleans stay below the recovery point. If that point
     is not known, any segment may be a cleaned one."""
+    is_damaged: bool
+    """It tells whether something was cut off that a killed process does not leave."""
 
 
 def open_segments(
@@ -83,7 +86,7 @@ def open_segments(
         # A broker has thousands of sealed segments, most of which are not read soon. Their indexes are opened when they
         # are used.
         segment.load_when_used()
-    log_end_offset = -1
+    log_end_offset, is_damaged = -1, False
     if clean and segments:
         log_end_offset = segments[-1].load()
         # The marker of an orderly stop does not fit the file, so it is not believed.
@@ -92,7 +95,7 @@ def open_segments(
     recovered_from = log_end_offset
     if log_end_offset < 0:
         recovered_from = segments[sealed_count].base_offset if sealed_count < len(segments) else 0
-        log_end_offset = _recover(segments, sealed_count, epochs)
+        log_end_offset, is_damaged = _recover(segments, sealed_count, epochs)
     if log_end_offset < log_start_offset:
         # What lay from the log start on is lost. Offsets are never given twice, so the log continues from there.
         _discard(segments, 0, f"the log ends at {log_end_offset} and starts at {log_start_offset}")
@@ -120,6 +123,7 @@ def open_segments(
         aborts_before,
         # Cleans stay below the recovery point (I35). If it is unknown, any segment may be a cleaned one.
         recovered_from if recovery_point else log_end_offset,
+        is_damaged,
     )
 
 
@@ -182,12 +186,12 @@ def _count_below(bases: list[int], recovery_point: RecoveryPoint) -> int:
     return max(0, sum(base <= recovery_point for base in bases) - 1)
 
 
-def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
-    """Check and mend from `segments[first]` on, and return the log end offset.
+def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> tuple[int, bool]:
+    """Check and mend from `segments[first]` on. Return the log end offset, and whether something was damaged.
 
     The stored epochs stay, and the batches add later ones, which may have begun after the last flush.
     """
-    next_offset = 0
+    next_offset, is_damaged = 0, False
     for number in range(first, len(segments)):
         segment = segments[number]
         # A segment that does not begin where the one before it ends means that a power cut took the end of that one.
@@ -197,14 +201,17 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
         # to roll before the gap. Only then is the gap no loss.
         if has_gap and _reach(segment, next_offset) <= MAX_INT32:  # any file may have lost its end
             _discard(segments, number, f"{segment.path.name} is not at {next_offset}, where the one before it ends")
+            is_damaged = True
             break
         found_bytes = files.size_bytes(segment.path)
-        next_offset = segment.refill(_trusted(segment, found_bytes, epochs))
+        trusted = _Trusted(segment, found_bytes, epochs)
+        next_offset = segment.refill(iter(trusted))
         if segment.size_bytes < found_bytes:
+            is_damaged = trusted.is_damaged or number + 1 < len(segments)
             _logger.warning("truncating %s from %d to %d bytes", segment.path, found_bytes, segment.size_bytes)
             _discard(segments, number + 1, f"the log after the truncation at offset {next_offset} may be incomplete")
             break
-    return next_offset
+    return next_offset, is_damaged
 
 
 def _reach(segment: Segment, offset: int) -> int:
@@ -221,19 +228,31 @@ def _discard(segments: list[Segment], start: int, reason: str) -> None:
     del segments[start:]
 
 
-def _trusted(segment: Segment, size_bytes: int, epochs: LeaderEpochs) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield the sound batches up to the first whose offsets don't follow those before it, or don't fit into the
+class _Trusted:
+    """The sound batches of a segment, up to the first whose offsets don't follow those before it, or don't fit into the
     segment.
 
     The CRC does not cover the base offset, so a batch with a right CRC may still be out of order.
     """
-    next_offset = segment.base_offset
-    for position, header in sound_batches(segment.file(), size_bytes):
-        if header.base_offset < next_offset or header.last_offset - segment.base_offset > MAX_INT32:
-            return
-        # Only later epochs are added. The starts of earlier ones are stored, and compaction may have taken their first
-        # batches.
-        if header.leader_epoch > epochs.latest:
-            epochs.assign(header.leader_epoch, header.base_offset)
-        next_offset = header.next_offset
-        yield position, header
+
+    def __init__(self, segment: Segment, size_bytes: int, epochs: LeaderEpochs) -> None:
+        self.is_damaged = False
+        """It tells whether what follows the trusted batches is anything else than a torn append, once they are all
+        read."""
+        self._segment: Final = segment
+        self._size_bytes: Final = size_bytes
+        self._epochs: Final = epochs
+
+    def __iter__(self) -> Iterator[tuple[int, BatchHeader]]:
+        base_offset, epochs = self._segment.base_offset, self._epochs
+        next_offset, end = base_offset, 0
+        for position, header in sound_batches(self._segment.file(), self._size_bytes):
+            if header.base_offset < next_offset or header.last_offset - base_offset > MAX_INT32:
+                break
+            # Only later epochs are added. The starts of earlier ones are stored, and compaction may have taken their
+            # first batches.
+            if header.leader_epoch > epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+            next_offset, end = header.next_offset, position + header.size_bytes
+            yield position, header
+        self.is_damaged = not is_torn(self._segment.file(), end, self._size_bytes)

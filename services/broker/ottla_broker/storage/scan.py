@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ottla_broker.storage.files import DataFile
+from ottla_core.model import MAX_BATCH_BYTES
 from ottla_core.records.batch import (
     ATTRIBUTES_OFFSET,
     HEADER_SIZE,
@@ -75,6 +76,22 @@ def is_legal(header: BatchHeader) -> bool:
         and header.last_offset_delta >= 0
         and header.base_offset >= 0
     )
+
+
+def is_torn(file: DataFile, start: int, end: int) -> bool:
+    """Return whether [start, end) is what a killed process leaves of an append: nothing, or the first bytes of one
+    batch.
+
+    If a flipped bit has made a batch look longer than the file, the next batch follows where it really ends.
+    """
+    found = file.read(start, min(end - start, MAX_BATCH_BYTES + HEADER_SIZE))
+    if len(found) < HEADER_SIZE:
+        return True
+    header = read_header(found)
+    if not is_legal(header) or header.size_bytes <= end - start:
+        return False
+    next_at = found.find(header.next_offset.to_bytes(8), HEADER_SIZE)
+    return next_at < 0 or not is_legal(read_header(found.ljust(next_at + HEADER_SIZE, b"\0"), next_at))
 
 
 def crc_in_pieces(file: DataFile, start: int, end: int) -> int:

@@ -18,7 +18,7 @@ from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.segment import Segment
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CONTROL, TRANSACTIONAL
 from ottla_core.records.compression import Codec
 from ottla_core.records.control import EndTransactionMarker, encode_marker
@@ -283,6 +283,25 @@ def test_what_can_not_be_read_is_named_and_nothing_is_left_behind(tmp_path: Path
             cleaning.clean(job)
         assert "compaction.drop.keyless" in refused.value.hint or "from its leader" in refused.value.hint
         assert names_in(tmp_path) == [f"{0:020d}.log", f"{3:020d}.log"]
+
+
+@pytest.mark.rule(64)
+@pytest.mark.story("clean-copied-what-another-read-had-found")
+@pytest.mark.parametrize("first_dirty_offset", [0, 3])
+def test_a_bit_that_one_read_flips_is_not_copied(tmp_path: Path, first_dirty_offset: int) -> None:
+    """The first read of a segment is right, and the read of its batch is not."""
+    sources = write_segments(tmp_path, [pairs(0, (b"a", b"1"), (b"b", b"2"), (b"c", b"3"))])
+    read, job = DataFile.read, job_for(tmp_path, sources, first_dirty_offset=first_dirty_offset)
+
+    def flips(self: DataFile, position: int, size_bytes: int) -> bytes:
+        found = read(self, position, size_bytes)
+        return flipped(found) if size_bytes == sources[0].size_bytes else found
+
+    with patch.object(DataFile, "read", flips), pytest.raises(OttlaError, match="CRC") as refused:
+        cleaning.clean(job)
+    assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert names_in(tmp_path) == [f"{0:020d}.log"]
+    assert clean(job).records_kept == 3
 
 
 def test_what_lies_above_the_end_is_not_looked_at(tmp_path: Path) -> None:

@@ -46,6 +46,14 @@ def crash(log_dir: LogDir) -> None:
 
 
 class TestIdentity:
+    @pytest.mark.story("unreadable-identity-was-a-traceback")
+    def test_what_the_disk_does_not_let_be_read_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "meta.properties").mkdir()
+        with pytest.raises(OttlaError, match=r"reading .*meta.properties failed: Is a directory") as caught:
+            load_identity(tmp_path)
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert caught.value.hint
+
     def test_a_new_directory_becomes_its_nodes_for_ever(self, tmp_path: Path) -> None:
         data = tmp_path / "deep" / "data"
         assert load_identity(tmp_path) is None

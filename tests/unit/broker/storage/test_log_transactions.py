@@ -350,3 +350,19 @@ def test_what_is_aborted_while_a_reader_loads_the_index_stays_in_it(
     assert list(index.entries()) == []
     writer.join(10.0)
     assert list(index.entries()) == [aborted]
+
+
+@pytest.mark.rule(29, 58)
+@pytest.mark.story("damaged-marker-had-no-name")
+def test_a_damaged_marker_is_named_by_a_start_that_reads_it(tmp_path: Path) -> None:
+    """Nobody can tell whether its transaction was committed, so the start fails, and says what to move away."""
+    log = open_log(tmp_path / "log")
+    log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+    end_transaction(log, end_of(7, 1, committed=False))
+    log.flush(NOON)
+    path = Path(log.segments[-1].path)
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(OSError, match=rf"the control batch at \d+ of {path} is damaged") as caught:
+        open_log(log.directory, clean=True)
+    assert caught.value.errno == EBADMSG

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import Incarnation
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.batch import iter_headers
 
 ME = DirectoryIdentity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
 ONE = PartitionId(TopicId(bytes(range(16))), 0)
@@ -65,6 +67,39 @@ def test_a_killed_process_loses_nothing(running: LogDir, tmp_path: Path) -> None
     assert not again.may_have_lost_tail
     again.abandon()
     assert not opened(tmp_path).may_have_lost_tail, "nor does it the second time"
+
+
+def _a_bit(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 64]) + data[at + 1 :]
+
+
+DAMAGES: dict[str, Callable[[bytes, int], bytes]] = {
+    "a record": lambda data, begin: _a_bit(data, len(data) - 1),
+    "a header": lambda data, begin: _a_bit(data, begin + 30),
+    "the magic": lambda data, begin: _a_bit(data, begin + 16),
+    "a length that goes beyond the file": lambda data, begin: _a_bit(data, begin + 8),
+    "a length that is too small": lambda data, begin: data[: begin + 8] + bytes(4) + data[begin + 12 :],
+}
+
+
+@pytest.mark.rule(21, 58)
+@pytest.mark.story("damage-passed-for-a-torn-append")
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_a_disk_has_damaged_may_have_been_acknowledged(
+    running: LogDir, tmp_path: Path, damage: str, number: int
+) -> None:
+    """Though the log still reaches what the checkpoints promise. No kill leaves such bytes."""
+    path = Path(running.logs[ONE].segments[-1].path)
+    begins = [at for at, _ in iter_headers(path.read_bytes())]
+    data = DAMAGES[damage](path.read_bytes(), begins[-number])
+    is_last = number == 1
+    path.write_bytes(data)
+    running.abandon()
+    again = opened(tmp_path)
+    assert again.logs[ONE].log_end_offset >= 20
+    looks_torn = is_last and damage == "a length that goes beyond the file"
+    assert again.may_have_lost_tail == (not looks_torn)
 
 
 @pytest.mark.rule(21)
