@@ -18,6 +18,7 @@ a flush looks at: truncations and the epochs file.
 
 from __future__ import annotations
 
+from errno import EBADMSG, ENOENT
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
@@ -535,7 +536,7 @@ class Log:
         The last sealed one shows the last epoch and the log's end, which is the base offset of the active segment. A
         log that lost both would start again at an offset that it has given before, in no epoch (I3, I18).
 
-        For a thread. Raises KAFKA_STORAGE_ERROR or CORRUPT_MESSAGE. If the disk has no room for the producers, or the
+        For a thread. Raises KAFKA_STORAGE_ERROR. If the disk has no room for the producers, or the
         segments can't be read, they may go nevertheless.
         """
         with self._flusher.lock:
@@ -600,8 +601,8 @@ def _keeps_its_cause(error: OSError | OttlaError) -> bool:
     """Return whether the producers of segments can't be written down, however often it is tried. Then these segments
     must not stay on the disk for ever."""
     if isinstance(error, OSError):
-        return isinstance(error, FileNotFoundError)
-    return error.code == ErrorCode.CORRUPT_MESSAGE or is_lack_of_room(error)
+        return error.errno in (ENOENT, EBADMSG)
+    return is_lack_of_room(error)
 
 
 def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:

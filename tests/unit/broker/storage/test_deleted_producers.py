@@ -386,9 +386,8 @@ def test_a_segment_with_a_damaged_marker_goes(broker: Broker) -> None:
     broker.roll()
     files.open_file(segment.path, write=True).write([bytes(body)], at + HEADER_SIZE)
     broker.delete_before(begin)
-    with pytest.raises(OttlaError) as caught:
+    with pytest.raises(OttlaError, match=r"the control batch at \d+ of .* is damaged"):
         broker.tidy()
-    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
     broker.tidy()
     assert broker.first_offset == begin
 
