@@ -169,6 +169,14 @@ def test_a_proof_of_another_size(proof: bytes) -> None:
     assert "a proof of SCRAM-SHA-256 has another size" in rejected(broker, unproved + b",p=" + proof).message
 
 
+def test_a_proof_has_one_spelling() -> None:
+    """The last letter of 32 bytes in base64 has two bits that say nothing."""
+    broker = exchange()
+    final = final_of(broker)
+    other = bytes([final[-2] + 1]) if final[-2:-1] not in b"Zz9" else b"!"
+    assert "not base64" in rejected(broker, final[:-2] + other + b"=").message
+
+
 @pytest.mark.parametrize("nonce", ["fresh%", NONCE[:-1]])
 def test_a_last_message_can_not_be_sent_again_to_another_exchange(nonce: str) -> None:
     """The broker's nonce is new each time."""
