@@ -8,9 +8,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
@@ -24,14 +24,23 @@ _FEW_SHARDS: Final = "offsets.topic.num.partitions=4,transaction.state.log.num.p
 
 
 class Stack:
-    """`planted` names one of tests.fuzz.planted; `memory_limit_mb` bounds the broker's address space."""
+    """`planted` names one of tests.fuzz.planted; `memory_limit_mb` bounds the broker's address space; `broker` has more
+    settings of the broker."""
 
-    def __init__(self, directory: Path, *, planted: str = "", memory_limit_mb: int = 0) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        planted: str = "",
+        memory_limit_mb: int = 0,
+        broker: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         self.directory: Final = directory
         self._ports = iter(range(free_port_base(), 1 << 16))
         self.kafka_port: Final = next(self._ports)
         self.logs: Final = tuple(directory / f"{kind}.log" for kind in _KINDS)
         self._planted = planted
+        self._broker = broker
         self._memory_limit_mb = memory_limit_mb
         self._etcd = EmbeddedEtcd(plan_etcd(directory / "etcd", next(self._ports), next(self._ports)))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -43,7 +52,7 @@ class Stack:
             self._start("controller", ["-m", "ottla_controller"], {"first-configs": _FEW_SHARDS})
             module = ["-m", "tests.fuzz.planted", self._planted] if self._planted else ["-m", "ottla_broker"]
             places = {"data-dir": self.directory / "data", "kafka-port": self.kafka_port}
-            self._start("broker", module, {**places, "unstable-api-versions-enable": True})
+            self._start("broker", module, {**places, "unstable-api-versions-enable": True, **self._broker})
             at_once: dict[str, object] = {"group-initial-rebalance-delay-ms": 0}
             self._start("group-coordinator", ["-m", "ottla_group_coordinator"], at_once)
             self._start("txn-coordinator", ["-m", "ottla_txn_coordinator"], {})

@@ -168,7 +168,7 @@ def test_a_host_that_swallows_everything() -> None:
 def test_a_client_with_tls_or_a_login_is_told_what_the_address_expects() -> None:
     secured = [
         (Security(tls=Tls()), "speaks Kafka's protocol without TLS, but tls= is set"),
-        (Security(Plain("alice", "secret")), "this client can't call SaslHandshake"),
+        (Security(Plain("alice", "secret")), "the port expects no login (SASL), but login= is set"),
     ]
     with Cluster() as cluster:
         for security, words in secured:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from ottla_core.security.principal import ANONYMOUS
 from ottla_proto.operation import Operation
 
 CLIENT_ID: Final = "x-ottla-client-id"
@@ -39,7 +40,7 @@ class StreamScope:
 class RequestContext:
     """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener."""
 
-    principal: str = "User:ANONYMOUS"
+    principal: str = ANONYMOUS
     client_id: str = ""
     client_host: str = ""
     listener: str = "grpc"

@@ -1,1 +1,1 @@
-"""Who may do what: Kafka's access control lists, and the decisions that follow from them."""
+"""Who a client is, and what it may do: logins (SASL) with their credentials, and access control lists."""

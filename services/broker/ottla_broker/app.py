@@ -18,8 +18,10 @@ from ottla_broker.compaction.worker import Run, run_worker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.credentials_file import CredentialsFile
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.encoded_topics import EncodedTopics
+from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.wiring import KafkaSide, fetch_sessions
 from ottla_broker.maintenance.background_work import Maintenance
 from ottla_broker.maintenance.data_directory import DataDirectory
@@ -158,7 +160,13 @@ class _Parts:
             self.mirrors,
         )
         unstable = config.unstable_api_versions_enable
-        self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka, unstable=unstable)
+        self.credentials = CredentialsFile(config.sasl_credentials_file)
+        logins = Logins(
+            config.sasl_enabled_mechanisms,
+            self.credentials,
+            config.connection_failed_authentication_delay_ms / 1000,
+        )
+        self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka, unstable=unstable, logins=logins)
         self._serve()
         self.registration = self._registration(incarnation)
         self.cleaner = LogCleaner(metadata, self.replicas.table, self._node_id, clock, self.threads, run_cleaning)
@@ -218,6 +226,7 @@ class _Parts:
             self.producer_ids,
             self.cleaner,
             Maintenance(config, replicas.table, self.log_dir, self.clock, threads, self.fail),
+            self.credentials,
             # The ports open after the replicas are whole, so no client meets a partition that is still being recovered.
             self.server,
             self.kafka.listener,

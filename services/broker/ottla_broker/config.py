@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
-from ottla_broker.listener_settings import KafkaListener, check_ports_differ, read_listeners
+from ottla_broker.listener_settings import KafkaListener, check_mechanisms, check_ports_differ, read_listeners
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.security.scram import MECHANISMS
 
 _KAFKA_PORT: Final = 9092
 _DATA: Final = PurePath("data")
+_NO_FILE: Final = PurePath()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,11 @@ class BrokerConfig:
     kafka_port: int = _KAFKA_PORT  # port for Kafka's protocol, on the same host; 0 picks a free port
     kafka_listeners: tuple[str, ...] = ()  # NAME://host:port listeners, instead of kafka_port (`listener_settings`)
     kafka_advertised: tuple[str, ...] = ()  # address for clients; default: the one they dialled (`kafka.addresses`)
+    kafka_listener_protocols: tuple[str, ...] = ()  # NAME:PROTOCOL, PLAINTEXT or SASL_PLAINTEXT (`listener_settings`)
+    sasl_enabled_mechanisms: tuple[str, ...] = MECHANISMS  # how clients of SASL_PLAINTEXT listeners log in
+    sasl_plain_without_tls: bool = False  # whether PLAIN may be enabled, which sends passwords in clear
+    sasl_credentials_file: PurePath = _NO_FILE  # TOML file with the users' SCRAM credentials, for its owner alone
+    connection_failed_authentication_delay_ms: int = 100  # how long the answer to a failed login waits
     unstable_api_versions_enable: bool = False  # whether Kafka clients may use version 6 of InitProducerId (KIP-939)
     advertised_host: str = ""  # what services and clients get, or `host` if this is empty
     mirrors: tuple[str, ...] = ()  # gRPC addresses of the mirrors that clients reach through this broker
@@ -46,9 +53,28 @@ class BrokerConfig:
                 f"kafka_port={self.kafka_port} can't be set together with kafka_listeners",
                 hint="leave kafka_port out: kafka_listeners sets the ports",
             )
+        if any(listener.expects_login for listener in self.kafka):
+            self._check_logins()
         check_ports_differ(self.kafka, {"port, for gRPC,": self.port, "admin_port": self.admin_port})
 
     @property
     def kafka(self) -> tuple[KafkaListener, ...]:
         """These are the Kafka listeners, in the order of the settings."""
-        return read_listeners(self.host, self.kafka_port, self.kafka_listeners, self.kafka_advertised)
+        return read_listeners(
+            self.host, self.kafka_port, self.kafka_listeners, self.kafka_advertised, self.kafka_listener_protocols
+        )
+
+    def _check_logins(self) -> None:
+        check_mechanisms(self.sasl_enabled_mechanisms, plain_without_tls=self.sasl_plain_without_tls)
+        if self.sasl_credentials_file == _NO_FILE:
+            raise OttlaError(
+                ErrorCode.INVALID_CONFIG,
+                "a listener expects a login, and there are no credentials",
+                hint="set sasl_credentials_file to a file with the users' SCRAM credentials",
+            )
+        if self.connection_failed_authentication_delay_ms < 0:
+            raise OttlaError(
+                ErrorCode.INVALID_CONFIG,
+                "connection_failed_authentication_delay_ms is less than 0",
+                hint="set it to milliseconds, such as 100",
+            )

@@ -1,11 +1,20 @@
 """The Kafka listeners of a broker, read from its settings as Kafka spells them: NAME://host:port, separated by commas.
 
-    kafka_listeners    INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092      where connections are taken
-    kafka_advertised   INTERNAL://broker-0:19092,EXTERNAL://localhost:9092   what clients of that listener get
+    kafka_listeners           INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092      where connections are taken
+    kafka_advertised          INTERNAL://broker-0:19092,EXTERNAL://localhost:9092   what clients of that listener get
+    kafka_listener_protocols  INTERNAL:PLAINTEXT,EXTERNAL:SASL_PLAINTEXT            whether they have to log in
 
 A broker with one listener needs no name: it has `kafka_port`, and plain host:port for kafka_advertised. As in Kafka,
 the case of names does not matter. Port 0 is a free port or, in an advertised address, the port that the listener has
 got.
+
+The protocols are Kafka's listener.security.protocol.map. Without it a listener that is named after a protocol has that
+one, and any other is PLAINTEXT. With it each listener needs an entry or such a name, as in Kafka: a name that is
+misspelled there must not open a port to everyone. As in Kafka, it may have entries for listeners that are not there.
+
+PLAIN sends passwords in clear, so it is for connections with TLS. Unlike Kafka, ottla does not enable it without TLS,
+unless sasl_plain_without_tls says that something else protects the connections, such as a proxy that ends TLS on this
+host.
 """
 
 from __future__ import annotations
@@ -15,12 +24,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.security.plain import PLAIN
+from ottla_core.security.scram import MECHANISMS
 
 ONLY_LISTENER: Final = "PLAINTEXT"
 """Kafka's name for a listener that was given none."""
 
+SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
+"""Kafka's protocol for logins without TLS."""
+
+_PLAINTEXT: Final = "PLAINTEXT"
+_SERVED: Final = (_PLAINTEXT, SASL_PLAINTEXT)
 _NAME: Final = re.compile(r"[A-Z0-9][A-Z0-9_.-]*")
-_PROTECTED: Final = frozenset({"SSL", "TLS", "HTTPS", "SASL_PLAINTEXT", "SASL_SSL"})
+_PROTECTED: Final = frozenset({"SSL", "TLS", "HTTPS", "SASL_SSL"})
 _EVERY_INTERFACE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - rejected here, not bound
 _EXAMPLE: Final = "such as EXTERNAL://kafka.example.org:9092"
 
@@ -32,15 +48,20 @@ class Address(NamedTuple):
 
 class KafkaListener(NamedTuple):
     """`bound` is where it takes connections. `advertised` is what its clients get; None means the address by which they
-    came."""
+    came. `protocol` is Kafka's name for it."""
 
     name: str
     bound: Address
     advertised: Address | None = None
+    protocol: str = _PLAINTEXT
+
+    @property
+    def expects_login(self) -> bool:
+        return self.protocol == SASL_PLAINTEXT
 
 
 def read_listeners(
-    host: str, port: int, listeners: Sequence[str], advertised: Sequence[str]
+    host: str, port: int, listeners: Sequence[str], advertised: Sequence[str], protocols: Sequence[str] = ()
 ) -> tuple[KafkaListener, ...]:
     """Return `listeners`, with `host` in place of an empty host; if there are none, the one on `host` and `port`.
 
@@ -48,10 +69,26 @@ def read_listeners(
     to.
     """
     bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
-    reported = _advertised(advertised, bound)
+    reported, spoken = _advertised(advertised, bound), _protocols(protocols, bound)
     return tuple(
-        KafkaListener(name, Address(at.host or host, at.port), reported.get(name)) for name, at in bound.items()
+        KafkaListener(name, Address(at.host or host, at.port), reported.get(name), spoken[name])
+        for name, at in bound.items()
     )
+
+
+def check_mechanisms(enabled: Sequence[str], *, plain_without_tls: bool) -> None:
+    """Raise INVALID_CONFIG unless all of these mechanisms of SASL may be enabled."""
+    setting, served = "sasl_enabled_mechanisms", (*MECHANISMS, PLAIN)
+    if not enabled or len(set(enabled)) < len(enabled):
+        raise _invalid(f"{setting} is empty or has a mechanism twice", f"name some of {', '.join(served)}")
+    for mechanism in enabled:
+        if mechanism not in served:
+            raise _invalid(f"{setting}: {mechanism!r} is not served", f"there is {', '.join(served)}")
+    if PLAIN in enabled and not plain_without_tls:
+        raise _invalid(
+            f"{setting} has PLAIN, which sends passwords in clear, and listeners serve no TLS yet",
+            f"use {' or '.join(MECHANISMS)}, or set sasl_plain_without_tls if a proxy on this host ends TLS",
+        )
 
 
 def check_ports_differ(listeners: Iterable[KafkaListener], rest: Mapping[str, int]) -> None:
@@ -81,8 +118,8 @@ def _by_name(setting: str, entries: Iterable[str]) -> dict[str, Address]:
 def _name(setting: str, entry: str, name: str) -> str:
     if name in _PROTECTED:
         raise _invalid(
-            f"{setting}: {entry!r} asks for {name}, and listeners serve neither TLS nor SASL yet",
-            f"use {ONLY_LISTENER} or a name of your own, such as INTERNAL, inside a network that you trust",
+            f"{setting}: {entry!r} asks for {name}, and listeners serve no TLS yet",
+            f"use {SASL_PLAINTEXT}, or {ONLY_LISTENER} or a name of your own, inside a network that you trust",
         )
     if not _NAME.fullmatch(name):
         raise _invalid(f"{setting}: {entry!r} begins with no name", "a name has letters, digits, '_', '.' and '-'")
@@ -117,6 +154,32 @@ def _advertised(entries: Sequence[str], bound: dict[str, Address]) -> dict[str, 
                 "give the name or address by which the clients of this listener reach the broker",
             )
     return found
+
+
+def _protocols(entries: Sequence[str], bound: Iterable[str]) -> dict[str, str]:
+    """Return the protocol of each listener."""
+    setting, mapped = "kafka_listener_protocols", dict[str, str]()
+    for entry in map(str.strip, entries):
+        name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
+        if not (name and colon and protocol):
+            raise _invalid(f"{setting}: {entry!r} is not NAME:PROTOCOL", "write, for example, EXTERNAL:SASL_PLAINTEXT")
+        if name in mapped:
+            raise _invalid(f"{setting} has {name} twice", "give each listener one protocol")
+        mapped[name] = protocol
+    spoken = {name: _protocol(setting, name, mapped) for name in bound}
+    for name, protocol in spoken.items():
+        if protocol not in _SERVED:
+            what = "listeners serve no TLS yet" if protocol in _PROTECTED else "it is no protocol of Kafka's"
+            raise _invalid(f"{setting}: {name} has {protocol}, and {what}", f"use {' or '.join(_SERVED)}")
+    return spoken
+
+
+def _protocol(setting: str, name: str, mapped: Mapping[str, str]) -> str:
+    if name in mapped:
+        return mapped[name]
+    if mapped and name not in _SERVED:
+        raise _invalid(f"{setting} has no protocol for the listener {name}", f"add {name}:{_PLAINTEXT} or another one")
+    return name if name in _SERVED else _PLAINTEXT
 
 
 def _invalid(description: str, hint: str) -> OttlaError:

@@ -55,6 +55,7 @@ def test_one_listener_needs_no_name(given: dict[str, str], expected: KafkaListen
     assert settings(**given).kafka == (expected,)
 
 
+LOGINS = {"kafka_listeners": "SASL_PLAINTEXT://:9092", "sasl_credentials_file": "users.toml"}
 TWO = "INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092"
 
 
@@ -64,8 +65,25 @@ TWO = "INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092"
         ({"kafka_listeners": "0.0.0.0:9092"}, "'0.0.0.0:9092' has no name"),
         ({"kafka_listeners": "://0.0.0.0:9092"}, "begins with no name"),
         ({"kafka_listeners": "MY LISTENER://h:9092"}, "begins with no name"),
-        ({"kafka_listeners": "SSL://0.0.0.0:9093"}, "asks for SSL, and listeners serve neither TLS nor SASL yet"),
-        ({"kafka_listeners": "sasl_plaintext://:9092"}, "asks for SASL_PLAINTEXT"),
+        ({"kafka_listeners": "SSL://0.0.0.0:9093"}, "asks for SSL, and listeners serve no TLS yet"),
+        ({"kafka_listeners": "sasl_ssl://:9092"}, "asks for SASL_SSL, and listeners serve no TLS yet"),
+        (
+            {"kafka_listeners": "A://:9092", "kafka_listener_protocols": "A:SSL"},
+            "A has SSL, and listeners serve no TLS",
+        ),
+        ({"kafka_listeners": "A://:9092", "kafka_listener_protocols": "A:TCP"}, "A has TCP, and it is no protocol"),
+        ({"kafka_listeners": "A://:9092", "kafka_listener_protocols": "A"}, "'A' is not NAME:PROTOCOL"),
+        ({"kafka_listeners": "A://:9092", "kafka_listener_protocols": "a:PLAINTEXT,A:SASL_PLAINTEXT"}, "has A twice"),
+        (
+            {"kafka_listeners": TWO, "kafka_listener_protocols": "EXTERNLA:SASL_PLAINTEXT"},
+            "no protocol for the listener",
+        ),
+        ({**LOGINS, "sasl_credentials_file": ""}, "a listener expects a login, and there are no credentials"),
+        ({**LOGINS, "sasl_enabled_mechanisms": "GSSAPI"}, "'GSSAPI' is not served"),
+        ({**LOGINS, "sasl_enabled_mechanisms": ","}, "sasl_enabled_mechanisms is empty"),
+        ({**LOGINS, "sasl_enabled_mechanisms": "SCRAM-SHA-256,SCRAM-SHA-256"}, "or has a mechanism twice"),
+        ({**LOGINS, "sasl_enabled_mechanisms": "SCRAM-SHA-256,PLAIN"}, "PLAIN, which sends passwords in clear"),
+        ({**LOGINS, "connection_failed_authentication_delay_ms": "-1"}, "is less than 0"),
         ({"kafka_listeners": "A://h"}, "'A://h' has no port"),
         ({"kafka_listeners": "A://[::1]"}, "has no port"),
         ({"kafka_listeners": "A://h:"}, "has no port"),
@@ -98,4 +116,31 @@ def test_so_is_it_by_the_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr(lifecycle, "run", lambda build: 0)
     monkeypatch.setattr(sys, "argv", ["ottla-broker", "--kafka-listeners", "SSL://:9093"])
     assert main() == 2
-    assert "neither TLS nor SASL yet (INVALID_CONFIG); use PLAINTEXT or a name of your own" in capsys.readouterr().err
+    assert "listeners serve no TLS yet (INVALID_CONFIG); use SASL_PLAINTEXT, or PLAINTEXT or" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "protocols"),
+    [
+        ({"kafka_listeners": TWO}, ["PLAINTEXT", "PLAINTEXT"]),
+        ({"kafka_listeners": "sasl_plaintext://:9092,INTERNAL://:9093"}, ["SASL_PLAINTEXT", "PLAINTEXT"]),
+        (
+            {"kafka_listeners": TWO, "kafka_listener_protocols": "internal:plaintext, EXTERNAL:sasl_plaintext,X:SSL"},
+            ["PLAINTEXT", "SASL_PLAINTEXT"],
+        ),
+        ({"kafka_listener_protocols": "PLAINTEXT:SASL_PLAINTEXT"}, ["SASL_PLAINTEXT"]),
+        (
+            {"kafka_listeners": "SASL_PLAINTEXT://:9092,A://:9093", "kafka_listener_protocols": "A:PLAINTEXT"},
+            ["SASL_PLAINTEXT", "PLAINTEXT"],
+        ),
+    ],
+)
+def test_protocols_are_those_of_the_map_or_of_the_names(given: dict[str, str], protocols: list[str]) -> None:
+    told = settings(**given, sasl_credentials_file="users.toml").kafka
+    assert [listener.protocol for listener in told] == protocols
+    assert [listener.expects_login for listener in told] == [protocol == "SASL_PLAINTEXT" for protocol in protocols]
+
+
+def test_plain_without_tls_has_to_be_asked_for() -> None:
+    enabled = settings(**LOGINS, sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-512", sasl_plain_without_tls="true")
+    assert enabled.sasl_enabled_mechanisms == ("PLAIN", "SCRAM-SHA-512")

@@ -1,5 +1,5 @@
 """Takes requests to their handlers: frames are taken apart, and responses put into frames, and both are counted and
-timed."""
+timed. Where a login is expected, nothing else is served before it is over (`logins`)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Callable, Coroutine, Mapping
 from time import perf_counter
 from typing import Any, Final
 
-from ottla_broker.kafka import frames
+from ottla_broker.kafka import frames, logins
 from ottla_broker.kafka.apis import APIS, PRIVATE, Api
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, Head, Parts
+from ottla_broker.kafka.frames import SIZE_BYTES, TOKEN_KEY, Caller, Head, Parts
 from ottla_broker.kafka.handlers import api_versions
 from ottla_broker.kafka.handling import Handler
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.network.limits import PRODUCE_KEY
+from ottla_core.errors import OttlaError
 from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.rpc.context import new_request_id
 from ottla_core.rpc.status import log_bug
+from ottla_core.security.login import Login
 from ottla_core.telemetry import Counter, Histogram, Metrics
 
 AroundApi = Callable[[str, Handler], Handler]
@@ -56,6 +58,11 @@ class Dispatcher:
 
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
         """Begin a request. This call or its result may raise MalformedError or CloseConnectionError."""
+        login = caller.login
+        if login is not None and not login.is_over:
+            if head.key == TOKEN_KEY:
+                return self._exchange(login, bytes(frame[SIZE_BYTES:]))
+            logins.admit(login, head.key)
         api = self._apis.get(head.key)
         if head.key == PRIVATE.key and caller.is_ottlas:
             api = PRIVATE
@@ -78,6 +85,13 @@ class Dispatcher:
             self._on_responded(api, begun_at)
             return None if response is None else frames.response(request.correlation_id, response, tagged=tagged)
         return self._later(api, response, request.correlation_id, begun_at, tagged=tagged)
+
+    async def _exchange(self, login: Login, token: bytes) -> Parts:
+        """Respond to a token of a login, which has no header."""
+        try:
+            return frames.token(await logins.respond(login, token, self._backend.threads))
+        except OttlaError:
+            raise CloseConnectionError(login.failure) from None  # a token can't say that a login has failed
 
     async def _later(
         self,

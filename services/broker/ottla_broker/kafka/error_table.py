@@ -280,6 +280,10 @@ ERRORS: Final[Mapping[int, Errors]] = {
             E.KAFKA_STORAGE_ERROR: E.COORDINATOR_LOAD_IN_PROGRESS,
         },
     ),
+    17: Errors(
+        "SaslHandshakeResponse; SaslServerAuthenticator, handleHandshakeRequest",
+        frozenset({E.UNSUPPORTED_SASL_MECHANISM, E.ILLEGAL_SASL_STATE}),
+    ),
     18: Errors(
         "ApiVersionsResponse; KafkaApis, handleApiVersionsRequest; KIP-511, KIP-1242",
         since={E.REBOOTSTRAP_REQUIRED: Since(5, E.INVALID_REQUEST)},
@@ -393,6 +397,10 @@ ERRORS: Final[Mapping[int, Errors]] = {
         _TOPIC | {E.LOG_DIR_NOT_FOUND, E.KAFKA_STORAGE_ERROR, E.REPLICA_NOT_AVAILABLE},
     ),
     35: Errors("DescribeLogDirsResponse; KIP-784", frozenset({E.LOG_DIR_NOT_FOUND, E.KAFKA_STORAGE_ERROR})),
+    36: Errors(
+        "SaslAuthenticateResponse; SaslServerAuthenticator, handleSaslToken; KIP-152",
+        frozenset({E.SASL_AUTHENTICATION_FAILED, E.ILLEGAL_SASL_STATE}),
+    ),
     37: Errors(
         "schema (v3); CreatePartitionsResponse; ReplicationControlManager; KIP-599",
         _CONTROLLER

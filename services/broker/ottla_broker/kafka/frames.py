@@ -4,7 +4,8 @@
     answer:   size int32 | correlation id int32 [, tags] | body
 
 The size counts what follows it. The client id is spelled plain in every version. There are tags if the API's version is
-flexible, but never in the response to ApiVersions (KIP-482, KIP-511).
+flexible, but never in the response to ApiVersions (KIP-482, KIP-511). A token of a login, after version 0 of
+SaslHandshake, is a size and the token, both ways.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ from typing import Final, NamedTuple
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.kafka_formats.primitives import MalformedError, Reader
+from ottla_core.security.login import Login
+from ottla_core.security.principal import ANONYMOUS
 
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8
 """Size, key and version are the bytes that are needed before anything can be decided."""
+
+TOKEN_KEY: Final = 2**15
+"""In the place of a key, for a frame that is a token of a login and has no header. No header can say this."""
 
 OTTLAS_NAME: Final = "ottla"
 """The name by which ottla's clients call themselves in ApiVersions."""
@@ -27,6 +33,7 @@ OTTLAS_NAME: Final = "ottla"
 _HEAD: Final = struct.Struct(">ihh")
 _CORRELATION: Final = struct.Struct(">i")
 _RESPONSE: Final = struct.Struct(">ii")
+_SIZE: Final = struct.Struct(">i")
 
 Parts = list[bytes | bytearray | memoryview]
 """A response's body in pieces, so that records need not be copied into one."""
@@ -69,7 +76,7 @@ class Announcement:
 class Caller:
     """The client of a connection, the local address that it has connected to, and the listener.
 
-    `room` is the memory that its responses may take.
+    `room` is the memory that its responses may take. `login` is None where the listener expects none.
     """
 
     client_host: str
@@ -77,6 +84,18 @@ class Caller:
     listener: str = ONLY_LISTENER
     room: ResponseRoom = field(default=UNBOUNDED, compare=False)
     announcement: Announcement = field(default_factory=Announcement, compare=False)
+    login: Login | None = field(default=None, compare=False)
+
+    @property
+    def principal(self) -> str:
+        """This is who the client is, as Kafka spells it: the user who has logged in, or User:ANONYMOUS."""
+        return ANONYMOUS if self.login is None else self.login.principal
+
+    def announce(self, software: str) -> None:
+        """Note that ApiVersions was served, to a client whose software has this name."""
+        self.announcement.software = software
+        if self.login is not None:
+            self.login.on_versions_shown()
 
     @property
     def is_ottlas(self) -> bool:
@@ -88,6 +107,11 @@ class Caller:
 def read_head(data: memoryview, at: int = 0) -> Head:
     """Return the first eight bytes at `at`, which are there."""
     return Head._make(_HEAD.unpack_from(data, at))
+
+
+def read_token_head(data: memoryview, at: int = 0) -> Head:
+    """Return the size at `at`, which is there, of a token."""
+    return Head(int(_SIZE.unpack_from(data, at)[0]), TOKEN_KEY, 0)
 
 
 def read_request(frame: memoryview, version: int, caller: Caller, *, flexible: bool) -> KafkaContext:
@@ -112,3 +136,8 @@ def response(correlation_id: int, body: Parts, *, tagged: bool) -> Parts:
     size_bytes = sum(map(len, body)) + _CORRELATION.size + tagged
     head = _RESPONSE.pack(size_bytes, correlation_id)
     return [head + b"\0" if tagged else head, *body]
+
+
+def token(body: bytes) -> Parts:
+    """Return the frame of a response to a token."""
+    return [_SIZE.pack(len(body)), body]

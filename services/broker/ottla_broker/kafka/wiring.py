@@ -10,6 +10,7 @@ from ottla_broker.kafka.apis import served
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.network.listener import Listener
 from ottla_broker.listener_settings import KafkaListener
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
@@ -29,10 +30,12 @@ class KafkaSide:
         around: AroundApi,
         *,
         unstable: bool,
+        logins: Logins,
     ) -> None:
         self._addresses: Final = backend.addresses
         dispatcher = Dispatcher(backend, metrics, around, served(unstable=unstable))
-        self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=backend.replicas.table.drain)
+        on_drain = backend.replicas.table.drain
+        self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=on_drain, new_login=logins.new)
 
     def addresses(self) -> dict[str, str]:
         """Return host:port by the listeners' names, the first one first."""

@@ -1,6 +1,6 @@
 """The threads beside the loop. Each kind of work that waits for the disk has its own: reads, lookups, flushes,
 directory work and truncations. So a slow fsync holds up no reader, a lookup no fetch, a broker's start no flush, and
-the truncation of a thousand logs no election. One more thread is for long work."""
+the truncation of a thousand logs no election. Two more are for long work, and for the keys of logins."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _KEEPERS: Final = 4
 _TRUNCATORS: Final = 2
 _WORKERS: Final = 1
 """Several would share the one interpreter, and each would delay the loop."""
+_DERIVERS: Final = 1
+"""A derivation leaves the interpreter to the loop, and takes a processor: logins must not take all of them."""
 
 
 class DiskThreads:
@@ -31,12 +33,14 @@ class DiskThreads:
         self._keepers = ThreadPoolExecutor(_KEEPERS, "keep")
         self._truncators = ThreadPoolExecutor(_TRUNCATORS, "truncate")
         self._workers = ThreadPoolExecutor(_WORKERS, "work")
+        self._derivers = ThreadPoolExecutor(_DERIVERS, "derive")
 
     async def start(self) -> None:
         """Do nothing: the first call makes the threads."""
 
     async def stop(self) -> None:
-        for pool in (self._readers, self._lookers, self._flushers, self._keepers, self._truncators, self._workers):
+        waiting = (self._readers, self._lookers, self._flushers, self._keepers, self._truncators)
+        for pool in (*waiting, self._workers, self._derivers):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
@@ -62,6 +66,10 @@ class DiskThreads:
     def work(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """Run long work on data that does not change: decompressing, decoding and encoding large batches."""
         return _run(self._workers, call, *args, **kwargs)
+
+    def derive(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """Run the derivation of a key from a password."""
+        return _run(self._derivers, call, *args, **kwargs)
 
 
 def _run(pool: ThreadPoolExecutor, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:

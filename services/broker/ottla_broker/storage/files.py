@@ -151,6 +151,14 @@ def _mode(path: PurePath) -> int | None:
         return None
 
 
+def is_private(path: PurePath) -> bool:
+    """Return whether only the owner can read the file, or also the group if root owns it, as an administrator gives a
+    file to one service."""
+    status = os.stat(path)
+    others = stat.S_IROTH if status.st_uid == 0 else stat.S_IROTH | stat.S_IRGRP
+    return not status.st_mode & others
+
+
 def size_bytes(path: PurePath) -> int:
     return os.stat(path).st_size
 

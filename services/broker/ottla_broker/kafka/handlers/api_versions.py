@@ -54,7 +54,7 @@ def handle(backend: Backend, context: KafkaContext, apis: Iterable[Served], priv
         return _encoded(context.version, ErrorCode.INVALID_REQUEST, ())
     if context.version >= _EXPECTS_FROM and (error := _check_expected(backend, request)):
         return _encoded(context.version, error, ())
-    context.caller.announcement.software = request.client_software_name
+    context.caller.announce(request.client_software_name)
     return _encoded(context.version, ErrorCode.NONE, (*apis, private) if context.caller.is_ottlas else tuple(apis))
 
 

@@ -60,6 +60,7 @@ def _called(request: OttlaCallRequest) -> PrivateMethod:
 def _context_of(context: KafkaContext) -> RequestContext:
     caller = context.caller
     return RequestContext(
+        principal=caller.principal,
         client_id=context.client_id,
         client_host=caller.client_host,
         listener=caller.listener,

@@ -8,16 +8,19 @@ small requests takes turns with the others.
 
 Reads go into one buffer that all connections share, so that an idle connection costs little. A frame that comes in
 pieces is gathered from there (module inbound).
+
+Where the listener expects a login, the client is not known before it is over, and has a limited time for it. A login
+that fails ends the connection once its response is written.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
-from ottla_broker.kafka.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head
+from ottla_broker.kafka.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head, read_token_head
 from ottla_broker.kafka.network.budget import LARGE, SMALL, Account, Budget
 from ottla_broker.kafka.network.inbound import Inbound
 from ottla_broker.kafka.network.limits import SMALL_BYTES, ConnectionLimits
@@ -25,6 +28,7 @@ from ottla_broker.kafka.network.outbound import Outbound
 from ottla_broker.kafka.network.peer_end import has_ended
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.kafka_formats.primitives import MalformedError
+from ottla_core.security.login import Login
 
 HandlerResult: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """A response's frame, None for no response, or a coroutine that returns one of them."""
@@ -99,9 +103,12 @@ class _Open(NamedTuple):
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
-    def __init__(self, context: ListenerContext, listener: str = ONLY_LISTENER) -> None:
+    def __init__(
+        self, context: ListenerContext, listener: str = ONLY_LISTENER, new_login: Callable[[], Login] | None = None
+    ) -> None:
         self._context = context
         self._listener = listener
+        self._login = None if new_login is None else new_login()
         self._transport: asyncio.Transport | None = None
         self._account: Account
         self._out: Outbound
@@ -113,10 +120,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._open_overlap = False
         self._held_bytes = 0
         self._reading = True
-        self._is_known = False  # whether a request of this connection has been done
+        self._is_known = False  # whether a request of this connection, and a login where one is due, has been done
         self._draining = False
         self._continues_soon = False
-        self._active_at = context.now()
+        self._opened_at = self._active_at = context.now()
         self._pace = context.limits.pace(context.limits.frame_s)
         self._waited_s = 0
 
@@ -128,7 +135,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=0)  # all that is not taken at once is counted
         self._out = Outbound(self._transport, limits.pace(limits.write_s))
         self._account = self._context.budget.account(client_host, self)
-        self._caller = Caller(client_host, _host(transport, "sockname"), self._listener, self._account)
+        dialled_host = _host(transport, "sockname")
+        self._caller = Caller(client_host, dialled_host, self._listener, self._account, login=self._login)
         if not self._context.on_open(self, client_host):
             self._transport.abort()
 
@@ -205,6 +213,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 )
         elif self._is_due and self._pace.is_too_slow():
             self._refuse(f"a request did not arrive in time, nor at {limits.min_bytes_per_s} bytes a second")
+        elif self._is_logging_in and now - self._opened_at > limits.login_s:
+            self._refuse(f"the client did not log in within {limits.login_s} s")
         elif not self._open and now - self._active_at > limits.idle_s:
             self._close()
         elif self._open and not self._reading and self._transport is not None and has_ended(self._transport):
@@ -215,6 +225,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """It tells whether a frame has begun to come, and its client could go on with it."""
         has_begun = self._inbound is not None or 0 < len(self._rest) < HEAD_BYTES
         return has_begun and not self._account.waits
+
+    @property
+    def _is_logging_in(self) -> bool:
+        return self._login is not None and not self._login.is_over
 
     def drain(self) -> None:
         """Begin nothing more, answer what is open, then close."""
@@ -251,8 +265,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         at, whole = 0, 0
         self._out.cork()
         try:
-            while len(data) - at >= HEAD_BYTES and not self._draining:
-                head = read_head(data, at)
+            while not self._draining and (head := self._head_at(data, at)) is not None:
                 context.limits.check_size(head.key, head.size_bytes, is_known=self._is_known)
                 whole = SIZE_BYTES + head.size_bytes
                 if at + whole > len(data) or not self._may_begin(head.key):
@@ -269,6 +282,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._out.uncork()
         if self._transport is not None and not self._draining:
             self._keep(data[at:], whole)
+
+    def _head_at(self, data: memoryview, at: int) -> Head | None:
+        """Return the head of the frame that begins there, or None if not enough of it is there."""
+        left_bytes = len(data) - at
+        if self._login is not None and self._login.expects_token:
+            return read_token_head(data, at) if left_bytes >= SIZE_BYTES else None
+        return read_head(data, at) if left_bytes >= HEAD_BYTES else None
 
     def _may_begin(self, key: int) -> bool:
         if not self._out.is_taken or self._transport is None:
@@ -298,27 +318,29 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._respond(head.key, response)
 
     def _on_responded(self, done: asyncio.Task[Parts | None]) -> None:
-        reason = None
+        reason = ""
         self._out.cork()
         try:
             while self._open and self._open[0].is_done:
                 begun = self._open.popleft()
                 self._open_bytes -= begun.held_bytes
                 self._respond(begun.key, begun.parts())
+            reason = "" if self._login is None else self._login.failure
         except (MalformedError, CloseConnectionError) as error:
             reason = str(error)
         finally:
             self._out.uncork()
         self._hold()
         self._account.give_back_all()  # after the rest of the responses that is not taken was counted
-        if reason is not None:
+        if reason:
             self._refuse(reason)
         elif self._draining and not self._open:
             self._close()
         self._continue()
 
     def _respond(self, key: int, parts: Parts | None) -> None:
-        self._is_known = True
+        if not self._is_known:
+            self._is_known = not self._is_logging_in
         if parts is None or self._transport is None:
             return
         if self._out.write(parts) > SMALL_BYTES and not self._context.may_be_large(key):

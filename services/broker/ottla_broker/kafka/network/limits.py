@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ottla_broker.kafka.frames import TOKEN_KEY
 from ottla_broker.kafka.network.pace import ConnectionPace
 from ottla_core.kafka_formats.primitives import MalformedError
 
@@ -20,7 +21,8 @@ class ConnectionLimits:
     """Sizes are in bytes and times in whole seconds, because they are checked once a second."""
 
     max_first: int = 512 * 1024
-    """The largest frame before the connection's first request is done. Until then the client is not known."""
+    """The largest frame before the connection's first request is done, and its login where one is expected. Until then
+    the client is not known. For logins this is Kafka's sasl.server.max.receive.size."""
     max_produce: int = 100 * 1024 * 1024
     """The largest Produce frame: Kafka's socket.request.max.bytes."""
     max_control: int = 16 * 1024 * 1024
@@ -34,6 +36,9 @@ class ConnectionLimits:
     """The bytes of all connections: received parts of frames, requests being handled, and responses that clients have
     not taken yet (`budget.Budget` shares it out)."""
     max_connections: int = 10_000
+    login_s: int = 30
+    """The time in which a client has to log in, where this is expected: as long as Kafka's clients wait for it
+    (socket.connection.setup.timeout.max.ms)."""
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""
     min_bytes_per_s: int = 32 * 1024
@@ -55,15 +60,17 @@ class ConnectionLimits:
     def check_size(self, key: int, size_bytes: int, *, is_known: bool) -> None:
         """Raise MalformedError for a frame of that API that is longer than allowed, or shorter than its header.
 
-        `is_known` says that a request of the connection has been done before.
+        `is_known` says that a request of the connection has been done before, and its login.
         """
         limit = self.max_produce if key == PRODUCE_KEY else self.max_control
         if not is_known:
             limit = min(limit, self.max_first)
-        if not _HEADER_BYTES <= size_bytes <= limit:
-            first = "" if is_known else " before the first request is done"
+        least = 0 if key == TOKEN_KEY else _HEADER_BYTES
+        if not least <= size_bytes <= limit:
+            what = "of a login" if key == TOKEN_KEY else f"for API {key}"
+            first = "" if is_known else " before the first request is done, and the login where one is due"
             raise MalformedError(
-                f"a frame of {size_bytes} bytes for API {key} is not accepted: {_HEADER_BYTES} to {limit} bytes are "
+                f"a frame of {size_bytes} bytes {what} is not accepted: {least} to {limit} bytes are "
                 f"allowed{first}; check that the client speaks the Kafka protocol, without TLS"
             )
 

@@ -1,7 +1,7 @@
 """The Kafka listener as a component: its ports, their connections, and what all of them share.
 
-There is a port for each listener that the settings name. They differ only in the addresses that clients get
-(`addresses`). The limits are the broker's.
+There is a port for each listener that the settings name. They differ in the addresses that clients get (`addresses`),
+and in whether clients have to log in. The limits are the broker's.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ottla_broker.kafka.network.limits import FETCH_KEY, ConnectionLimits
 from ottla_broker.listener_settings import KafkaListener
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.server import PortInUseError
+from ottla_core.security.login import Login
 from ottla_core.sockets.keepalive import keep_alive
 from ottla_core.telemetry import Metrics
 
@@ -43,7 +44,8 @@ _LARGE_FOR_S: Final = 60
 
 class Listener:
     """A component: `start` binds and serves, and `stop` answers what is open and closes. `on_drain` is called when the
-    stop begins, so that delayed requests may be answered now."""
+    stop begins, so that delayed requests may be answered now. `new_login` makes the logins of the listeners that
+    expect one."""
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class Listener:
         *,
         limits: ConnectionLimits | None = None,
         on_drain: Callable[[], None] = lambda: None,
+        new_login: Callable[[], Login] | None = None,
     ) -> None:
         self.ports: Final = {listener.name: listener.bound.port for listener in listeners}
         self.limits: Final = limits or ConnectionLimits()
@@ -63,6 +66,7 @@ class Listener:
         self.now: Final = time.monotonic
         self._listeners: Final = listeners
         self._on_drain = on_drain
+        self._new_login = new_login
         self._connections: Final[dict[KafkaConnection, None]] = {}
         """They are in the order in which they came."""
         self._rejected = metrics.counter(
@@ -96,9 +100,10 @@ class Listener:
 
     async def _listen(self, listener: KafkaListener) -> None:
         name, (host, port) = listener.name, listener.bound
+        new_login = self._new_login if listener.expects_login else None
         try:
             server = await asyncio.get_running_loop().create_server(
-                partial(KafkaConnection, self, name), host, port, backlog=_BACKLOG, reuse_port=False
+                partial(KafkaConnection, self, name, new_login), host, port, backlog=_BACKLOG, reuse_port=False
             )
         except OSError:
             raise PortInUseError(host, port) from None

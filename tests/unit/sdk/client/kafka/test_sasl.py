@@ -11,7 +11,6 @@ import pytest
 
 from ottla.client.kafka.sasl.oauthbearer import OAuthBearerConversation
 from ottla.client.kafka.sasl.plain import PlainConversation
-from ottla.client.kafka.sasl.saslprep import is_prepared
 from ottla.client.kafka.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramConversation
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 
@@ -149,15 +148,3 @@ def test_a_token_that_a_broker_repeats_is_hidden_although_the_response_is_cut() 
 def test_what_is_no_token_is_not_sent(token: str) -> None:
     with pytest.raises(ConfigError, match="not a token"):
         OAuthBearerConversation(token)
-
-
-@pytest.mark.parametrize("text", ["user", "p@ss w0rd!", "münchen", "密码", "אבג", ""])
-def test_texts_that_all_brokers_read_alike(text: str) -> None:
-    assert is_prepared(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["I\u00adX", "\u00aa", "\u2168", "tab\t", "nul\0", "\u00a0", "\u0627a", "\u06271", "\ud800", "\ue000"]
-)
-def test_texts_that_sasl_prep_changes_or_rejects(text: str) -> None:
-    assert not is_prepared(text)

@@ -1,8 +1,8 @@
 """Which usernames and passwords SASLprep (RFC 4013) would change or reject.
 
 SCRAM prescribes SASLprep, but Apache Kafka does not apply it: it uses the bytes of the UTF-8 text. Both agree on every
-text that SASLprep leaves as it is. The clients take only such texts, because with any other text a login would succeed
-with one kind of broker and fail with another.
+text that SASLprep leaves as it is. Clients take only such texts, and credentials are made only of such passwords,
+because with any other text a login would succeed with one kind of client or broker and fail with another.
 """
 
 from __future__ import annotations
