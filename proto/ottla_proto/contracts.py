@@ -124,6 +124,13 @@ class Controller:
     )
     CREATE_ACLS = Method("Controller", "CreateAcls", c.CreateAclsRequest, c.CreateAclsResponse, Operation.ALTER)
     DELETE_ACLS = Method("Controller", "DeleteAcls", c.DeleteAclsRequest, c.DeleteAclsResponse, Operation.ALTER)
+    ALTER_SCRAM_CREDENTIALS = Method(
+        "Controller",
+        "AlterScramCredentials",
+        c.AlterScramCredentialsRequest,
+        c.AlterScramCredentialsResponse,
+        Operation.ALTER,
+    )
 
 
 class Group:

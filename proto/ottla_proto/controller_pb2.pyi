@@ -545,3 +545,43 @@ class DeleteAclsResponse(_message.Message):
     error: _common_pb2.Error
     results: _containers.RepeatedCompositeFieldContainer[AclsDeleted]
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., results: _Optional[_Iterable[_Union[AclsDeleted, _Mapping]]] = ...) -> None: ...
+
+class ScramChange(_message.Message):
+    __slots__ = ("user", "mechanism", "deletes", "iterations", "salt", "stored_key", "server_key")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    DELETES_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    mechanism: str
+    deletes: bool
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    def __init__(self, user: _Optional[str] = ..., mechanism: _Optional[str] = ..., deletes: _Optional[bool] = ..., iterations: _Optional[int] = ..., salt: _Optional[bytes] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+
+class AlterScramCredentialsRequest(_message.Message):
+    __slots__ = ("changes",)
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    changes: _containers.RepeatedCompositeFieldContainer[ScramChange]
+    def __init__(self, changes: _Optional[_Iterable[_Union[ScramChange, _Mapping]]] = ...) -> None: ...
+
+class UserAltered(_message.Message):
+    __slots__ = ("user", "error")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    error: _common_pb2.Error
+    def __init__(self, user: _Optional[str] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class AlterScramCredentialsResponse(_message.Message):
+    __slots__ = ("error", "users")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    users: _containers.RepeatedCompositeFieldContainer[UserAltered]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., users: _Optional[_Iterable[_Union[UserAltered, _Mapping]]] = ...) -> None: ...

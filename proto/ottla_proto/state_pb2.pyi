@@ -157,6 +157,20 @@ class Acl(_message.Message):
     permission: int
     def __init__(self, format: _Optional[int] = ..., resource_type: _Optional[int] = ..., name: _Optional[str] = ..., pattern_type: _Optional[int] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[int] = ..., permission: _Optional[int] = ...) -> None: ...
 
+class ScramCredential(_message.Message):
+    __slots__ = ("format", "iterations", "salt", "stored_key", "server_key")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    def __init__(self, format: _Optional[int] = ..., iterations: _Optional[int] = ..., salt: _Optional[bytes] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+
 class Coordinator(_message.Message):
     __slots__ = ("format", "address", "incarnation")
     FORMAT_FIELD_NUMBER: _ClassVar[int]

@@ -16,7 +16,13 @@ import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as ConfluentProducer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
@@ -407,3 +413,36 @@ def test_two_hundred_logins_at_once(address: str) -> None:
         codes = asyncio.run(log_in_all())
         assert metadata(beside) == 1
     assert codes == [REJECTED if number % 4 == 0 else 0 for number in range(200)]
+
+
+# ---- users of the cluster -------------------------------------------------------------------------------------------
+
+
+def alter(admin: AdminClient, *changes: Any) -> None:
+    for future in admin.alter_user_scram_credentials(list(changes)).values():
+        future.result(LIMIT_S)
+
+
+def can_log_in(address: str, password: str) -> bool:
+    try:
+        with ottla.Admin(address, login=ottla.Scram("carol", password, "SCRAM-SHA-256")) as admin:
+            admin.cluster.describe()
+    except ottla.OttlaError as error:
+        if error.code != REJECTED:
+            raise
+        return False
+    return True
+
+
+def test_a_user_of_the_cluster_logs_in_until_the_password_is_changed_or_the_user_is_deleted(address: str) -> None:
+    admin: Any = AdminClient(confluent(address, "SCRAM-SHA-512"))
+    short = ScramMechanism.SCRAM_SHA_256
+    alter(admin, UserScramCredentialUpsertion("carol", ScramCredentialInfo(short, 4096), b"first"))
+    assert can_log_in(address, "first")
+    infos = admin.describe_user_scram_credentials(["carol"])["carol"].result(LIMIT_S).scram_credential_infos
+    assert [(info.mechanism, info.iterations) for info in infos] == [(short, 4096)]
+    alter(admin, UserScramCredentialUpsertion("carol", ScramCredentialInfo(short, 4096), b"second"))
+    assert can_log_in(address, "second")
+    assert not can_log_in(address, "first")
+    alter(admin, UserScramCredentialDeletion("carol", short))
+    assert not can_log_in(address, "second")

@@ -32,6 +32,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
+from ottla_core.security.scram import ScramCredential
 from ottla_proto import state_pb2 as pb
 from ottla_proto.operation import Operation
 
@@ -217,6 +218,20 @@ def _acl_from(key: Key, message: pb.Acl, entry: KeyValue) -> Acl:
     )
 
 
+def _scram_to(value: ScramCredential) -> Message:
+    return pb.ScramCredential(
+        format=FORMAT,
+        iterations=value.iterations,
+        salt=value.salt,
+        stored_key=value.stored_key,
+        server_key=value.server_key,
+    )
+
+
+def _scram_from(key: Key, message: pb.ScramCredential, entry: KeyValue) -> ScramCredential:
+    return ScramCredential(key[2], message.iterations, message.salt, message.stored_key, message.server_key)
+
+
 def _coordinator_to(value: Coordinator) -> Message:
     return pb.Coordinator(format=FORMAT, address=value.address, incarnation=value.incarnation)
 
@@ -288,6 +303,7 @@ _KINDS: Final = {
     "restored": _Kind(pb.Restored, _restored_to, _restored_from),
     "terms": _Kind(pb.Terms, _terms_to, _terms_from),
     "acl": _Kind(pb.Acl, _acl_to, _acl_from),
+    "scram": _Kind(pb.ScramCredential, _scram_to, _scram_from),
     "coordinator": _Kind(pb.Coordinator, _coordinator_to, _coordinator_from),
     "shard": _Kind(pb.Shard, _shard_to, _shard_from),
     "controller": _Kind(pb.Controller, _controller_to, _controller_from),

@@ -23,6 +23,7 @@ from ottla_core.cluster.layered_mapping import copy_of
 from ottla_core.model import NO_LEADER, NO_OWNER, SHARD_TOPICS, PartitionId, TopicId
 from ottla_core.routing import shard_of
 from ottla_core.security.acl import Acl
+from ottla_core.security.scram import Mechanism, ScramCredential
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,7 @@ class ClusterImage:
     """They are by the 16 bytes of their ids, which are random."""
     acls_revision: int = field(default=0, compare=False, repr=False)
     """It is the revision at which any ACL last changed. In a snapshot it is the snapshot's revision."""
+    scram: Mapping[tuple[str, Mechanism], ScramCredential] = field(default_factory=dict)
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
     topic_revisions: Mapping[TopicId, int] = field(default_factory=dict, compare=False, repr=False)
@@ -335,6 +337,8 @@ def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
             _set(image, draft, "brokers", identity[0], change.value)
         case "last_life":
             _set(image, draft, "last_incarnations", identity[0], change.value)
+        case "scram":
+            _set(image, draft, "scram", (identity[0], identity[1]), change.value)
         case "acl":
             _set(image, draft, "acls", identity[0], change.value)
         case "coordinator" | "shard":

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.security.scram import MECHANISMS
 
 Key = tuple[Any, ...]
 
@@ -57,6 +58,11 @@ def acl(acl_id: bytes) -> Key:
     return ("acl", acl_id)
 
 
+def scram(user: str, mechanism: str) -> Key:
+    """Return the key of a user's credential."""
+    return ("scram", user, mechanism)
+
+
 def coordinator(kind: str, instance_id: int) -> Key:
     """Return the key of a coordinator's registration. `kind` is one of `model.SHARD_TOPICS`."""
     return ("coordinator", kind, instance_id)
@@ -89,6 +95,8 @@ def _path(key: Key) -> str:
             return f"configs/{scope}/{quote(name, safe='')}"
         case ("acl", bytes(acl_id)):
             return f"acls/{acl_id.hex()}"
+        case ("scram", str(user), str(mechanism)):
+            return f"scram/{mechanism}/{quote(user, safe='')}"
         case ("coordinator", str(kind), int(instance_id)):
             return f"coordinators/{kind}/{instance_id}"
         case ("shard", str(kind), int(number)):
@@ -124,6 +132,8 @@ def _parse(cluster_id: str, text: str) -> Key | None:
             return configs(scope, unquote(name, errors="strict"))
         case ["acls", acl_id]:
             return acl(bytes.fromhex(acl_id))
+        case ["scram", mechanism, user] if mechanism in MECHANISMS:
+            return scram(unquote(user, errors="strict"), mechanism)
         case ["coordinators", kind, instance_id]:
             return coordinator(kind, int(instance_id))
         case ["shards", kind, number]:

@@ -222,6 +222,58 @@ class AlterReplicaLogDirsResponse(Message):
             self.error_code = error_code
 
 
+class AlterUserScramCredentialsRequest(Message):
+    API_KEY: ClassVar = 51
+    __slots__ = ("deletions", "upsertions",)
+
+    def __init__(
+        self, *, deletions: Sequence[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = (),
+        upsertions: Sequence[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = (),
+    ) -> None:
+        self.deletions = deletions
+        self.upsertions = upsertions
+
+    class ScramCredentialDeletion(Message):
+        __slots__ = ("name", "mechanism",)
+
+        def __init__(self, *, name: str = '', mechanism: int = 0,) -> None:
+            self.name = name
+            self.mechanism = mechanism
+
+    class ScramCredentialUpsertion(Message):
+        __slots__ = ("name", "mechanism", "iterations", "salt", "salted_password",)
+
+        def __init__(
+            self, *, name: str = '', mechanism: int = 0, iterations: int = 0, salt: bytes = b'',
+            salted_password: bytes = b'',
+        ) -> None:
+            self.name = name
+            self.mechanism = mechanism
+            self.iterations = iterations
+            self.salt = salt
+            self.salted_password = salted_password
+
+
+class AlterUserScramCredentialsResponse(Message):
+    API_KEY: ClassVar = 51
+    __slots__ = ("throttle_time_ms", "results",)
+
+    def __init__(
+        self, *, throttle_time_ms: int = 0,
+        results: Sequence[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
+
+    class AlterUserScramCredentialsResult(Message):
+        __slots__ = ("user", "error_code", "error_message",)
+
+        def __init__(self, *, user: str = '', error_code: int = 0, error_message: str | None = '',) -> None:
+            self.user = user
+            self.error_code = error_code
+            self.error_message = error_message
+
+
 class ApiVersionsRequest(Message):
     API_KEY: ClassVar = 18
     __slots__ = ("client_software_name", "client_software_version", "cluster_id", "node_id",)
@@ -1350,6 +1402,53 @@ class DescribeTransactionsResponse(Message):
             self.client_id = client_id
             self.client_host = client_host
             self.cause = cause
+
+
+class DescribeUserScramCredentialsRequest(Message):
+    API_KEY: ClassVar = 50
+    __slots__ = ("users",)
+
+    def __init__(self, *, users: Sequence[DescribeUserScramCredentialsRequest.UserName] | None = (),) -> None:
+        self.users = users
+
+    class UserName(Message):
+        __slots__ = ("name",)
+
+        def __init__(self, *, name: str = '',) -> None:
+            self.name = name
+
+
+class DescribeUserScramCredentialsResponse(Message):
+    API_KEY: ClassVar = 50
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "results",)
+
+    def __init__(
+        self, *, throttle_time_ms: int = 0, error_code: int = 0, error_message: str | None = '',
+        results: Sequence[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.results = results
+
+    class DescribeUserScramCredentialsResult(Message):
+        __slots__ = ("user", "error_code", "error_message", "credential_infos",)
+
+        def __init__(
+            self, *, user: str = '', error_code: int = 0, error_message: str | None = '',
+            credential_infos: Sequence[DescribeUserScramCredentialsResponse.CredentialInfo] = (),
+        ) -> None:
+            self.user = user
+            self.error_code = error_code
+            self.error_message = error_message
+            self.credential_infos = credential_infos
+
+    class CredentialInfo(Message):
+        __slots__ = ("mechanism", "iterations",)
+
+        def __init__(self, *, mechanism: int = 0, iterations: int = 0,) -> None:
+            self.mechanism = mechanism
+            self.iterations = iterations
 
 
 class ElectLeadersRequest(Message):

@@ -79,6 +79,11 @@ class ScramCredential:
         if not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
             raise _invalid(f"{iterations} iterations", f"use {LEAST_ITERATIONS} to {MOST_ITERATIONS} iterations")
         salted = hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
+        return cls.of_salted(mechanism, salted, salt=salt, iterations=iterations)
+
+    @classmethod
+    def of_salted(cls, mechanism: Mechanism, salted: bytes, *, salt: bytes, iterations: int) -> Self:
+        """Make a credential of a salted password, which a client has derived."""
         return cls(
             mechanism,
             iterations,
@@ -125,6 +130,14 @@ class ScramCredential:
     def signature(self, messages: bytes) -> bytes:
         """Return the broker's signature, by which it proves that it knows the credential."""
         return hmac.digest(self.server_key, messages, _HASHES[self.mechanism])
+
+
+def mechanism_of(name: str) -> Mechanism:
+    """Return the mechanism of that name. Raises INVALID_CONFIG if there is none."""
+    for mechanism in MECHANISMS:
+        if mechanism == name:
+            return mechanism
+    raise _invalid(f"{name!r} is not a mechanism of SCRAM", f"use {' or '.join(MECHANISMS)}")
 
 
 def digest_bytes(mechanism: Mechanism) -> int:

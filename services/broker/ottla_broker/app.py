@@ -18,6 +18,7 @@ from ottla_broker.compaction.worker import Run, run_worker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.cluster_credentials import ClusterCredentials
 from ottla_broker.kafka.credentials_file import CredentialsFile
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.encoded_topics import EncodedTopics
@@ -163,7 +164,7 @@ class _Parts:
         self.credentials = CredentialsFile(config.sasl_credentials_file)
         logins = Logins(
             config.sasl_enabled_mechanisms,
-            self.credentials,
+            ClusterCredentials(metadata, self.credentials),
             config.connection_failed_authentication_delay_ms / 1000,
         )
         self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka, unstable=unstable, logins=logins)

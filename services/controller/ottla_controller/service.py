@@ -44,6 +44,7 @@ from ottla_controller.machines.topics import (
     decide_delete_topic,
     decide_delete_topic_by_id,
 )
+from ottla_controller.machines.users import ScramChange, decide_alter_scram
 from ottla_controller.recovery import ask_logs
 from ottla_core.cluster.acl_entries import acl_of, entry_of, filter_of
 from ottla_core.cluster.follower import MetadataFollower
@@ -57,6 +58,7 @@ from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_core.security.acl import Acl
+from ottla_core.security.scram import ScramCredential, mechanism_of
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
@@ -271,6 +273,18 @@ class ControllerService:
         results = await self._commit(partial(decide_delete_acls, filters=filters))
         return pb.DeleteAclsResponse(results=[_deleted(result) for result in results])
 
+    async def alter_scram_credentials(
+        self, request: pb.AlterScramCredentialsRequest, context: RequestContext
+    ) -> pb.AlterScramCredentialsResponse:
+        changes = [_scram_change(change) for change in request.changes]
+        results = await self._commit(partial(decide_alter_scram, changes=changes))
+        return pb.AlterScramCredentialsResponse(
+            users=[
+                pb.UserAltered(user=user, error=None if error is None else error_message(error))
+                for user, error in results.items()
+            ]
+        )
+
     def _to_hand_over(self, image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
         return to_hand_over(image, broker_id, self._index.of(broker_id))
 
@@ -461,6 +475,15 @@ def _decided(verdict: Verdict) -> pb.IsrDecided:
         isr=partition.isr,
         partition_epoch=partition.partition_epoch,
     )
+
+
+def _scram_change(change: pb.ScramChange) -> ScramChange:
+    """Return the change. Raises INVALID_CONFIG if brokers should not have sent it."""
+    mechanism = mechanism_of(change.mechanism)
+    if change.deletes:
+        return ScramChange(change.user, mechanism, None)
+    credential = ScramCredential(mechanism, change.iterations, change.salt, change.stored_key, change.server_key)
+    return ScramChange(change.user, mechanism, credential)
 
 
 def _deleted(result: list[Acl] | OttlaError) -> pb.AclsDeleted:

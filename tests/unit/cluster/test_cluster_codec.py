@@ -29,6 +29,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
+from ottla_core.security.scram import ScramCredential
 from ottla_proto import state_pb2 as pb
 from ottla_proto.operation import Operation
 
@@ -84,6 +85,10 @@ pairs = st.one_of(
         st.builds(BrokerIds, int32, st.dictionaries(text, int32, max_size=3), st.just(MODIFIED)),
     ),
     st.tuples(st.just(keys.SEQ), st.integers(0, 2**63 - 1)),
+    st.tuples(
+        st.just(keys.scram("alice", "SCRAM-SHA-256")),
+        st.just(ScramCredential("SCRAM-SHA-256", 4096, b"salt", b"s" * 32, b"k" * 32)),
+    ),
     st.tuples(
         st.just(keys.acl(b"a" * 16)),
         st.builds(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ottla_core.cluster import keys
 from ottla_core.model import SHARD_TOPICS, PartitionId, TopicId
+from ottla_core.security.scram import MECHANISMS
 
 topic_ids = st.binary(min_size=16, max_size=16).map(TopicId)
 names = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
@@ -21,6 +22,7 @@ any_key = st.one_of(
     st.builds(keys.configs, st.sampled_from(["group", "client-metrics"]), st.text(st.characters(codec="utf-8"))),
     st.builds(keys.coordinator, st.sampled_from(sorted(SHARD_TOPICS)), numbers),
     st.builds(keys.acl, st.binary(min_size=16, max_size=16)),
+    st.builds(keys.scram, st.text(st.characters(codec="utf-8")), st.sampled_from(MECHANISMS)),
     st.builds(keys.shard, st.sampled_from(sorted(SHARD_TOPICS)), numbers),
 )
 

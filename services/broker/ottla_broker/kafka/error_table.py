@@ -428,6 +428,23 @@ ERRORS: Final[Mapping[int, Errors]] = {
         | {E.GROUP_SUBSCRIBED_TO_TOPIC, E.INVALID_GROUP_ID, E.GROUP_ID_NOT_FOUND, E.NON_EMPTY_GROUP},
         instead=_COORDINATORS_LOG,
     ),
+    50: Errors(
+        "DescribeUserScramCredentialsResponse; KIP-554",
+        frozenset({E.RESOURCE_NOT_FOUND, E.DUPLICATE_RESOURCE, E.CLUSTER_AUTHORIZATION_FAILED}),
+    ),
+    51: Errors(
+        "AlterUserScramCredentialsResponse; KIP-554; ScramControlManager",
+        _CONTROLLER
+        | {
+            E.RESOURCE_NOT_FOUND,
+            E.DUPLICATE_RESOURCE,
+            E.UNACCEPTABLE_CREDENTIAL,
+            E.UNSUPPORTED_SASL_MECHANISM,
+            E.POLICY_VIOLATION,
+            E.CLUSTER_AUTHORIZATION_FAILED,
+        },
+        instead=_LOST_CONTROLLER,
+    ),
     55: Errors(
         "DescribeQuorumResponse; KIP-595",
         _CONTROLLER | {E.NOT_LEADER_OR_FOLLOWER, E.UNKNOWN_TOPIC_OR_PARTITION},

@@ -1,0 +1,101 @@
+"""AlterUserScramCredentials (key 51), version 0: credentials of users are stored and deleted (KIP-554).
+
+The client sends the password salted and hashed many times. Whoever has that can log in, so it is made into what SCRAM
+keeps before it leaves this broker. Each user has one result: either all of its changes are made or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, TypeAlias
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, reported_fields, until_known
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handlers.describe_user_scram_credentials import CODES
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
+from ottla_core.security.scram import Mechanism, ScramCredential, mechanism_of
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_Result: TypeAlias = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+_Change: TypeAlias = (
+    AlterUserScramCredentialsRequest.ScramCredentialDeletion | AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+)
+
+_MECHANISMS: Final = {code: mechanism for mechanism, code in CODES.items()}
+
+
+async def handle(
+    backend: Backend, request: AlterUserScramCredentialsRequest, context: KafkaContext
+) -> AlterUserScramCredentialsResponse:
+    requested: list[_Change] = [*request.deletions, *request.upsertions]
+    results: dict[str, _Result | None] = dict.fromkeys(change.name for change in requested)
+    changes: list[pb.ScramChange] = []
+    for change in requested:
+        try:
+            changes.append(_forwarded(change))
+        except OttlaError as error:
+            results[change.name] = _Result(user=change.name, **error_fields(error))
+    changes = [change for change in changes if results[change.user] is None]
+    try:
+        response = await _alter(backend, changes)
+    except OttlaError as error:
+        results |= {change.user: _Result(user=change.user, **error_fields(error)) for change in changes}
+    else:
+        results |= {each.user: _Result(user=each.user, **reported_fields(each.error)) for each in response.users}
+    return AlterUserScramCredentialsResponse(results=[result for result in results.values() if result is not None])
+
+
+async def _alter(backend: Backend, changes: list[pb.ScramChange]) -> pb.AlterScramCredentialsResponse:
+    if not changes:
+        return pb.AlterScramCredentialsResponse()
+    request = pb.AlterScramCredentialsRequest(changes=changes)
+    response = await forward(backend, Controller.ALTER_SCRAM_CREDENTIALS, request, limit_s=UNTIMED_S)
+    altered = {each.user: None for each in response.users if not each.error.code}
+    await until_known(backend, partial(_has, [change for change in changes if change.user in altered]))
+    return response
+
+
+def _forwarded(change: _Change) -> pb.ScramChange:
+    """Return the change for the controller. Raises UNSUPPORTED_SASL_MECHANISM and UNACCEPTABLE_CREDENTIAL."""
+    mechanism = _mechanism(change.mechanism)
+    if isinstance(change, AlterUserScramCredentialsRequest.ScramCredentialDeletion):
+        return pb.ScramChange(user=change.name, mechanism=mechanism, deletes=True)
+    try:
+        credential = ScramCredential.of_salted(
+            mechanism, bytes(change.salted_password), salt=bytes(change.salt), iterations=change.iterations
+        )
+    except OttlaError as error:
+        raise OttlaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, error.message, hint=error.hint) from None
+    return pb.ScramChange(
+        user=change.name,
+        mechanism=mechanism,
+        iterations=credential.iterations,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+    )
+
+
+def _mechanism(code: int) -> Mechanism:
+    mechanism = _MECHANISMS.get(code)
+    if mechanism is None:
+        raise OttlaError(
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+            f"{code} is not the code of a mechanism of SCRAM",
+            hint="use SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2)",
+        )
+    return mechanism
+
+
+def _has(changes: Iterable[pb.ScramChange], image: ClusterImage) -> bool:
+    """Return whether the image has what was stored, and lacks what was deleted."""
+    for change in changes:
+        known = image.scram.get((change.user, mechanism_of(change.mechanism)))
+        if change.deletes != (known is None) or (known is not None and known.stored_key != change.stored_key):
+            return False
+    return True
