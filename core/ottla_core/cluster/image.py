@@ -223,6 +223,11 @@ class ClusterImage:
     def history(self) -> History:
         return History(self.terms, self.seq)
 
+    @property
+    def is_new(self) -> bool:
+        """It tells whether controllers have decided nothing but to begin their terms."""
+        return self.seq == len(self.terms)
+
     def is_older_than(self, known: History) -> bool:
         """Return whether the store has lost decisions that are in `known`, and no restoration that was counted since
         explains why."""

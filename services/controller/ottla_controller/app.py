@@ -54,7 +54,7 @@ def build(
     server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
 
     def prepare(image: ClusterImage) -> Decision[None]:
-        return decide_first_configs(image, first_configs) if image.seq == 0 else decide_remove_own_values(image)
+        return decide_first_configs(image, first_configs) if image.is_new else decide_remove_own_values(image)
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"

@@ -152,6 +152,11 @@ STORIES = (
         ),
     ),
     Story(
+        "new-cluster-without-its-first-configs",
+        "A controller decided to begin its term, and so took a new cluster for one that had its first configs already",
+        instead_of("ottla_core.cluster.image:ClusterImage.is_new", lambda original, self: self.seq == 0),
+    ),
+    Story(
         "start-forgets-how-far-it-has-followed",
         "A broker found the store older than its data and was killed before it said so; its next start knew nothing",
         instead_of(f"{_REPLICAS}._note_followed", _noted_before_it_is_said),

@@ -47,6 +47,21 @@ def test_two_histories_part_at_the_first_decision_that_only_one_of_them_has(
     assert one.parts_from(other) == other.parts_from(one) == parted
 
 
+@pytest.mark.parametrize(
+    ("image", "is_new"),
+    [
+        (ClusterImage("c"), True),
+        (ClusterImage("c", seq=2, terms=(A, Term("b", 2))), True),
+        (ClusterImage("c", seq=3, terms=(A, Term("b", 2))), False),
+        (ClusterImage("c", seq=1), False),
+        (ClusterImage("c", seq=501, terms=(Term("a", 501),)), False),
+    ],
+    ids=["empty", "two terms have begun", "a decision", "an earlier release", "the first term after an upgrade"],
+)
+def test_a_cluster_is_new_until_a_controller_decides_something(image: ClusterImage, is_new: bool) -> None:
+    assert image.is_new is is_new
+
+
 @pytest.mark.story("young-backup-is-not-noticed")
 def test_a_store_that_has_counted_past_the_decisions_that_it_lost_is_older() -> None:
     known = History((A,), 12)

@@ -121,9 +121,8 @@ def describe_configs(image: ClusterImage, resource: Resource) -> EffectiveConfig
 
 
 def decide_first_configs(image: ClusterImage, configs: Mapping[str, str]) -> Decision[None]:
-    """Set the cluster-wide configs that a cluster begins with. Do nothing for a cluster that has ever been written
-    to."""
-    if image.seq > 0 or not configs:
+    """Set the cluster-wide configs that a cluster begins with. Do nothing for a cluster that is not new."""
+    if not image.is_new or not configs:
         return Decision(None)
     return _alter_broker(image, CLUSTER, [Op(name, OpKind.SET, value) for name, value in configs.items()])
 
