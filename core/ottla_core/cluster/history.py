@@ -25,10 +25,12 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The terms of controllers, oldest first, and the number of the last decision."""
+    """The terms of controllers, oldest first, the number of the last decision, and how many restorations were
+    counted."""
 
     terms: tuple[Term, ...] = ()
     seq: int = 0
+    restored: int = 0
 
     def parts_from(self, other: History) -> int:
         """Return the number of the first decision that is not in both histories."""

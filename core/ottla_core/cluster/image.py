@@ -221,7 +221,7 @@ class ClusterImage:
 
     @property
     def history(self) -> History:
-        return History(self.terms, self.seq)
+        return History(self.terms, self.seq, self.restored.count)
 
     @property
     def is_new(self) -> bool:
@@ -232,7 +232,10 @@ class ClusterImage:
         """Return whether the store has lost decisions that are in `known`, and no restoration that was counted since
         explains why."""
         parted = self.history.parts_from(known)
-        return self.restored.seq < parted <= known.seq
+        # Whoever has followed `known` has followed all that was counted before the two parted. So a larger count
+        # explains what is lost even if it is not known where they parted, or where it was counted.
+        is_explained = self.restored.seq >= parted or self.restored.count > known.restored
+        return parted <= known.seq and not is_explained
 
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         name = self.topic_names.get(topic_id)

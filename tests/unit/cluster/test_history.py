@@ -74,5 +74,18 @@ def test_a_store_that_has_counted_past_the_decisions_that_it_lost_is_older() -> 
 def test_only_a_restoration_that_was_counted_after_the_histories_parted_explains_what_is_lost() -> None:
     known = History((A,), 12)
     image = ClusterImage("c", revision=90, seq=40, terms=(A, B))
-    assert replace(image, restored=Restored(1, seq=9)).is_older_than(known)
-    assert not replace(image, restored=Restored(1, seq=11)).is_older_than(known)
+    followed = replace(known, restored=1)
+    assert replace(image, restored=Restored(1, seq=9)).is_older_than(followed)
+    assert not replace(image, restored=Restored(1, seq=11)).is_older_than(followed)
+
+
+@pytest.mark.parametrize(
+    ("known", "terms"),
+    [(History((Term("a", 501),), 600), (Term("b", 451),)), (History((Term("a", 501),), 600), (Term("a", 501),))],
+    ids=["no term in common, as with a backup of an earlier release", "counted by a controller of an earlier release"],
+)
+def test_a_larger_count_explains_what_is_lost_wherever_it_was_counted(known: History, terms: tuple[Term, ...]) -> None:
+    image = ClusterImage("c", revision=90, seq=560, terms=terms)
+    assert image.is_older_than(known)
+    assert not replace(image, restored=Restored(1)).is_older_than(known)
+    assert replace(image, restored=Restored(1)).is_older_than(replace(known, restored=1))

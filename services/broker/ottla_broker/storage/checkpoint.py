@@ -29,19 +29,21 @@ _logger = logging.getLogger(__name__)
 
 
 def write_history(disk: Disk, path: PurePath, history: History) -> None:
-    """Write the number of the last decision, then one `uuid first-decision` a line for each term."""
-    _write(disk, path, [str(history.seq), *(f"{term.uuid} {term.first_seq}" for term in history.terms)])
+    """Write a line with the number of the last decision and that of restorations, then `uuid first-decision` for each
+    term."""
+    first = f"seq {history.seq} restored {history.restored}"
+    _write(disk, path, [first, *(f"{term.uuid} {term.first_seq}" for term in history.terms)])
 
 
 def read_history(path: PurePath) -> History:
     """Return what `write_history` wrote, or an empty history if the file is missing, torn, or of an earlier release."""
     try:
-        first, *terms = read_fields(path) or [["0"]]
+        lines = read_fields(path)
         # Earlier releases noted two numbers that say nothing of terms.
-        if len(first) == 2:
+        if not lines or len(lines[0]) == 2:
             return History()
-        [seq] = first
-        return History(tuple(Term(uuid, int(first_seq)) for uuid, first_seq in terms), int(seq))
+        [[_, seq, _, restored], *terms] = lines
+        return History(tuple(Term(uuid, int(first_seq)) for uuid, first_seq in terms), int(seq), int(restored))
     except ValueError as error:
         _warn(path, error)
         return History()
