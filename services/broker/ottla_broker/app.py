@@ -20,6 +20,7 @@ from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.cluster_credentials import ClusterCredentials
 from ottla_broker.kafka.credentials_file import CredentialsFile
+from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.logins import Logins
@@ -167,7 +168,16 @@ class _Parts:
             ClusterCredentials(metadata, self.credentials),
             config.connection_failed_authentication_delay_ms / 1000,
         )
-        self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka, unstable=unstable, logins=logins)
+        authorizer = CurrentAuthorizer(config.authorizer, metadata, self.threads) if config.authorizer else None
+        self.kafka = KafkaSide(
+            config.kafka,
+            backend,
+            self.metrics,
+            around_kafka,
+            unstable=unstable,
+            logins=logins,
+            authorizer=authorizer,
+        )
         self._serve()
         self.registration = self._registration(incarnation)
         self.cleaner = LogCleaner(metadata, self.replicas.table, self._node_id, clock, self.threads, run_cleaning)

@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla_broker.listener_settings import KafkaListener, check_mechanisms, check_ports_differ, read_listeners
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
 from ottla_core.security.scram import MECHANISMS
 
 _KAFKA_PORT: Final = 9092
@@ -35,6 +36,9 @@ class BrokerConfig:
     sasl_plain_without_tls: bool = False  # whether PLAIN may be enabled, which sends passwords in clear
     sasl_credentials_file: PurePath = _NO_FILE  # TOML file with the users' SCRAM credentials, for its owner alone
     connection_failed_authentication_delay_ms: int = 100  # how long the answer to a failed login waits
+    authorizer_class_name: str = ""  # StandardAuthorizer checks every request of a Kafka client against the ACLs
+    super_users: str = ""  # principals that may do everything, such as User:admin;User:ops; only with an authorizer
+    allow_everyone_if_no_acl_found: bool = False  # whether a resource without ACLs is open to everyone
     unstable_api_versions_enable: bool = False  # whether Kafka clients may use version 6 of InitProducerId (KIP-939)
     advertised_host: str = ""  # what services and clients get, or `host` if this is empty
     mirrors: tuple[str, ...] = ()  # gRPC addresses of the mirrors that clients reach through this broker
@@ -55,6 +59,7 @@ class BrokerConfig:
             )
         if any(listener.expects_login for listener in self.kafka):
             self._check_logins()
+        _ = self.authorizer
         check_ports_differ(self.kafka, {"port, for gRPC,": self.port, "admin_port": self.admin_port})
 
     @property
@@ -62,6 +67,15 @@ class BrokerConfig:
         """These are the Kafka listeners, in the order of the settings."""
         return read_listeners(
             self.host, self.kafka_port, self.kafka_listeners, self.kafka_advertised, self.kafka_listener_protocols
+        )
+
+    @property
+    def authorizer(self) -> AuthorizerSettings | None:
+        """These are the settings of the authorizer, or None if no request is checked."""
+        return read_authorizer(
+            self.authorizer_class_name,
+            self.super_users,
+            allow_everyone_if_no_acl_found=self.allow_everyone_if_no_acl_found,
         )
 
     def _check_logins(self) -> None:

@@ -42,6 +42,8 @@ def to_create(image: ClusterImage, request: MetadataRequest, version: int) -> li
 async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]:
     """Have topics created with the cluster's defaults. Return the errors of those that can't be created even by a
     retry."""
+    if not names:
+        return {}
     topics = [pb.NewTopic(name=name, partitions=_DEFAULT, replication_factor=_DEFAULT) for name in names]
     request = pb.CreateTopicsRequest(topics=topics)
     try:

@@ -22,7 +22,6 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.model import PartitionId
-from ottla_core.rpc.context import Authorize, allow_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,6 @@ class Backend:
     clock: Clock
     threads: DiskThreads
     mirrors: Mirrors
-    authorize: Authorize = allow_all
-    checks_acls: bool = False
-    """It tells whether requests are checked against ACLs."""
 
     @property
     def node_id(self) -> int:

@@ -8,8 +8,10 @@ from time import perf_counter
 from typing import Any, Final
 
 from ottla_broker.kafka import frames, logins
+from ottla_broker.kafka.access import EVERYTHING
 from ottla_broker.kafka.apis import APIS, PRIVATE, Api
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.frames import SIZE_BYTES, TOKEN_KEY, Caller, Head, Parts
 from ottla_broker.kafka.handlers import api_versions
 from ottla_broker.kafka.handling import Handler
@@ -32,7 +34,7 @@ def unchanged(name: str, handler: Handler) -> Handler:
 
 class Dispatcher:
     """Takes frames apart, finds their handlers, and puts the responses into frames. `apis` are by their keys, by
-    default `APIS`."""
+    default `APIS`. Without an `authorizer` every client may do everything."""
 
     def __init__(
         self,
@@ -40,8 +42,10 @@ class Dispatcher:
         metrics: Metrics,
         around: AroundApi = unchanged,
         apis: Mapping[int, Api] | None = None,
+        authorizer: CurrentAuthorizer | None = None,
     ) -> None:
         self._backend = backend
+        self._authorizer: Final = authorizer
         self._apis: Final = APIS if apis is None else apis
         served = (*self._apis.values(), PRIVATE)
         self._handlers: Final = {api.key: around(api.name, api.handler) for api in served}
@@ -71,7 +75,8 @@ class Dispatcher:
         if not api.min_version <= head.version <= api.max_version:
             return _unsupported(api, head.version, frame)
         flexible = head.version >= api.flexible_from
-        request = frames.read_request(frame, head.version, caller, flexible=flexible)
+        access = EVERYTHING if self._authorizer is None else self._authorizer.access(caller)
+        request = frames.read_request(frame, head.version, caller, flexible=flexible, access=access)
         self._requests[head.key].value += 1
         begun_at = perf_counter()
         tagged = flexible and head.key != api_versions.KEY

@@ -52,10 +52,13 @@ OF_ALL: Final = frozenset(
 """Kafka may answer these to any request: it can't be read, it is not allowed, or the broker failed."""
 
 _COORDINATOR: Final = frozenset({E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR})
+_GROUP: Final = _COORDINATOR | {E.INVALID_GROUP_ID, E.GROUP_AUTHORIZATION_FAILED}
 _CONTROLLER: Final = frozenset({E.NOT_CONTROLLER, E.REQUEST_TIMED_OUT})
 _TOPIC: Final = frozenset({E.UNKNOWN_TOPIC_OR_PARTITION, E.INVALID_TOPIC_EXCEPTION, E.TOPIC_AUTHORIZATION_FAILED})
 _LEADER: Final = _TOPIC | {E.NOT_LEADER_OR_FOLLOWER, E.REPLICA_NOT_AVAILABLE, E.LEADER_NOT_AVAILABLE}
-_CONFIG: Final = _CONTROLLER | _TOPIC | {E.INVALID_CONFIG, E.POLICY_VIOLATION, E.INVALID_GROUP_ID}
+_CONFIG: Final = (
+    _CONTROLLER | _TOPIC | {E.INVALID_CONFIG, E.POLICY_VIOLATION, E.INVALID_GROUP_ID, E.GROUP_AUTHORIZATION_FAILED}
+)
 
 _BY_NAME: Final = {E.UNKNOWN_TOPIC_ID: E.UNKNOWN_TOPIC_OR_PARTITION}
 """A request that names topics by name has no unknown id in it."""
@@ -195,7 +198,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     8: Errors(
         "schema (v9, v10); GroupMetadataManager; CoordinatorOperationExceptionHelper; KIP-345, KIP-848",
-        _COORDINATOR
+        _GROUP
         | _TOPIC
         | {
             E.OFFSET_METADATA_TOO_LARGE,
@@ -210,7 +213,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     9: Errors(
         "schema (v9, v10); OffsetFetchResponse; KIP-447, KIP-848",
-        _COORDINATOR | _TOPIC | {E.INVALID_GROUP_ID, E.GROUP_ID_NOT_FOUND},
+        _GROUP | _TOPIC | {E.GROUP_ID_NOT_FOUND},
         {
             E.UNSTABLE_OFFSET_COMMIT: Since(7, E.COORDINATOR_LOAD_IN_PROGRESS),
             E.UNKNOWN_MEMBER_ID: Since(9, E.INVALID_REQUEST),
@@ -220,12 +223,12 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     10: Errors(
         "schema (v5); FindCoordinatorResponse; KIP-890",
-        _COORDINATOR | {E.INVALID_GROUP_ID, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
+        _GROUP | {E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
         _abortable(5),
     ),
     11: Errors(
         "GroupMetadataManager, classicGroupJoin; KIP-345, KIP-389, KIP-394",
-        _COORDINATOR
+        _GROUP
         | {
             E.INCONSISTENT_GROUP_PROTOCOL,
             E.INVALID_GROUP_ID,
@@ -240,13 +243,19 @@ ERRORS: Final[Mapping[int, Errors]] = {
     12: Errors(
         "GroupCoordinatorService, heartbeat: a loading coordinator responds without a check; KIP-345",
         _COORDINATOR - {E.COORDINATOR_LOAD_IN_PROGRESS}
-        | {E.INVALID_GROUP_ID, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID, E.REBALANCE_IN_PROGRESS},
+        | {
+            E.GROUP_AUTHORIZATION_FAILED,
+            E.INVALID_GROUP_ID,
+            E.ILLEGAL_GENERATION,
+            E.UNKNOWN_MEMBER_ID,
+            E.REBALANCE_IN_PROGRESS,
+        },
         _static(3),
         {**_COORDINATORS_LOG, E.COORDINATOR_LOAD_IN_PROGRESS: E.NONE},
     ),
     13: Errors(
         "LeaveGroupResponse; KIP-345",
-        _COORDINATOR | {E.INVALID_GROUP_ID, E.UNKNOWN_MEMBER_ID},
+        _GROUP | {E.UNKNOWN_MEMBER_ID},
         _static(3),
         _COORDINATORS_LOG,
     ),
@@ -255,6 +264,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         "KIP-559",
         _COORDINATOR - {E.COORDINATOR_LOAD_IN_PROGRESS}
         | {
+            E.GROUP_AUTHORIZATION_FAILED,
             E.INCONSISTENT_GROUP_PROTOCOL,
             E.INVALID_GROUP_ID,
             E.ILLEGAL_GENERATION,
@@ -266,7 +276,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     15: Errors(
         "schema (v6); KIP-1043: older versions describe the group as dead",
-        _COORDINATOR | {E.INVALID_GROUP_ID},
+        _GROUP,
         {E.GROUP_ID_NOT_FOUND: Since(6, E.NONE)},
         _COORDINATORS_LOG,
     ),
@@ -336,7 +346,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     25: Errors(
         "schema (v2, v4); AddOffsetsToTxnResponse; KIP-588, KIP-890",
-        _TRANSACTION | {E.INVALID_GROUP_ID},
+        _TRANSACTION | {E.INVALID_GROUP_ID, E.GROUP_AUTHORIZATION_FAILED},
         {**_fenced(2), **_abortable(4)},
         _COORDINATORS_LOG,
     ),
@@ -372,6 +382,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
             E.OFFSET_METADATA_TOO_LARGE,
             E.ILLEGAL_GENERATION,
             E.INVALID_GROUP_ID,
+            E.GROUP_AUTHORIZATION_FAILED,
             E.UNKNOWN_MEMBER_ID,
             E.REBALANCE_IN_PROGRESS,
             E.INVALID_COMMIT_OFFSET_SIZE,
@@ -411,7 +422,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     42: Errors(
         "DeleteGroupsResponse",
-        _COORDINATOR | {E.INVALID_GROUP_ID, E.NON_EMPTY_GROUP, E.GROUP_ID_NOT_FOUND},
+        _GROUP | {E.NON_EMPTY_GROUP, E.GROUP_ID_NOT_FOUND},
         instead=_COORDINATORS_LOG,
     ),
     43: Errors(
@@ -423,9 +434,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
     44: Errors("IncrementalAlterConfigsResponse; ConfigurationControlManager", _CONFIG, instead=_LOST_CONTROLLER),
     47: Errors(
         "OffsetDeleteResponse; KIP-496",
-        _COORDINATOR
-        | _TOPIC
-        | {E.GROUP_SUBSCRIBED_TO_TOPIC, E.INVALID_GROUP_ID, E.GROUP_ID_NOT_FOUND, E.NON_EMPTY_GROUP},
+        _GROUP | _TOPIC | {E.GROUP_SUBSCRIBED_TO_TOPIC, E.GROUP_ID_NOT_FOUND, E.NON_EMPTY_GROUP},
         instead=_COORDINATORS_LOG,
     ),
     50: Errors(

@@ -19,5 +19,9 @@ def shortened(text: str) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
+def unknown_topic_id() -> OttlaError:
+    return OttlaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id", hint="look up the topic's id again")
+
+
 def unknown_topic(name: str) -> OttlaError:
     return OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}", hint="create it first")

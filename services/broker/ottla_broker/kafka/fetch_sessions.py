@@ -62,6 +62,7 @@ class Session(FetchSession[Key, RequestedPartition, DelayedFetch]):
         self.is_fetching = False
         self.used_at = 0.0
         self.next_epoch = 1
+        self._access_revision: int | None = None
         self._known: Final[dict[Key, tuple[int, int] | None]] = {}
         """These are the high watermark and the log start offset as last sent to the client. They are None after an
         error."""
@@ -79,6 +80,14 @@ class Session(FetchSession[Key, RequestedPartition, DelayedFetch]):
         for key in forgotten:
             if self.forget(key):
                 self._known.pop(key, None)
+
+    def on_access(self, revision: int) -> None:
+        """Look at every partition again if the ACLs have another revision than at the last fetch."""
+        if revision != self._access_revision:
+            if self._access_revision is not None:
+                for key in self.requested:
+                    self.look_again(key)
+            self._access_revision = revision
 
     def response(self, looked: Mapping[Key, FetchResult]) -> list[FetchResponsePartition]:
         """Return the results that are new to the client. Raises FETCH_SESSION_ID_NOT_FOUND if the session has ended."""

@@ -14,6 +14,7 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from ottla_broker.kafka.access import EVERYTHING, Access, KeptDecisions
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.kafka_formats.primitives import MalformedError, Reader
@@ -49,13 +50,15 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KafkaContext:
-    """One request as a handler sees it. `body` is valid until the handler first awaits."""
+    """One request as a handler sees it. `body` is valid until the handler first awaits, and `access` says what the
+    client may do."""
 
     version: int
     correlation_id: int
     client_id: str
     body: Reader
     caller: Caller
+    access: Access = EVERYTHING
 
     def kept(self) -> KafkaContext:
         """Return a copy whose body stays valid."""
@@ -84,6 +87,7 @@ class Caller:
     listener: str = ONLY_LISTENER
     room: ResponseRoom = field(default=UNBOUNDED, compare=False)
     announcement: Announcement = field(default_factory=Announcement, compare=False)
+    decisions: KeptDecisions = field(default_factory=KeptDecisions, compare=False)
     login: Login | None = field(default=None, compare=False)
 
     @property
@@ -114,14 +118,16 @@ def read_token_head(data: memoryview, at: int = 0) -> Head:
     return Head(int(_SIZE.unpack_from(data, at)[0]), TOKEN_KEY, 0)
 
 
-def read_request(frame: memoryview, version: int, caller: Caller, *, flexible: bool) -> KafkaContext:
+def read_request(
+    frame: memoryview, version: int, caller: Caller, *, flexible: bool, access: Access = EVERYTHING
+) -> KafkaContext:
     """Read the header of the request in a whole frame. Raises MalformedError."""
     reader = Reader(frame, HEAD_BYTES)
     (correlation_id,) = reader.unpack(_CORRELATION)
     client_id = reader.plain_string() or ""
     reader.flexible = flexible
     reader.pass_tags()
-    return KafkaContext(version, correlation_id, client_id, reader, caller)
+    return KafkaContext(version, correlation_id, client_id, reader, caller, access)
 
 
 def read_correlation_id(frame: memoryview) -> int:

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final, NamedTuple
 
+from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.addresses import KafkaEndpoint, controller_for
 from ottla_broker.kafka.error_table import METADATA_KEY, sent_code
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import Writer
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER
+from ottla_core.security.resource import CLUSTER_NAME, ResourceType
+from ottla_proto.operation import Operation
 
 _CONTROLLER_FROM: Final = 1
 _CLUSTER_ID_FROM: Final = 2
@@ -35,24 +38,36 @@ _NO_NAME_FROM: Final = 12
 """Before this version a response has a name for every topic. For an unknown id the name is empty, as in Kafka."""
 _ERROR_FROM: Final = 13
 
-ALL_TOPIC_OPERATIONS: Final = sum(1 << number for number in (3, 4, 5, 6, 7, 8, 10, 11))
-"""Kafka's numbers of the operations that are allowed on a topic. All are, until access control lists are served."""
-ALL_CLUSTER_OPERATIONS: Final = sum(1 << number for number in (5, 7, 8, 9, 10, 11, 12))
 NOT_REQUESTED: Final = -(2**31)
+"""It stands in the place of authorized operations (KIP-430) that were not requested."""
+_NONE_SHOWN: Final = 0
 
 _PARTITION: Final = struct.Struct(">hii")
 _PARTITION_AND_EPOCH: Final = struct.Struct(">hiii")
 _KEPT_NODES: Final = 4096
+_KEPT_TAILS: Final = 4096
 
 
 class Terms(NamedTuple):
-    """What a topic's bytes depend on besides the topic itself: the ids of the brokers that are not fenced, and of those
-    that have no address for the client's listener."""
+    """What a topic's bytes depend on besides the topic itself: the client's authorized operations, and the ids of the
+    brokers that are not fenced, and of those that have no address for the client's listener."""
 
     version: int
-    operations: bool
+    operations: int
     live: frozenset[int]
     unreachable: frozenset[int]
+
+
+def cluster_operations(access: Access, *, requested: bool) -> int:
+    """Return the client's authorized operations on the cluster. Without DESCRIBE on the cluster, none are shown."""
+    if not requested:
+        return NOT_REQUESTED
+    return access.operations(ResourceType.CLUSTER, CLUSTER_NAME) if access.allows(Operation.DESCRIBE) else _NONE_SHOWN
+
+
+def topic_operations(access: Access, name: str, *, requested: bool) -> int:
+    """Return the client's authorized operations on a topic."""
+    return access.operations(ResourceType.TOPIC, name) if requested else NOT_REQUESTED
 
 
 def write_head(
@@ -78,11 +93,11 @@ def write_head(
     return writer.buffer
 
 
-def write_tail(version: int, *, operations: bool) -> bytearray:
+def write_tail(version: int, *, operations: int) -> bytearray:
     """Write the part after the topics."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version in _CLUSTER_OPERATIONS:
-        writer.int32(ALL_CLUSTER_OPERATIONS if operations else NOT_REQUESTED)
+        writer.int32(operations)
     if version >= _ERROR_FROM:
         writer.int16(ErrorCode.NONE)
     writer.tags()
@@ -94,7 +109,7 @@ def write_missing(version: int, code: ErrorCode, name: str | None, topic_id: byt
     if name is None and version < _NO_NAME_FROM:
         name = ""
     head = write_topic_head(version, name, topic_id, 0, code=code)
-    return head + write_topic_tail(version, operations=False)
+    return head + write_topic_tail(version, operations=NOT_REQUESTED)
 
 
 def write_topic_head(
@@ -111,11 +126,11 @@ def write_topic_head(
     return bytes(writer.buffer)
 
 
-@cache
-def write_topic_tail(version: int, *, operations: bool) -> bytes:
+@lru_cache(_KEPT_TAILS)
+def write_topic_tail(version: int, *, operations: int) -> bytes:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= _OPERATIONS_FROM:
-        writer.int32(ALL_TOPIC_OPERATIONS if operations else NOT_REQUESTED)
+        writer.int32(operations)
     writer.tags()
     return bytes(writer.buffer)
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from images import image_of
 
+from ottla_broker.kafka.access import EVERYTHING, Access
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import create_acls, delete_acls, describe_acls
 from ottla_core.cluster.acl_entries import acl_of, entry_of, filter_of
@@ -27,7 +28,24 @@ from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.operation import Operation
 
-CONTEXT = KafkaContext(3, 1, "c", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"))
+
+class Limited(Access):
+    """The access of a client that may do some operations on the cluster."""
+
+    is_limited = True
+
+    def __init__(self, *operations: Operation) -> None:
+        self._operations = operations
+
+    def allows(self, operation: Operation, *resource: Any) -> bool:
+        return operation in self._operations
+
+
+def context(access: Access) -> KafkaContext:
+    return KafkaContext(3, 1, "c", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"), access)
+
+
+CONTEXT = context(Limited(Operation.DESCRIBE, Operation.ALTER))
 READ = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
 WRITE = replace(READ, operation=Operation.WRITE)
 OTHERS = replace(READ, name="o", pattern_type=PatternType.PREFIXED, principal="User:bob", host="10.0.0.0/8")
@@ -38,10 +56,9 @@ ANYONE: dict[str, Any] = {"principal_filter": None, "host_filter": None, "operat
 class Cluster:
     """A backend of a cluster with these ACLs, whose controller gives this answer."""
 
-    def __init__(self, *acls: Acl, answer: Any = None, checks_acls: bool = True) -> None:
+    def __init__(self, *acls: Acl, answer: Any = None) -> None:
         by_id = {bytes([number] * 16): acl for number, acl in enumerate(acls)}
         self.image: ClusterImage = replace(image_of(1), acls=by_id)
-        self.checks_acls = checks_acls
         self.controller = self.metadata = self.replicas = self
         self.requests: list[Any] = []
         self._answer = answer
@@ -139,12 +156,17 @@ async def test_a_deletion_reports_what_each_filter_has_matched() -> None:
     assert cluster.waits_for(Cluster().image)
 
 
-async def test_without_an_authorizer_every_acl_request_says_that_security_is_disabled() -> None:
-    disabled = cast(Any, Cluster(READ, checks_acls=False))
-    described = await describe_acls.handle(disabled, DescribeAclsRequest(**EVERY, **ANYONE), CONTEXT)
-    created = await create_acls.handle(disabled, CreateAclsRequest(creations=[creation(READ)]), CONTEXT)
+@pytest.mark.parametrize(
+    ("access", "code"),
+    [(EVERYTHING, ErrorCode.SECURITY_DISABLED), (Limited(), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)],
+    ids=["no authorizer", "not allowed"],
+)
+async def test_acls_are_for_clients_that_may_describe_or_alter_the_cluster(access: Access, code: ErrorCode) -> None:
+    cluster: Any = Cluster(READ)
+    described = await describe_acls.handle(cluster, DescribeAclsRequest(**EVERY, **ANYONE), context(access))
+    created = await create_acls.handle(cluster, CreateAclsRequest(creations=[creation(READ)]), context(access))
     wanted = DeleteAclsRequest.DeleteAclsFilter(**EVERY, **ANYONE)
-    deleted = await delete_acls.handle(disabled, DeleteAclsRequest(filters=[wanted]), CONTEXT)
+    deleted = await delete_acls.handle(cluster, DeleteAclsRequest(filters=[wanted]), context(access))
     codes = [described.error_code, created.results[0].error_code, deleted.filter_results[0].error_code]
-    assert codes == [ErrorCode.SECURITY_DISABLED] * 3
-    assert not disabled.requests
+    assert codes == [code] * 3
+    assert not cluster.requests

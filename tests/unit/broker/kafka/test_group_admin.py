@@ -205,7 +205,7 @@ async def test_a_group_is_described(version: int) -> None:
     assert (first.member_id, first.client_id, first.client_host) == ("m-1", "c", "/10.0.0.9")
     assert (first.member_metadata, first.member_assignment) == (b"s", b"a")
     if version >= 3:
-        assert told.authorized_operations == 1 << 3 | 1 << 6 | 1 << 8
+        assert told.authorized_operations == sum(1 << operation for operation in (3, 6, 8, 10, 11))
     if version >= 4:
         assert (first.group_instance_id, second.group_instance_id) == ("i-1", None)
 

@@ -9,6 +9,7 @@ import pytest
 from images import image_of, with_topic
 
 from ottla_broker.kafka import codec, coordinator_calls
+from ottla_broker.kafka.access import EVERYTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import heartbeat, list_groups, offset_commit, offset_fetch, sync_group
@@ -54,7 +55,8 @@ class Coordinator:
 async def ask(answer: Any, coordinator: Coordinator, asked: Any, version: int) -> Any:
     """Return the response with the codes that it is encoded with."""
     request = cast(
-        KafkaContext, SimpleNamespace(version=version, client_id="c", caller=Caller("127.0.0.1", "127.0.0.1"))
+        KafkaContext,
+        SimpleNamespace(version=version, client_id="c", caller=Caller("127.0.0.1", "127.0.0.1"), access=EVERYTHING),
     )
     response = await answer(cast(Backend, coordinator), asked, request)
     codec.encode(response, version)

@@ -18,6 +18,7 @@ from ottla.client.kafka.translations.transaction_listings import ListTransaction
 from ottla.client.kafka.translations.translation import Terms
 from ottla.client.named_coordinators import NamedCoordinators
 from ottla.errors import ErrorCode, OttlaError
+from ottla_broker.kafka.access import EVERYTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers import list_groups, list_transactions
@@ -79,7 +80,7 @@ class TwoBrokers:
         """Return what the client reads in the response of the broker that the backend is now."""
         version, translation = self._listing.version, self._listing.translation()
         terms = Terms(version, 1000, TopicNames())
-        context = cast(KafkaContext, SimpleNamespace(version=version, client_id="me", caller=CALLER))
+        context = cast(KafkaContext, SimpleNamespace(version=version, client_id="me", caller=CALLER, access=EVERYTHING))
         request = translation.request(self._listing.request, terms)
         response = await self._listing.handle(cast(Backend, self.backend), request, context)
         spelled = codec.encode(response, version, private=private)

@@ -21,7 +21,6 @@ from ottla_broker.kafka.credentials_file import CredentialsFile
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import TOKEN_KEY, Caller, KafkaContext, read_head, read_token_head, token
 from ottla_broker.kafka.handlers import sasl_authenticate, sasl_handshake
-from ottla_broker.kafka.handlers.ottla_call import _context_of
 from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.network.connection import KafkaConnection
 from ottla_broker.kafka.network.limits import ConnectionLimits
@@ -246,12 +245,11 @@ async def test_where_no_login_is_expected_both_apis_are_illegal() -> None:
 
 
 @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "User:alice"])
-def test_the_principal_goes_with_a_call_of_ottlas(principal: str) -> None:
+def test_the_principal_of_a_caller_is_who_has_logged_in(principal: str) -> None:
     login = Login({}, 0.1)
     login.principal = principal
     for caller in (Caller("h", "h", login=login), Caller("h", "h")):
-        context = _context_of(KafkaContext(0, 1, "me", Reader(memoryview(b"")), caller))
-        assert context.principal == caller.principal == (principal if caller.login else "User:ANONYMOUS")
+        assert caller.principal == (principal if caller.login else "User:ANONYMOUS")
 
 
 def test_no_header_says_that_it_is_a_token() -> None:

@@ -30,7 +30,6 @@ from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallRespons
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import NO_OWNER, PartitionId, TopicId
 from ottla_core.routing import GROUP, TXN
-from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.parts import PARTITIONS_AT_ONCE
 from ottla_core.telemetry import Metrics
 from ottla_proto import client_pb2, controller_pb2, group_pb2, txn_pb2
@@ -56,7 +55,6 @@ class Services:
         self.mirrors: Any = Mirrors(())
         self.coordinators = self.controller = self.metadata = self
         self.asked: list[tuple[str, str, Any, float]] = []
-        self.authorized: list[tuple[RequestContext, Operation, str]] = []
         self._answers = answers
 
     def owner(self, kind: str, key: str) -> Any:
@@ -72,9 +70,6 @@ class Services:
 
     async def wait_for(self, condition: object, timeout: float) -> None:
         await asyncio.Event().wait()
-
-    def authorize(self, context: RequestContext, operation: Operation, resource: str) -> None:
-        self.authorized.append((context, operation, resource))
 
     def _answer(self, method: Method[Any, Any]) -> Any:
         answer = self._answers.get(method.name) or method.response()
@@ -271,26 +266,6 @@ async def test_an_error_is_that_of_the_method_with_text_and_hint(*, raised: bool
     response = await called(Services(Lag=answer), Group.LAG.path, b"")
     assert response.error_code == 0
     assert group_pb2.LagResponse.FromString(response.body).error == in_band
-
-
-async def test_every_call_is_authorized_with_its_own_operation() -> None:
-    backend = Services()
-    await called(backend, Txn.FORGET.path, b"")
-    ((context, operation, resource),) = backend.authorized
-    assert (operation, resource) == (Operation.DELETE, "Txn")
-    assert (context.client_id, context.client_host, context.listener) == ("me", "10.0.0.2", "inside")
-
-
-async def test_what_is_not_allowed_is_not_done() -> None:
-    backend = Services()
-
-    def refuse(*_: Any) -> None:
-        raise OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
-
-    backend.authorize = refuse  # type: ignore[assignment]  # it takes anything
-    response = await called(backend, Txn.FORGET.path, b"")
-    assert txn_pb2.ForgetResponse.FromString(response.body).error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert backend.asked == []
 
 
 async def test_garbage_and_what_is_too_large_is_refused() -> None:

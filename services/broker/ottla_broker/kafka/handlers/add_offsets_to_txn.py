@@ -10,9 +10,11 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
 from ottla_core.kafka.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla_core.security.resource import ResourceType
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
+from ottla_proto.operation import Operation
 
 
 async def handle(backend: Backend, request: AddOffsetsToTxnRequest, context: KafkaContext) -> AddOffsetsToTxnResponse:
@@ -24,6 +26,8 @@ async def handle(backend: Backend, request: AddOffsetsToTxnRequest, context: Kaf
     )
     code = 0
     try:
+        context.access.check(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        context.access.check(Operation.READ, ResourceType.GROUP, request.group_id)
         await call(backend, request.transactional_id, Txn.ADD_OFFSETS, forwarded)
     except OttlaError as error:
         code = error.code

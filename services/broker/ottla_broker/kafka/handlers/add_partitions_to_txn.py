@@ -20,10 +20,12 @@ from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla_core.model import PartitionId, TopicPartition
 from ottla_core.rpc.status import raise_error
+from ottla_core.security.resource import ResourceType
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Txn
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 _Partition: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
@@ -35,10 +37,16 @@ _NOT_ATTEMPTED: Final = int(ErrorCode.OPERATION_NOT_ATTEMPTED)
 async def handle(
     backend: Backend, request: AddPartitionsToTxnRequest, context: KafkaContext
 ) -> AddPartitionsToTxnResponse:
-    named = await _named(request)
+    access, named = context.access, await _named(request)
+    refused = access.refused(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
+    topics = (topic.name for topic in request.v3_and_below_topics)
+    denied = await access.denied(Operation.WRITE, ResourceType.TOPIC, topics)
     ids = dict(zip(named, await sliced(partial(_id_of, backend), named), strict=True))
-    if None in ids.values():
+    if refused is not None:
+        codes = dict.fromkeys(named, refused.code)
+    elif denied or None in ids.values():
         codes = {p: _UNKNOWN if partition_id is None else _NOT_ATTEMPTED for p, partition_id in ids.items()}
+        codes |= {p: denied[p.topic].code for p in named if p.topic in denied}
     else:
         codes = await _add(backend, request, ids)
 
@@ -46,8 +54,11 @@ async def handle(
         return _Partition(partition_index=number, partition_error_code=code)
 
     by_topic = await results_by_topic(codes, result)
-    topics = [_Topic(name=name, results_by_partition=results) for name, results in by_topic.items()]
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            _Topic(name=name, results_by_partition=results) for name, results in by_topic.items()
+        ]
+    )
 
 
 async def _named(request: AddPartitionsToTxnRequest) -> list[TopicPartition]:

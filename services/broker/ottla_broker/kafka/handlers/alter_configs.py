@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ottla_broker.kafka import broker_loggers
+from ottla_broker.kafka import broker_loggers, config_numbers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields, translated
@@ -27,6 +27,7 @@ from ottla_core.kafka.messages import (
 from ottla_core.rpc.status import raise_error
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
 
 ResultT = TypeVar("ResultT")
 
@@ -48,7 +49,8 @@ async def incremental(
 
     change_loggers = partial(_change_loggers, backend, validate_only=request.validate_only)
     result_type = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-    results = await _results(request.resources, alter, change_loggers, result_type)
+    denied = await config_numbers.denied(context.access, Operation.ALTER_CONFIGS, request.resources)
+    results = await _results(denied, request.resources, alter, change_loggers, result_type)
     return IncrementalAlterConfigsResponse(responses=results)
 
 
@@ -58,11 +60,15 @@ async def replacing(backend: Backend, request: AlterConfigsRequest, context: Kaf
         return await _altered(backend, planned, validate_only=request.validate_only)
 
     result_type = AlterConfigsResponse.AlterConfigsResourceResponse
-    results = await _results(request.resources, alter, partial(_replace_loggers, backend), result_type)
+    replace_loggers = partial(_replace_loggers, backend)
+    asked = (r for r in request.resources if r.resource_type != BROKER_LOGGER)  # those are rejected for everyone
+    denied = await config_numbers.denied(context.access, Operation.ALTER_CONFIGS, asked)
+    results = await _results(denied, request.resources, alter, replace_loggers, result_type)
     return AlterConfigsResponse(responses=results)
 
 
 async def _results(
+    denied: dict[tuple[int, str], OttlaError],
     resources: Sequence[ResourceT],
     alter: Callable[[Sequence[ResourceT]], Awaitable[list[dict[str, Any]]]],
     alter_loggers: Callable[[ResourceT], None],
@@ -70,8 +76,8 @@ async def _results(
 ) -> list[ResultT]:
     """Return the result of each resource. This broker's own loggers are altered here, and all other resources by the
     controller."""
-    twice = named_twice((r.resource_type, r.resource_name) for r in resources)
-    once = [r for r in resources if (r.resource_type, r.resource_name) not in twice]
+    rejected = denied | named_twice((r.resource_type, r.resource_name) for r in resources)
+    once = [r for r in resources if (r.resource_type, r.resource_name) not in rejected]
     stored = [r for r in once if r.resource_type != BROKER_LOGGER]
     try:
         results = iter(await alter(stored) if stored else ())
@@ -80,7 +86,7 @@ async def _results(
 
     def respond(resource: ResourceT) -> ResultT:
         kind, name = resource.resource_type, resource.resource_name
-        if error := twice.get((kind, name)):
+        if error := rejected.get((kind, name)):
             result = error_fields(error)
         elif kind == BROKER_LOGGER:
             result = _outcome(alter_loggers, resource)

@@ -15,6 +15,7 @@ from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from ottla_core.model import PartitionId
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 _Partition: TypeAlias = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
@@ -25,6 +26,7 @@ async def handle(
 ) -> AlterReplicaLogDirsResponse:
     """Respond to a request. A partition that is named for several directories is answered for the last one, as in
     Kafka."""
+    refused = context.access.refused(Operation.ALTER)
     own = backend.log_dir().sizes().path
     local = {replica.id for replica in backend.replicas.table.all()}
     requested = {(topic.name, n): item.path for item in request.dirs for topic in item.topics for n in topic.partitions}
@@ -32,7 +34,10 @@ async def handle(
 
     def respond(entry: tuple[tuple[str, int], str]) -> None:
         (topic, number), path = entry
-        code = _code(backend, topic, number, local) if path == own else ErrorCode.LOG_DIR_NOT_FOUND
+        if refused is not None:
+            code = refused.code
+        else:
+            code = _code(backend, topic, number, local) if path == own else ErrorCode.LOG_DIR_NOT_FOUND
         by_topic[topic].append(_Partition(partition_index=number, error_code=int(code)))
 
     await sliced(respond, requested.items())

@@ -20,6 +20,7 @@ from ottla_core.kafka.messages import AlterUserScramCredentialsRequest, AlterUse
 from ottla_core.security.scram import Mechanism, ScramCredential, mechanism_of
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
 
 _Result: TypeAlias = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 _Change: TypeAlias = (
@@ -35,8 +36,11 @@ async def handle(
     requested: list[_Change] = [*request.deletions, *request.upsertions]
     results: dict[str, _Result | None] = dict.fromkeys(change.name for change in requested)
     changes: list[pb.ScramChange] = []
+    refused = context.access.refused(Operation.ALTER)
     for change in requested:
         try:
+            if refused is not None:
+                raise refused
             changes.append(_forwarded(change))
         except OttlaError as error:
             results[change.name] = _Result(user=change.name, **error_fields(error))

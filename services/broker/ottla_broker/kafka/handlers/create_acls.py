@@ -28,7 +28,8 @@ _Result: TypeAlias = CreateAclsResponse.AclCreationResult
 async def handle(backend: Backend, request: CreateAclsRequest, context: KafkaContext) -> CreateAclsResponse:
     acls = [_acl(creation) for creation in request.creations]
     try:
-        check_enabled(backend)
+        check_enabled(context.access)
+        context.access.check(Operation.ALTER)
         forwarded = pb.CreateAclsRequest(acls=map(entry_of, acls))
         response = await forward(backend, Controller.CREATE_ACLS, forwarded, limit_s=UNTIMED_S)
     except OttlaError as error:

@@ -23,17 +23,22 @@ from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import CreatePartitionsRequest, CreatePartitionsResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
 
 _Result: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 async def handle(backend: Backend, request: CreatePartitionsRequest, context: KafkaContext) -> CreatePartitionsResponse:
-    results = {name: error_fields(error) for name, error in named_twice(t.name for t in request.topics).items()}
+    denied = await context.access.denied(Operation.ALTER, ResourceType.TOPIC, (t.name for t in request.topics))
+    rejected = denied | named_twice(topic.name for topic in request.topics)
+    results = {name: error_fields(error) for name, error in rejected.items()}
     requested = [topic for topic in request.topics if topic.name not in results]
     try:
-        results |= await _grown(backend, requested, request)
+        if requested:
+            results |= await _grown(backend, requested, request)
     except OttlaError as error:
         results |= {topic.name: error_fields(error) for topic in requested}
     responses = await sliced(lambda entry: _Result(name=entry[0], **entry[1]), results.items())

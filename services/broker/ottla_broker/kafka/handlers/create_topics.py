@@ -27,8 +27,10 @@ from ottla_core.configs.config_values import resolve
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import CreateTopicsRequest, CreateTopicsResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = CreateTopicsResponse.CreatableTopicResult
 _Config: TypeAlias = CreateTopicsResponse.CreatableTopicConfigs
@@ -37,21 +39,30 @@ _CONFIGS_FROM: Final = 5
 
 
 async def handle(backend: Backend, request: CreateTopicsRequest, context: KafkaContext) -> CreateTopicsResponse:
-    version, names = context.version, dict.fromkeys(t.name for t in request.topics)
-    results = {name: error_fields(error) for name, error in named_twice(t.name for t in request.topics).items()}
+    version, access, names = context.version, context.access, dict.fromkeys(t.name for t in request.topics)
+    denied = {} if access.allows(Operation.CREATE) else await access.denied(Operation.CREATE, ResourceType.TOPIC, names)
+    rejected = denied | named_twice(topic.name for topic in request.topics)
+    results = {name: error_fields(error) for name, error in rejected.items()}
     requested = [topic for topic in request.topics if topic.name not in results]
     try:
-        results |= await _created(backend, requested, request, version)
+        if requested:
+            hidden = await access.denied(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, (t.name for t in requested))
+            results |= await _created(backend, requested, request, version, hidden)
     except OttlaError as error:
         results |= {topic.name: error_fields(error) for topic in requested}
-    topics = await sliced(lambda name: _Topic(name=name, **results[name]), names)
+    named = sorted(names, key=denied.__contains__)  # denied ones come last, as in Kafka
+    topics = await sliced(lambda name: _Topic(name=name, **results[name]), named)
     return CreateTopicsResponse(topics=topics)
 
 
 async def _created(
-    backend: Backend, topics: Sequence[CreateTopicsRequest.CreatableTopic], request: CreateTopicsRequest, version: int
+    backend: Backend,
+    topics: Sequence[CreateTopicsRequest.CreatableTopic],
+    request: CreateTopicsRequest,
+    version: int,
+    hidden: Mapping[str, OttlaError],
 ) -> dict[str, dict[str, Any]]:
-    """Return the fields of each topic's response."""
+    """Return the fields of each topic's response. `hidden` has the topics whose configs the client may not see."""
     results: dict[str, dict[str, Any]] = {}
     forwarded = pb.CreateTopicsRequest(validate_only=request.validate_only)
     for topic, new in zip(topics, await translated(backend, _new_topic, topics), strict=True):
@@ -67,9 +78,13 @@ async def _created(
     for requested, made in zip(forwarded.topics, response.topics, strict=True):
         await slice_.rest()
         results[made.name] = {**reported_fields(made.error), "warnings": list(made.warnings)}
-        if version >= _CONFIGS_FROM and not made.error.code:
+        if made.error.code:
+            continue
+        results[made.name]["topic_id"] = bytes(16) if request.validate_only else made.topic_id
+        if made.name in hidden:
+            results[made.name]["topic_config_error_code"] = hidden[made.name].code
+        elif version >= _CONFIGS_FROM:
             results[made.name] |= {
-                "topic_id": bytes(16) if request.validate_only else made.topic_id,
                 "num_partitions": made.partitions,
                 "replication_factor": made.replication_factor,
                 "configs": configs_of(backend.image, requested.configs),

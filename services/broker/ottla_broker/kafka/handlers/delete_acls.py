@@ -29,7 +29,8 @@ _Matched: TypeAlias = DeleteAclsResponse.DeleteAclsMatchingAcl
 
 async def handle(backend: Backend, request: DeleteAclsRequest, context: KafkaContext) -> DeleteAclsResponse:
     try:
-        check_enabled(backend)
+        check_enabled(context.access)
+        context.access.check(Operation.ALTER)
         forwarded = pb.DeleteAclsRequest(filters=[entry_of_filter(_filter(each)) for each in request.filters])
         response = await forward(backend, Controller.DELETE_ACLS, forwarded, limit_s=UNTIMED_S)
     except OttlaError as error:

@@ -15,16 +15,21 @@ from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _Result: TypeAlias = DeleteGroupsResponse.DeletableGroupResult
 
 
 async def handle(backend: Backend, request: DeleteGroupsRequest, context: KafkaContext) -> DeleteGroupsResponse:
     names = list(dict.fromkeys(request.groups_names))
-    results = await few_at_once(partial(_delete, backend), names, at_once=GROUPS_AT_ONCE)
-    return DeleteGroupsResponse(results=results)
+    denied = await context.access.denied(Operation.DELETE, ResourceType.GROUP, names)
+    allowed = [name for name in names if name not in denied]
+    results = await few_at_once(partial(_delete, backend), allowed, at_once=GROUPS_AT_ONCE)
+    rejected = [_Result(group_id=group, **error_fields(error)) for group, error in denied.items()]
+    return DeleteGroupsResponse(results=[*results, *rejected])
 
 
 async def _delete(backend: Backend, group: str) -> _Result:

@@ -17,6 +17,8 @@ from ottla_broker.replication.produce import check_client_may_write
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from ottla_core.security.resource import ResourceType
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Partition: TypeAlias = DeleteRecordsResponse.DeleteRecordsPartitionResult
@@ -27,12 +29,13 @@ _AT_ONCE: Final = 100
 
 async def handle(backend: Backend, request: DeleteRecordsRequest, context: KafkaContext) -> DeleteRecordsResponse:
     deadline = asyncio.get_running_loop().time() + limit_s(request.timeout_ms)
+    denied = await context.access.denied(Operation.DELETE, ResourceType.TOPIC, (t.name for t in request.topics))
     requested = {
         (topic.name, partition.partition_index): partition for topic in request.topics for partition in topic.partitions
     }
 
     async def delete(key: tuple[str, int]) -> _Partition:
-        return await _delete(backend, key[0], requested[key], deadline)
+        return await _delete(backend, key[0], requested[key], deadline, denied.get(key[0]))
 
     topics: dict[str, list[_Partition]] = defaultdict(list)
     for (name, _), result in zip(requested, await few_at_once(delete, list(requested), at_once=_AT_ONCE), strict=True):
@@ -43,10 +46,16 @@ async def handle(backend: Backend, request: DeleteRecordsRequest, context: Kafka
 
 
 async def _delete(
-    backend: Backend, topic: str, requested: DeleteRecordsRequest.DeleteRecordsPartition, deadline: float
+    backend: Backend,
+    topic: str,
+    requested: DeleteRecordsRequest.DeleteRecordsPartition,
+    deadline: float,
+    denied: OttlaError | None,
 ) -> _Partition:
     number = requested.partition_index
     try:
+        if denied is not None:
+            raise denied
         check_client_may_write(topic)  # even if there is no such topic yet
         leading = leading_by_name(backend, topic, number, -1)
         low_watermark = await delete_records(leading, requested.offset, deadline)

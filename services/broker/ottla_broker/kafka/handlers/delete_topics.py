@@ -7,19 +7,23 @@ name is deleted (KIP-516).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.errors import unknown_topic, unknown_topic_id
 from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, named_twice, reported_fields, until_known
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla_core.model import TopicId
+from ottla_core.security.resource import ResourceType
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
 
 _Result: TypeAlias = DeleteTopicsResponse.DeletableTopicResult
 _IDS_FROM: Final = 6
@@ -37,19 +41,58 @@ async def handle(backend: Backend, request: DeleteTopicsRequest, context: KafkaC
     outcomes += [
         {"name": None, "topic_id": topic_id.bytes, **error_fields(error)} for topic_id, error in twice_ids.items()
     ]
-    names, ids = [n for n in names if n not in twice], [i for i in ids if i not in twice_ids]
+    refused = await _refused(backend, context.access, names, ids)
+    outcomes += [{"name": None, **entry} for name, entry in refused.items() if name not in twice | twice_ids]
+    names = [name for name in names if name not in twice | refused]
+    ids = [topic_id for topic_id in ids if topic_id not in twice_ids | refused]
     try:
         _check_named(request.topics)
-        forwarded = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
-        response = await forward(backend, Controller.DELETE_TOPICS, forwarded, limit_s=limit_s(request.timeout_ms))
-        gone = {TopicId(topic.topic_id) for topic in response.topics if not topic.error.code}
-        await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
-        outcomes += await sliced(partial(_reported, version=version), response.topics)
+        if names or ids:
+            outcomes += await _deleted(backend, names, ids, request, version)
     except OttlaError as error:
         outcomes += [{"name": name, **error_fields(error)} for name in names]
         outcomes += [{"name": None, "topic_id": topic_id.bytes, **error_fields(error)} for topic_id in ids]
     results = await sliced(lambda entry: _Result(**entry), outcomes)
     return DeleteTopicsResponse(responses=results)
+
+
+async def _deleted(
+    backend: Backend, names: Sequence[str], ids: Sequence[uuid.UUID], request: DeleteTopicsRequest, version: int
+) -> list[dict[str, Any]]:
+    """Return the fields of each topic's response."""
+    forwarded = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
+    response = await forward(backend, Controller.DELETE_TOPICS, forwarded, limit_s=limit_s(request.timeout_ms))
+    gone = {TopicId(topic.topic_id) for topic in response.topics if not topic.error.code}
+    await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
+    return await sliced(partial(_reported, version=version), response.topics)
+
+
+async def _refused(
+    backend: Backend, access: Access, names: Sequence[str], ids: Sequence[uuid.UUID]
+) -> dict[str | uuid.UUID, dict[str, Any]]:
+    """Return the fields of the responses for topics that the client may not delete.
+
+    Only a client that may describe a topic hears whether it exists, or what its name is. Ids are no secret.
+    """
+    if not access.is_limited or access.allows(Operation.DELETE):
+        return {}
+    image = backend.image
+    of_ids = {topic_id: image.topic_by_id(TopicId(topic_id.bytes)) for topic_id in ids}
+    named = [*names, *(topic.name for topic in of_ids.values() if topic is not None)]
+    denied = await access.denied(Operation.DELETE, ResourceType.TOPIC, named)
+    hidden = await access.hidden(Operation.DESCRIBE, ResourceType.TOPIC, denied)
+    refused: dict[str | uuid.UUID, dict[str, Any]] = {}
+    for name in names:
+        if name in denied:
+            is_shown = name not in hidden and name not in image.topics
+            refused[name] = {"name": name, **error_fields(unknown_topic(name) if is_shown else denied[name])}
+    for topic_id, topic in of_ids.items():
+        if topic is None:
+            refused[topic_id] = {"topic_id": topic_id.bytes, **error_fields(unknown_topic_id())}
+        elif topic.name in denied:
+            shown = None if topic.name in hidden else topic.name
+            refused[topic_id] = {"topic_id": topic_id.bytes, "name": shown, **error_fields(denied[topic.name])}
+    return refused
 
 
 def _check_named(topics: Iterable[DeleteTopicsRequest.DeleteTopicState]) -> None:

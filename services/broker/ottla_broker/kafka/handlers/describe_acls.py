@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import compress
 from typing import TypeAlias
 
+from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
@@ -35,7 +36,8 @@ async def handle(backend: Backend, request: DescribeAclsRequest, context: KafkaC
         Permission(request.permission_type),
     )
     try:
-        check_enabled(backend)
+        check_enabled(context.access)
+        context.access.check(Operation.DESCRIBE)
         wanted.check()
     except OttlaError as error:
         return DescribeAclsResponse(**error_fields(error), resources=[])
@@ -44,9 +46,9 @@ async def handle(backend: Backend, request: DescribeAclsRequest, context: KafkaC
     return DescribeAclsResponse(error_message=None, resources=_resources(matched))
 
 
-def check_enabled(backend: Backend) -> None:
+def check_enabled(access: Access) -> None:
     """Raise SECURITY_DISABLED if requests are checked against no ACLs."""
-    if not backend.checks_acls:
+    if not access.is_limited:
         raise OttlaError(
             ErrorCode.SECURITY_DISABLED,
             "this cluster has no ACLs: no authorizer is configured",

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.metadata_wire import ALL_CLUSTER_OPERATIONS, NOT_REQUESTED
+from ottla_broker.kafka.metadata_wire import cluster_operations
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import DescribeClusterRequest, DescribeClusterResponse
@@ -55,8 +55,8 @@ def handle(backend: Backend, request: DescribeClusterRequest, context: KafkaCont
         cluster_id=image.cluster_id,
         controller_id=controller_for(backend.node_id, (b.broker_id for b in brokers if not b.is_fenced)),
         brokers=brokers,
-        cluster_authorized_operations=(
-            ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        cluster_authorized_operations=cluster_operations(
+            context.access, requested=request.include_cluster_authorized_operations
         ),
         controller=_elected(image),
     )

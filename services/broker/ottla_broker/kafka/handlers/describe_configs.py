@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from ottla_broker.kafka import broker_loggers
+from ottla_broker.kafka import broker_loggers, config_numbers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields
@@ -22,20 +22,12 @@ from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
 
 _Result: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
 _Entry: TypeAlias = DescribeConfigsResponse.DescribeConfigsResourceResult
 _Resource: TypeAlias = DescribeConfigsRequest.DescribeConfigsResource
 _Synonym: TypeAlias = DescribeConfigsResponse.DescribeConfigsSynonym
-
-
-class NamedResource(Protocol):
-    """A resource of a request that describes or alters configs."""
-
-    @property
-    def resource_type(self) -> int: ...
-    @property
-    def resource_name(self) -> str: ...
 
 
 class Value(NamedTuple):
@@ -48,8 +40,11 @@ class Value(NamedTuple):
 
 async def handle(backend: Backend, request: DescribeConfigsRequest, context: KafkaContext) -> DescribeConfigsResponse:
     twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)  # each is a large response
-    local = await sliced(lambda r: _local_result(r, twice, backend.node_id), request.resources)
-    requested = [resource for resource, result in zip(request.resources, local, strict=True) if result is None]
+    denied = await config_numbers.denied(context.access, Operation.DESCRIBE_CONFIGS, request.resources)
+    # As in Kafka, denied ones are last.
+    resources = sorted(request.resources, key=lambda r: (r.resource_type, r.resource_name) in denied)
+    local = await sliced(lambda r: _local_result(r, denied | twice, backend.node_id), resources)
+    requested = [resource for resource, result in zip(resources, local, strict=True) if result is None]
     try:
         described, cluster = await describe(backend, requested) if requested else ((), {})
         respond = partial(_reported, cluster=cluster, request=request, is_ottlas=context.caller.is_ottlas)
@@ -61,10 +56,10 @@ async def handle(backend: Backend, request: DescribeConfigsRequest, context: Kaf
     return DescribeConfigsResponse(results=results)
 
 
-def _local_result(resource: _Resource, twice: Mapping[tuple[int, str], OttlaError], node_id: int) -> _Result | None:
+def _local_result(resource: _Resource, rejected: Mapping[tuple[int, str], OttlaError], node_id: int) -> _Result | None:
     """Describe rejected resources and this broker's loggers. Return None for the rest, which the controller
     describes."""
-    error = twice.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
+    error = rejected.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
     if error is not None:
         return _result(resource, **error_fields(error), configs=[])
     return _loggers(resource) if resource.resource_type == BROKER_LOGGER else None
@@ -124,7 +119,7 @@ def _reported(
 
 
 async def describe(
-    backend: Backend, resources: Sequence[NamedResource]
+    backend: Backend, resources: Sequence[config_numbers.NamedResource]
 ) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
     """Return the configs of each resource, and those that are set for the cluster, as of one moment."""
     requested = await sliced(resource_of, resources)
@@ -135,7 +130,7 @@ async def describe(
     return described, {e.name: e.value for e in of_cluster.entries if Source(e.source) is Source.CLUSTER}
 
 
-def resource_of(resource: NamedResource) -> pb.ConfigResource:
+def resource_of(resource: config_numbers.NamedResource) -> pb.ConfigResource:
     """Return the resource for the controller. Its numbers are Kafka's, and it rejects those that it does not know."""
     kind = resource.resource_type
     return pb.ConfigResource(type=kind, name=resource.resource_name)  # type: ignore[arg-type]  # an enum's int

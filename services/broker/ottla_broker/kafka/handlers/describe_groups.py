@@ -18,22 +18,30 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla_core.rpc.status import error_message
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _Group: TypeAlias = DescribeGroupsResponse.DescribedGroup
 _Member: TypeAlias = DescribeGroupsResponse.DescribedGroupMember
 
 _NOT_FOUND_FROM: Final = 6
-_ALL_OPERATIONS: Final = sum(1 << number for number in (3, 6, 8))
-"""The operations that are allowed on a group: read, delete and describe."""
 
 
 async def handle(backend: Backend, request: DescribeGroupsRequest, context: KafkaContext) -> DescribeGroupsResponse:
     requested = list(dict.fromkeys(request.groups))  # each once, however often it is named
-    described = await few_at_once(partial(_describe, backend), requested, at_once=GROUPS_AT_ONCE)
-    operations = _ALL_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
-    groups = [_reported(entry, context.version, operations) for entry in described]
+    access = context.access
+    denied = await access.denied(Operation.DESCRIBE, ResourceType.GROUP, requested)
+    allowed = [group for group in requested if group not in denied]
+    described = [pb.GroupDescription(group=group, error=error_message(error)) for group, error in denied.items()]
+    described += await few_at_once(partial(_describe, backend), allowed, at_once=GROUPS_AT_ONCE)
+
+    def operations(group: str) -> int:
+        is_shown = request.include_authorized_operations and group not in denied
+        return access.operations(ResourceType.GROUP, group) if is_shown else NOT_REQUESTED
+
+    groups = [_reported(entry, context.version, operations(entry.group)) for entry in described]
     return DescribeGroupsResponse(groups=groups)
 
 

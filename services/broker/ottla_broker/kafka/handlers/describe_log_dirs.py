@@ -13,6 +13,7 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla_proto.operation import Operation
 
 _Result: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsTopic
@@ -20,6 +21,8 @@ _Partition: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
 async def handle(backend: Backend, request: DescribeLogDirsRequest, context: KafkaContext) -> DescribeLogDirsResponse:
+    if (refused := context.access.refused(Operation.DESCRIBE)) is not None:
+        return DescribeLogDirsResponse(error_code=refused.code, results=[])
     sizes = backend.log_dir().sizes()
     by_topic: dict[str, list[Replica]] = defaultdict(list)
     for replica in _requested(backend, request):

@@ -12,6 +12,8 @@ from ottla_broker.replication.replica import Replica
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import DescribeProducersRequest, DescribeProducersResponse
+from ottla_core.security.resource import ResourceType
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = DescribeProducersResponse.TopicResponse
 _Partition: TypeAlias = DescribeProducersResponse.PartitionResponse
@@ -24,18 +26,21 @@ async def handle(
     requested: dict[str, dict[int, None]] = {}
     for topic in request.topics:  # each partition once, however often it is named: its response may be large
         requested.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    denied = await context.access.denied(Operation.READ, ResourceType.TOPIC, requested)
     topics, slice_ = [], Slice()
     for name, numbers in requested.items():
         partitions = []
         for number in numbers:
             await slice_.rest()
-            partitions.append(await _described(backend, name, number))
+            partitions.append(await _described(backend, name, number, denied.get(name)))
         topics.append(_Topic(name=name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
 
-async def _described(backend: Backend, topic: str, number: int) -> _Partition:
+async def _described(backend: Backend, topic: str, number: int, denied: OttlaError | None) -> _Partition:
     try:
+        if denied is not None:
+            raise denied
         replica = _replica(backend, topic, number)
     except OttlaError as error:
         return _Partition(

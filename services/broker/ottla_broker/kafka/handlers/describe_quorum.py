@@ -21,6 +21,7 @@ from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumRespo
 from ottla_core.model import NO_LEADER
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = DescribeQuorumResponse.TopicData
 _Partition: TypeAlias = DescribeQuorumResponse.PartitionData
@@ -37,6 +38,7 @@ _INT32_MAX: Final = 2**31 - 1
 
 async def handle(backend: Backend, request: DescribeQuorumRequest, context: KafkaContext) -> DescribeQuorumResponse:
     try:
+        context.access.check(Operation.DESCRIBE)
         quorum = await forward(backend, Controller.DESCRIBE_QUORUM, pb.DescribeQuorumRequest(), limit_s=UNTIMED_S)
     except OttlaError as error:
         return DescribeQuorumResponse(**error_fields(error), topics=[], nodes=[])

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.metadata_wire import ALL_TOPIC_OPERATIONS
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, PartitionId, TopicId, check_topic_name
+from ottla_core.security.resource import ResourceType
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 _Partition: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
@@ -35,14 +37,17 @@ async def handle(
     backend: Backend, request: DescribeTopicPartitionsRequest, context: KafkaContext
 ) -> DescribeTopicPartitionsResponse:
     image, cursor = backend.image, request.cursor
-    names = dict.fromkeys(topic.name for topic in request.topics) or image.topics
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    denied = await context.access.hidden(Operation.DESCRIBE, ResourceType.TOPIC, names or image.topics)
     first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
-    counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names}
+    counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names or image.topics}
+    counts = {name: count for name, count in counts.items() if name not in denied}
     slices, rest = page(counts, first, min(max(request.response_partition_limit, 1), MAX_PARTITIONS))
     topics, time_slice = [], Slice()
     for entry in slices:
-        topics.append(await _described(image, entry, time_slice))
+        topics.append(await _described(image, entry, context.access, time_slice))
         await time_slice.rest()
+    topics += await sliced(_refused, sorted(name for name in denied if name in names), time_slice)
     next_cursor = None if rest is None else _Cursor(topic_name=rest[0], partition_index=rest[1])
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
@@ -68,7 +73,7 @@ def page(
     return slices, None
 
 
-async def _described(image: ClusterImage, requested: PartitionPage, time_slice: Slice) -> _Topic:
+async def _described(image: ClusterImage, requested: PartitionPage, access: Access, time_slice: Slice) -> _Topic:
     topic = image.topics.get(requested.name)
     partitions: list[_Partition] = []
     if topic is None:
@@ -83,8 +88,12 @@ async def _described(image: ClusterImage, requested: PartitionPage, time_slice: 
         topic_id=topic_id,
         is_internal=requested.name in INTERNAL_TOPICS,
         partitions=partitions,
-        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+        topic_authorized_operations=access.operations(ResourceType.TOPIC, requested.name),
     )
+
+
+def _refused(name: str) -> _Topic:
+    return _Topic(error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name=name, partitions=[])
 
 
 def _missing_code(name: str) -> ErrorCode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeAlias
 
+from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
@@ -13,8 +14,10 @@ from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla_core.rpc.status import error_message
+from ottla_core.security.resource import ResourceType
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
+from ottla_proto.operation import Operation
 
 _State: TypeAlias = DescribeTransactionsResponse.TransactionState
 _Event: TypeAlias = DescribeTransactionsResponse.TransactionEvent
@@ -25,23 +28,26 @@ async def handle(
     backend: Backend, request: DescribeTransactionsRequest, context: KafkaContext
 ) -> DescribeTransactionsResponse:
     requested = list(dict.fromkeys(request.transactional_ids))  # each once, however often it is named
-    described = await few_at_once(partial(_describe, backend), requested, at_once=IDS_AT_ONCE)
-    states = [_reported(entry) for entry in described]
+    described = await few_at_once(partial(_describe, backend, context.access), requested, at_once=IDS_AT_ONCE)
+    states = [_reported(entry, context.access) for entry in described]
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-async def _describe(backend: Backend, transactional_id: str) -> pb.TransactionDescription:
+async def _describe(backend: Backend, access: Access, transactional_id: str) -> pb.TransactionDescription:
     request = pb.DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
+        access.check(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
         return (await call(backend, transactional_id, Txn.DESCRIBE_TRANSACTIONS, request)).transactions[0]
     except OttlaError as error:
         return pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
 
 
-def _reported(found: pb.TransactionDescription) -> _State:
+def _reported(found: pb.TransactionDescription, access: Access) -> _State:
+    """Report a transaction, without the topics that the client may not describe."""
     by_topic: dict[str, list[int]] = {}
     for partition in found.partitions:
-        by_topic.setdefault(partition.topic, []).append(partition.partition)
+        if access.allows(Operation.DESCRIBE, ResourceType.TOPIC, partition.topic):
+            by_topic.setdefault(partition.topic, []).append(partition.partition)
     return _State(
         error_code=found.error.code,
         transactional_id=found.transactional_id,

@@ -13,6 +13,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from ottla_core.security.scram import Mechanism
+from ottla_proto.operation import Operation
 
 CODES: Final[Mapping[Mechanism, int]] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """Kafka's codes of the mechanisms."""
@@ -29,6 +30,9 @@ _TWICE: Final = OttlaError(ErrorCode.DUPLICATE_RESOURCE, "the request names a us
 async def handle(
     backend: Backend, request: DescribeUserScramCredentialsRequest, context: KafkaContext
 ) -> DescribeUserScramCredentialsResponse:
+    refused = context.access.refused(Operation.DESCRIBE)
+    if refused is not None:
+        return DescribeUserScramCredentialsResponse(**error_fields(refused), results=[])
     infos: dict[str, list[_Info]] = {}
     for (user, mechanism), credential in sorted(backend.image.scram.items(), key=lambda item: item[0]):
         info = _Info(mechanism=CODES[mechanism], iterations=credential.iterations)

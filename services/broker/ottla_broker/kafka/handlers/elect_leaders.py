@@ -17,6 +17,7 @@ from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ElectLeadersRequest, ElectLeadersResponse
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = ElectLeadersResponse.ReplicaElectionResult
 _Partition: TypeAlias = ElectLeadersResponse.PartitionResult
@@ -42,6 +43,7 @@ async def handle(backend: Backend, request: ElectLeadersRequest, context: KafkaC
     )
     outcomes: list[_Reported]
     try:
+        context.access.check(Operation.ALTER)
         response = await forward(backend, Controller.ELECT_LEADERS, forwarded, limit_s=limit_s(request.timeout_ms))
         outcomes = await sliced(
             lambda entry: (entry.topic, entry.partition, reported_fields(entry.error)), response.partitions

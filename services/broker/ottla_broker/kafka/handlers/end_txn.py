@@ -14,9 +14,11 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
 from ottla_core.kafka.messages import EndTxnRequest, EndTxnResponse
+from ottla_core.security.resource import ResourceType
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
+from ottla_proto.operation import Operation
 
 _RAISES_FROM: Final = 5
 
@@ -32,6 +34,7 @@ async def handle(backend: Backend, request: EndTxnRequest, context: KafkaContext
         client_host=context.caller.client_host,
     )
     try:
+        context.access.check(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
         producer = (await call(backend, request.transactional_id, Txn.END_TXN, forwarded)).producer
     except OttlaError as error:
         return EndTxnResponse(**error_fields(error))

@@ -11,6 +11,8 @@ import time
 from typing import Final
 
 from ottla_broker.kafka import fetch_wire
+from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization import topic_refused
 from ottla_broker.kafka.backend import Backend, known_epoch
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
@@ -30,6 +32,7 @@ from ottla_broker.replication.response_memory import ResponseRoom
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId, TopicId
+from ottla_proto.operation import Operation
 
 SPEED: Final = 8
 """How many times faster reading by hand is than the codec library. 600 partitions take some milliseconds."""
@@ -50,9 +53,10 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
         with backend.sessions.fetching(
             request, by_id=version >= fetch_wire.TOPIC_ID_FROM, now=time.monotonic()
         ) as session:
+            session.on_access(context.access.revision)
             looked = await fetch_due(
                 session,
-                lambda requested: _request_of(backend, requested),
+                lambda requested: _request_of(backend, context.access, requested),
                 _consumers(backend, version, request),
                 _limits(request, session, context.caller.room),
                 whole=session.is_whole,
@@ -73,8 +77,12 @@ def _limits(request: FetchRequest, session: Session, room: ResponseRoom) -> Fetc
     return FetchLimits(max_wait_ms / 1000, min(request.min_bytes, max_bytes), max_bytes, room)
 
 
-def _request_of(backend: Backend, request: RequestedPartition) -> PartitionFetch | FetchResult:
-    """Return the read to do, or the result for a topic that does not exist."""
+def _request_of(backend: Backend, access: Access, request: RequestedPartition) -> PartitionFetch | FetchResult:
+    """Return the read to do, or the result for a topic that the client may not read, or that does not exist."""
+    if access.is_limited:
+        refused = topic_refused(access, backend.image, Operation.READ, request.topic)
+        if refused is not None:
+            return FetchResult(_NOWHERE, error=refused, completes_fetch=True)
     partition_id = _id_of(backend, request)
     if partition_id is None:
         return FetchResult(_NOWHERE, error=unknown_topic(str(request.topic)), completes_fetch=True)

@@ -18,10 +18,13 @@ from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.routing import GROUP, TXN
+from ottla_core.security.resource import ResourceType
 from ottla_proto.common_pb2 import ShardNumbers
+from ottla_proto.operation import Operation
 
 _SEVERAL_FROM: Final = 4
 _KINDS: Final = {0: GROUP, 1: TXN}
+_RESOURCES: Final = {GROUP: ResourceType.GROUP, TXN: ResourceType.TRANSACTIONAL_ID}
 
 
 async def handle(backend: Backend, request: FindCoordinatorRequest, context: KafkaContext) -> FindCoordinatorResponse:
@@ -39,20 +42,26 @@ async def handle(backend: Backend, request: FindCoordinatorRequest, context: Kaf
 
 def _reported(backend: Backend, key: str, key_type: int, context: KafkaContext) -> dict[str, Any]:
     try:
-        broker = _find(backend, key, key_type)
+        kind = _kind(key_type)
+        context.access.check(Operation.DESCRIBE, _RESOURCES[kind], key)
+        broker = _find(backend, key, kind)
         address = backend.addresses.advertised(broker, context.caller)
         if address is None:
-            raise not_available(_KINDS[key_type])
+            raise not_available(kind)
     except OttlaError as error:
         no_broker = {"node_id": -1, "host": "", "port": -1}
         return no_broker | {"error_code": int(error.code), "error_message": text_of(error)}
     return {"node_id": broker.id, "host": address.host, "port": address.port, "error_code": 0, "error_message": None}
 
 
-def _find(backend: Backend, key: str, key_type: int) -> Broker:
+def _kind(key_type: int) -> str:
     kind = _KINDS.get(key_type)
     if kind is None:
         raise OttlaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
+    return kind
+
+
+def _find(backend: Backend, key: str, kind: str) -> Broker:
     backend.coordinators.owner(kind, key)
     shard = backend.image.shard_of(kind, key)
     found = None if shard is None else spokesman(backend, kind, shard)

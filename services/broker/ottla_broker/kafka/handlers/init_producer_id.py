@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
 from ottla_core.kafka.messages import InitProducerIdRequest, InitProducerIdResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Txn
+from ottla_proto.operation import Operation
 
 _PRODUCER_FROM: Final = 3
 _TWO_PHASES_FROM: Final = 6
@@ -27,6 +30,7 @@ _NONE: Final = TxnProducer(id=-1, epoch=-1)
 async def handle(backend: Backend, request: InitProducerIdRequest, context: KafkaContext) -> InitProducerIdResponse:
     version = context.version
     try:
+        _check(context.access, request, version)
         if request.transactional_id is None:
             return _response(producer=TxnProducer(id=await backend.producer_ids.next()))
         response = await call(backend, request.transactional_id, Txn.INIT_PRODUCER, _forwarded(request, context))
@@ -34,6 +38,16 @@ async def handle(backend: Backend, request: InitProducerIdRequest, context: Kafk
         return InitProducerIdResponse(**error_fields(error), producer_epoch=_NONE.epoch)
     has_kept = version >= _TWO_PHASES_FROM and response.HasField("kept")
     return _response(producer=response.producer, kept=response.kept if has_kept else _NONE)
+
+
+def _check(access: Access, request: InitProducerIdRequest, version: int) -> None:
+    """Raise Kafka's authorization error. To write to any topic is enough for an idempotent producer (KIP-679)."""
+    if request.transactional_id is not None:
+        access.check(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        if version >= _TWO_PHASES_FROM and request.enable2_pc:
+            access.check(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    elif not access.allows_any(Operation.WRITE, ResourceType.TOPIC):
+        access.check(Operation.IDEMPOTENT_WRITE)
 
 
 def _forwarded(request: InitProducerIdRequest, context: KafkaContext) -> pb.InitProducerRequest:

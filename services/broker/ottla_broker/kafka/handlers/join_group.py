@@ -16,8 +16,10 @@ from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import JoinGroupRequest, JoinGroupResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _Member: TypeAlias = JoinGroupResponse.JoinGroupResponseMember
 
@@ -29,6 +31,7 @@ _SKIPS_ASSIGNMENT_FROM: Final = 9
 async def handle(backend: Backend, request: JoinGroupRequest, context: KafkaContext) -> JoinGroupResponse:
     version = context.version
     try:
+        context.access.check(Operation.READ, ResourceType.GROUP, request.group_id)
         response = await call(
             backend, request.group_id, Group.JOIN, await _join_request(request, context), limit_s=JOIN_S
         )

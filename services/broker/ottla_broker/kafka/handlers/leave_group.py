@@ -13,8 +13,10 @@ from ottla_broker.kafka.group_calls import call, instance_id_of, member
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import LeaveGroupRequest, LeaveGroupResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _Member: TypeAlias = LeaveGroupResponse.MemberResponse
 
@@ -29,6 +31,7 @@ async def handle(backend: Backend, request: LeaveGroupRequest, context: KafkaCon
     else:
         leavers = [pb.Leaver(member=member(request.member_id, None))]
     try:
+        context.access.check(Operation.READ, ResourceType.GROUP, request.group_id)
         response = await call(
             backend, request.group_id, Group.LEAVE, pb.LeaveRequest(group=request.group_id, members=leavers)
         )

@@ -15,6 +15,7 @@ from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
+from ottla_proto.operation import Operation
 
 _Resource: TypeAlias = ListConfigResourcesResponse.ConfigResource
 
@@ -22,6 +23,8 @@ _Resource: TypeAlias = ListConfigResourcesResponse.ConfigResource
 async def handle(
     backend: Backend, request: ListConfigResourcesRequest, context: KafkaContext
 ) -> ListConfigResourcesResponse:
+    if (refused := context.access.refused(Operation.DESCRIBE_CONFIGS)) is not None:
+        return ListConfigResourcesResponse(error_code=refused.code, config_resources=[])
     version, image = context.version, backend.image
     kinds = dict.fromkeys([CLIENT_METRICS] if version == 0 else request.resource_types or _NAMES)
     if kinds.keys() - _NAMES.keys():

@@ -7,6 +7,7 @@ it leads: a group is in one response, and a client of all brokers sees all group
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
@@ -15,8 +16,10 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
 from ottla_core.kafka.messages import ListGroupsRequest, ListGroupsResponse
 from ottla_core.routing import GROUP
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _Group: TypeAlias = ListGroupsResponse.ListedGroup
 
@@ -25,6 +28,11 @@ async def handle(backend: Backend, request: ListGroupsRequest, context: KafkaCon
     shards = spoken_for(backend, GROUP)
     forwarded = pb.ListGroupsRequest(states=request.states_filter, types=request.types_filter, shards=shards)
     code, responses = await list_all(backend, GROUP, Group.LIST_GROUPS, forwarded)
+    access = context.access
+    hidden: Collection[str] = ()
+    if not access.allows(Operation.DESCRIBE):
+        names = (group.group for response in responses for group in response.groups)
+        hidden = await access.hidden(Operation.DESCRIBE, ResourceType.GROUP, names)
     return ListGroupsResponse(
         error_code=code,
         groups=[
@@ -39,6 +47,7 @@ async def handle(backend: Backend, request: ListGroupsRequest, context: KafkaCon
             )
             for response in responses
             for group in response.groups
+            if group.group not in hidden
         ],
         shards=shards.numbers,
         shard_count=shards.total,

@@ -19,6 +19,8 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import ListOffsetsRequest, ListOffsetsResponse
 from ottla_core.model import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, MAX_TIMESTAMP
+from ottla_core.security.resource import ResourceType
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse
 _Partition: TypeAlias = ListOffsetsResponse.ListOffsetsPartitionResponse
@@ -36,15 +38,19 @@ async def handle(backend: Backend, request: ListOffsetsRequest, context: KafkaCo
     """Respond to a request. A partition that is named twice is rejected, as in Kafka. Few are looked up at the same
     time."""
     version = context.version
+    denied = await context.access.denied(Operation.DESCRIBE, ResourceType.TOPIC, (t.name for t in request.topics))
     requested = {
-        (topic.name, partition.partition_index): partition for topic in request.topics for partition in topic.partitions
+        (topic.name, partition.partition_index): partition
+        for topic in sorted(request.topics, key=lambda topic: topic.name in denied)  # as in Kafka, denied ones are last
+        for partition in topic.partitions
     }
     twice = named_twice((topic.name, entry.partition_index) for topic in request.topics for entry in topic.partitions)
 
     read_committed = version >= _ISOLATION_FROM and request.isolation_level == fetch_wire.READ_COMMITTED
 
     async def find(key: tuple[str, int]) -> _Partition:
-        return await _find(backend, key[0], requested[key], version, twice.get(key), read_committed=read_committed)
+        rejected = denied.get(key[0]) or twice.get(key)
+        return await _find(backend, key[0], requested[key], version, rejected, read_committed=read_committed)
 
     topics: dict[str, list[_Partition]] = defaultdict(list)
     for (name, _), found in zip(requested, await few_at_once(find, list(requested), at_once=_AT_ONCE), strict=True):

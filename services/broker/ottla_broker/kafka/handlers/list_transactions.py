@@ -14,8 +14,10 @@ from ottla_broker.kafka.handlers.find_coordinator import spoken_for
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ListTransactionsRequest, ListTransactionsResponse
 from ottla_core.routing import TXN
+from ottla_core.security.resource import ResourceType
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
+from ottla_proto.operation import Operation
 
 _State: TypeAlias = ListTransactionsResponse.TransactionState
 
@@ -41,11 +43,13 @@ async def handle(backend: Backend, request: ListTransactionsRequest, context: Ka
             coordinator=entry.coordinator,
         )
 
-    listed = (entry for response in responses for entry in response.transactions)
+    listed = [entry for response in responses for entry in response.transactions]
+    ids = (entry.transactional_id for entry in listed)
+    hidden = await context.access.hidden(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
     return ListTransactionsResponse(
         error_code=code,
         unknown_state_filters=sorted(unknown),
-        transaction_states=await sliced(state, listed),
+        transaction_states=await sliced(state, (entry for entry in listed if entry.transactional_id not in hidden)),
         shards=shards.numbers,
         shard_count=shards.total,
     )

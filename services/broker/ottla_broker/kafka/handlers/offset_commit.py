@@ -18,9 +18,11 @@ from ottla_core.kafka.messages import OffsetCommitRequest, OffsetCommitResponse,
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import commit_in_parts
 from ottla_core.rpc.status import error_message
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = OffsetCommitResponse.OffsetCommitResponseTopic
 _Partition: TypeAlias = OffsetCommitResponse.OffsetCommitResponsePartition
@@ -32,23 +34,27 @@ CommittedPartition: TypeAlias = (
 
 
 class RequestedTopic(NamedTuple):
-    """A topic of the request. `name` is None if it is unknown."""
+    """A topic of the request, and the error of all its partitions if it is unknown or denied. `name` is None if it is
+    unknown."""
 
     name: str | None
+    error: Error | None
     topic: OffsetCommitRequest.OffsetCommitRequestTopic
 
 
 async def handle(backend: Backend, request: OffsetCommitRequest, context: KafkaContext) -> OffsetCommitResponse:
-    version = context.version
+    version, access = context.version, context.access
+    refused = access.refused(Operation.READ, ResourceType.GROUP, request.group_id)
     requested: list[RequestedTopic] = []
     named: dict[TopicPartition, tuple[CommittedPartition, bytes]] = {}
     slice_ = Slice()
     for topic in request.topics:
         await slice_.rest()
         name = name_of(backend, topic.name, topic.topic_id, version)
-        requested.append(RequestedTopic(name, topic))
+        error = refused or (None if name is None else access.refused(Operation.READ, ResourceType.TOPIC, name))
+        requested.append(RequestedTopic(name, None if error is None else error_message(error), topic))
         # if a partition is named twice, the last one counts, as it would if it were committed twice
-        if name is not None:
+        if name is not None and error is None:
             existing = existing_partitions(backend, name)
             topic_id = topic.topic_id if version >= IDS_FROM else b""
             named |= {
@@ -56,7 +62,9 @@ async def handle(backend: Backend, request: OffsetCommitRequest, context: KafkaC
                 for p in topic.partitions
                 if p.partition_index in existing
             }
-    errors = await _commit(backend, request, await sliced(_named_offset, named.items()))
+    errors: dict[TopicPartition, Error] = {}
+    if named or all(entry.error is None for entry in requested):
+        errors = await _commit(backend, request, await sliced(_named_offset, named.items()))
     topics = [await _reported(entry, errors, version, slice_) for entry in requested]
     return OffsetCommitResponse(topics=topics)
 
@@ -115,7 +123,7 @@ async def _reported(
     requested: RequestedTopic, errors: dict[TopicPartition, Error], version: int, slice_: Slice
 ) -> _Topic:
     code = ErrorCode.UNKNOWN_TOPIC_ID if requested.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    unknown = Error(code=code)
+    unknown = requested.error or Error(code=code)
 
     def reported(number: int) -> _Partition:
         error = errors.get(TopicPartition(requested.name or "", number), unknown)

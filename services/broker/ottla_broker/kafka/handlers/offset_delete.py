@@ -16,18 +16,25 @@ from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import in_parts
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = OffsetDeleteResponse.OffsetDeleteResponseTopic
 _Partition: TypeAlias = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 async def handle(backend: Backend, request: OffsetDeleteRequest, context: KafkaContext) -> OffsetDeleteResponse:
+    access = context.access
+    if (refused := access.refused(Operation.DELETE, ResourceType.GROUP, request.group_id)) is not None:
+        return OffsetDeleteResponse(error_code=refused.code, topics=[])
+    denied = await access.denied(Operation.READ, ResourceType.TOPIC, (topic.name for topic in request.topics))
     named = dict.fromkeys(TopicPartition(t.name, item.partition_index) for t in request.topics for item in t.partitions)
     existing = {topic.name: existing_partitions(backend, topic.name) for topic in request.topics}
     requested = await sliced(
-        group_partition, [element for element in named if element.partition in existing[element.topic]]
+        group_partition,
+        [p for p in named if p.topic not in denied and p.partition in existing[p.topic]],
     )
     codes: dict[TopicPartition, int] = {}
     for partitions in in_parts(requested):
@@ -43,8 +50,9 @@ async def handle(backend: Backend, request: OffsetDeleteRequest, context: KafkaC
     by_topic: dict[str, list[_Partition]] = defaultdict(list)
 
     def respond(partition: TopicPartition) -> None:
-        number, code = partition.partition, codes.get(partition, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        by_topic[partition.topic].append(_Partition(partition_index=number, error_code=code))
+        missing = denied[partition.topic].code if partition.topic in denied else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        result = _Partition(partition_index=partition.partition, error_code=codes.get(partition, int(missing)))
+        by_topic[partition.topic].append(result)
 
     await sliced(respond, named)
     topics = [_Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]

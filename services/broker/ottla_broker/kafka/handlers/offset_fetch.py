@@ -19,8 +19,10 @@ from ottla_core.event_loop.slices import Slice, few_at_once, sliced
 from ottla_core.kafka.messages import OffsetFetchRequest, OffsetFetchResponse
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import in_parts
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _SEVERAL_FROM: Final = 8
 _GROUP_ERROR_FROM: Final = 2
@@ -44,36 +46,40 @@ async def handle(backend: Backend, request: OffsetFetchRequest, context: KafkaCo
 
         async def fetch(group: _Requested) -> _Group:
             rejected = twice.get(group.group_id)
-            return await _group(backend, group, version, require_stable, rejected)
+            return await _group(backend, group, context, require_stable, rejected)
 
         groups = await few_at_once(fetch, requested, at_once=GROUPS_AT_ONCE)
         return OffsetFetchResponse(groups=groups)
-    code, topics = await _find(backend, request, version, require_stable)
+    code, topics = await _find(backend, request, context, require_stable)
     if code and version < _GROUP_ERROR_FROM:
         topics = await _everywhere(request.topics, code, version, Slice())
     return OffsetFetchResponse(error_code=code, topics=topics)
 
 
 async def _group(
-    backend: Backend, request: _Requested, version: int, require_stable: bool, rejected: OttlaError | None
+    backend: Backend, request: _Requested, context: KafkaContext, require_stable: bool, rejected: OttlaError | None
 ) -> _Group:
     """Return a group's offsets. A group that is named twice is rejected, because each is a call, and a large
     response."""
     if rejected is not None:
         return _Group(group_id=request.group_id, topics=[], error_code=int(rejected.code))
-    code, topics = await _find(backend, request, version, require_stable)
+    code, topics = await _find(backend, request, context, require_stable)
     return _Group(group_id=request.group_id, topics=topics, error_code=code)
 
 
 async def _find(
-    backend: Backend, request: OffsetFetchRequest | _Requested, version: int, require_stable: bool
+    backend: Backend, request: OffsetFetchRequest | _Requested, context: KafkaContext, require_stable: bool
 ) -> tuple[int, _Topics]:
     """Return the error of the whole group, and its topics if there is none."""
+    version, allows = context.version, partial(context.access.allows, Operation.DESCRIBE, ResourceType.TOPIC)
+    if (refused := context.access.refused(Operation.DESCRIBE, ResourceType.GROUP, request.group_id)) is not None:
+        return refused.code, []
     forwarded = pb.FetchOffsetsRequest(
         group=request.group_id, all=request.topics is None, require_stable=require_stable
     )
     found: dict[str, list[pb.CommittedOffset]] = {}
     unknown: list[_RequestedTopic] = []
+    denied: list[_RequestedTopic] = []
     named: dict[TopicPartition, None] = {}
     slice_ = Slice()
     for topic in request.topics or ():
@@ -81,6 +87,9 @@ async def _find(
         name = topic.name if isinstance(topic, _OldTopic) else name_of(backend, topic.name, topic.topic_id, version)
         if name is None:
             unknown.append(topic)
+            continue
+        if not allows(name):
+            denied.append(topic)
             continue
         named |= dict.fromkeys(TopicPartition(name, n) for n in topic.partition_indexes)
     partitions = await sliced(group_partition, named)
@@ -95,8 +104,11 @@ async def _find(
             return response.error.code, []
         for offset in response.offsets:
             found.setdefault(offset.topic, []).append(offset)
-    topics = [await _reported(backend, name, entries, version, slice_) for name, entries in found.items()]
+    topics = [
+        await _reported(backend, name, entries, version, slice_) for name, entries in found.items() if allows(name)
+    ]
     topics += await _everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version, slice_)
+    topics += await _everywhere(denied, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), version, slice_)
     return 0, [topic for topic in topics if topic is not None]
 
 

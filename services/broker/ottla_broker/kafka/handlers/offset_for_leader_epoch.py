@@ -13,6 +13,8 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from ottla_core.security.resource import ResourceType
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Partition: TypeAlias = OffsetForLeaderEpochResponse.EpochEndOffset
@@ -22,16 +24,21 @@ _Requested: TypeAlias = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 async def handle(
     backend: Backend, request: OffsetForLeaderEpochRequest, context: KafkaContext
 ) -> OffsetForLeaderEpochResponse:
+    access, denied = context.access, dict[str, OttlaError]()
+    if not access.allows(Operation.CLUSTER_ACTION):
+        denied = await access.denied(Operation.DESCRIBE, ResourceType.TOPIC, (topic.topic for topic in request.topics))
     topics, slice_ = [], Slice()
-    for topic in request.topics:
-        end = partial(_end, backend, topic.topic)
+    for topic in sorted(request.topics, key=lambda topic: topic.topic in denied):  # denied ones come last, as in Kafka
+        end = partial(_end, backend, topic.topic, denied.get(topic.topic))
         topics.append(_Topic(topic=topic.topic, partitions=await sliced(end, topic.partitions, slice_)))
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _end(backend: Backend, topic: str, requested: _Requested) -> _Partition:
+def _end(backend: Backend, topic: str, denied: OttlaError | None, requested: _Requested) -> _Partition:
     number = requested.partition
     try:
+        if denied is not None:
+            raise denied
         log = leading_by_name(backend, topic, number, requested.current_leader_epoch).log
     except OttlaError as error:
         return _Partition(error_code=error.code, partition=number, leader_epoch=-1, end_offset=-1)

@@ -11,13 +11,13 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from ottla_broker.kafka.authorization import PRIVATE_NEEDS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateMethod
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
-from ottla_core.rpc.context import RequestContext, new_request_id
 from ottla_core.rpc.status import error_message
 
 _LEAST_S: Final = 0.001
@@ -39,7 +39,8 @@ async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaCont
     limit_s = min(max(request.timeout_ms / 1000, _LEAST_S), _MOST_S)
     del request  # a body may be large, and the method may wait for long
     try:
-        backend.authorize(_context_of(context), called.method.operation, called.method.service)
+        for need in PRIVATE_NEEDS[called.method.path]:
+            need.check(context.access, backend.image, message)
         response = await called.serve(backend, message, limit_s)
     except OttlaError as error:
         response = called.method.response(error=error_message(error))
@@ -55,14 +56,3 @@ def _called(request: OttlaCallRequest) -> PrivateMethod:
         text = f"a {called.method.name} request of {len(request.body)} bytes is too large"
         raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint=f"send at most {called.max_bytes} bytes")
     return called
-
-
-def _context_of(context: KafkaContext) -> RequestContext:
-    caller = context.caller
-    return RequestContext(
-        principal=caller.principal,
-        client_id=context.client_id,
-        client_host=caller.client_host,
-        listener=caller.listener,
-        request_id=new_request_id(),
-    )

@@ -17,6 +17,8 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization import topic_refused
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.error_table import sent_code
 from ottla_broker.kafka.errors import text_of, unknown_topic
@@ -27,11 +29,13 @@ from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerR
 from ottla_broker.kafka.network.limits import PRODUCE_KEY
 from ottla_broker.machines.bad_records import BadRecordsError
 from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks, without_traces
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.kafka_uuid import spelled
 from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.security.resource import ResourceType
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
+from ottla_proto.operation import Operation
 
 MOST_PARTITIONS: Final = 5_000
 """The most partitions of one request. All of them are put in order before another request is served."""
@@ -47,6 +51,10 @@ _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 _RESULT: Final = struct.Struct(">ihqq")
 _INT64: Final = struct.Struct(">q")
 _NO_TOPIC: Final = TopicId(bytes(16))
+_NONE_DENIED: Final[Mapping[str | TopicId, OttlaError]] = {}
+_ATTRIBUTES_AT: Final = 22
+"""The place of the lower byte of a batch's attributes."""
+_TRANSACTIONAL: Final = 0x10
 _PARTITION_MIN_BYTES: Final = 5  # its number and a length
 _TOPIC_MIN_BYTES: Final = 2
 
@@ -76,8 +84,15 @@ def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
         version = TRANSACTIONS_V2 if context.version >= _ADDS_FROM else TRANSACTIONS_V1
         transaction = ProducedTransaction(transactional_id, version, backend.verifier)
     produce, twice = Produce(backend.replicas.table.find, acks, transaction), _named_twice(topics)
+    denied = _denied(backend, context.access, transactional_id, topics) if context.access.is_limited else _NONE_DENIED
     results = [
-        (topic, [_append(backend, produce, topic, number, records, acks, twice) for number, records in partitions])
+        (
+            topic,
+            [
+                _append(backend, produce, topic, number, records, acks, denied.get(topic) or twice.get((topic, number)))
+                for number, records in partitions
+            ],
+        )
         for topic, partitions in topics
     ]
     kept = _Context(context.version, context.body.flexible, context.caller, acks)
@@ -91,6 +106,37 @@ def _named_twice(topics: _Topics) -> Mapping[tuple[_Named, int], OttlaError]:
     if len(topics) == 1 and len(topics[0][1]) == 1:
         return {}  # most requests have one partition
     return named_twice((topic, number) for topic, partitions in topics for number, _ in partitions)
+
+
+def _denied(
+    backend: Backend, access: Access, transactional_id: str | None, topics: _Topics
+) -> Mapping[_Named, OttlaError]:
+    """Return an error for each topic that the client may not write to.
+
+    As in Kafka, that is every topic if a batch is transactional and the client may not use the transactional id.
+    """
+    image, denied, is_transactional = backend.image, dict[_Named, OttlaError](), False
+    for topic, partitions in topics:
+        refused = topic_refused(access, image, Operation.WRITE, topic)
+        if refused is not None:
+            denied[topic] = refused
+        for _, records in partitions:  # the first batch of each, as in Kafka
+            is_transactional |= len(records) > _ATTRIBUTES_AT and bool(records[_ATTRIBUTES_AT] & _TRANSACTIONAL)
+    if is_transactional:
+        refused = _no_transactional_id()
+        if transactional_id is not None:
+            refused = access.refused(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        if refused is not None:
+            return dict.fromkeys((topic for topic, _ in topics), refused)
+    return denied
+
+
+def _no_transactional_id() -> OttlaError:
+    return OttlaError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "a batch is transactional, and the request has no transactional id",
+        hint="set transactional.id",
+    )
 
 
 def _shown(topic: _Named) -> str:
@@ -127,13 +173,13 @@ def _append(
     number: int,
     records: memoryview | bytes,
     acks: int,
-    twice: Mapping[tuple[_Named, int], OttlaError],
+    rejected: OttlaError | None,
 ) -> ProduceResult:
     partition_id = backend.id_of(topic, number) if isinstance(topic, str) else PartitionId(topic, number)
     try:
+        if rejected is not None:
+            raise rejected
         check_acks(acks)
-        if (topic, number) in twice:
-            raise twice[topic, number]
         if partition_id is None:
             raise unknown_topic(_shown(topic))
     except OttlaError as error:

@@ -13,8 +13,10 @@ from ottla_broker.kafka.group_calls import JOIN_S, call, member
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import SyncGroupRequest, SyncGroupResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
+from ottla_proto.operation import Operation
 
 _NAMES_PROTOCOL_FROM: Final = 5
 
@@ -31,6 +33,7 @@ async def handle(backend: Backend, request: SyncGroupRequest, context: KafkaCont
         assignments=await sliced(_assignment, request.assignments),
     )
     try:
+        context.access.check(Operation.READ, ResourceType.GROUP, request.group_id)
         response = await call(backend, request.group_id, Group.SYNC, forwarded, limit_s=JOIN_S)
     except OttlaError as error:
         return _failed(error.code)

@@ -18,9 +18,12 @@ from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla_core.model import TopicPartition
+from ottla_core.rpc.status import error_message
+from ottla_core.security.resource import ResourceType
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
+from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 _Partition: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
@@ -32,7 +35,9 @@ _UNKNOWN: Final = Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: KafkaContext) -> TxnOffsetCommitResponse:
-    version = context.version
+    version, access = context.version, context.access
+    refused = access.refused(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    refused = refused or access.refused(Operation.READ, ResourceType.GROUP, request.group_id)
     ids, unknown = {}, []
     named: dict[TopicPartition, tuple[CommittedPartition, bytes]] = {}
     for topic in request.topics:
@@ -42,9 +47,18 @@ async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: Kaf
             continue
         ids[name] = topic_id = topic.topic_id if version >= _IDS_FROM else b""
         named |= {TopicPartition(name, entry.partition_index): (entry, topic_id) for entry in topic.partitions}
-    known = [(p, *entry) for p, entry in named.items() if p.partition in existing_partitions(backend, p.topic)]
-    errors = dict.fromkeys(named, _UNKNOWN)
-    if known:
+    denied = await access.denied(Operation.READ, ResourceType.TOPIC, (p.topic for p in named))
+    known = [
+        (p, *entry)
+        for p, entry in named.items()
+        if p.topic not in denied and p.partition in existing_partitions(backend, p.topic)
+    ]
+    errors = {p: error_message(denied[p.topic]) if p.topic in denied else _UNKNOWN for p in named}
+    unknown_id = _UNKNOWN_ID
+    if refused is not None:
+        unknown_id = error_message(refused)
+        errors = dict.fromkeys(named, unknown_id)
+    elif known:
         offsets = await sliced(lambda each: offset_to_commit(*each), known)
         errors |= await commit(backend, _forwarded(request, version), offsets)
 
@@ -57,7 +71,7 @@ async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: Kaf
     else:
         topics = [_Topic(topic_id=ids[name], partitions=results) for name, results in by_topic.items()]
     for topic in unknown:
-        results = await sliced(lambda entry: result(entry.partition_index, _UNKNOWN_ID), topic.partitions)
+        results = await sliced(lambda entry: result(entry.partition_index, unknown_id), topic.partitions)
         topics.append(_Topic(topic_id=topic.topic_id, partitions=results))
     return TxnOffsetCommitResponse(topics=topics)
 

@@ -14,6 +14,7 @@ from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla_proto.operation import Operation
 
 _Result: TypeAlias = UpdateFeaturesResponse.UpdatableFeatureResult
 _RESULTS_UNTIL: Final = 1
@@ -23,7 +24,7 @@ _FINALIZED: Final = {feature.name: feature.finalized for feature in FEATURES}
 def handle(backend: Backend, request: UpdateFeaturesRequest, context: KafkaContext) -> UpdateFeaturesResponse:
     version = context.version
     outcomes = {update.feature: _rejection(update) for update in request.feature_updates}
-    failed = next(filter(None, outcomes.values()), None)
+    failed = context.access.refused(Operation.ALTER) or next(filter(None, outcomes.values()), None)
     if failed is not None:
         return UpdateFeaturesResponse(**error_fields(failed))
     if version > _RESULTS_UNTIL:

@@ -27,6 +27,7 @@ from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.control import EndTransactionMarker
 from ottla_core.transactions import TRANSACTIONS_V2
+from ottla_proto.operation import Operation
 
 _Marker: TypeAlias = WriteTxnMarkersResponse.WritableTxnMarkerResult
 _Topic: TypeAlias = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
@@ -44,6 +45,8 @@ async def handle(backend: Backend, request: WriteTxnMarkersRequest, context: Kaf
     leading = partial(backend.replicas.table.leading, known_epoch=None)
     errors: list[list[OttlaError | None]]
     try:
+        if not context.access.allows(Operation.ALTER):
+            context.access.check(Operation.CLUSTER_ACTION)
         check_markers(requested)
         errors = await write_markers(leading, requested, timeout_s=_LIMIT_S)
     except OttlaError as error:

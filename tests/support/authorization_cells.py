@@ -1,0 +1,243 @@
+"""What each API needs, request by request, and what a guarded broker answers to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NamedTuple
+
+from batches import raw_batch, raw_record
+from guarded import GROUP, TOPIC, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_of, request_of
+
+from ottla_broker.kafka.access import LimitedAccess
+from ottla_broker.kafka.apis import APIS, served
+from ottla_broker.kafka.authorization import Need
+from ottla_core.errors import ErrorCode
+from ottla_core.kafka.message import Message
+from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.security.acl import Acl
+from ottla_core.security.resource import ResourceType
+from ottla_proto import group_pb2, txn_pb2
+from ottla_proto.operation import Operation
+
+NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
+NO_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+NO_ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+CODES = {
+    ResourceType.TOPIC: NO_TOPIC,
+    ResourceType.GROUP: NO_GROUP,
+    ResourceType.CLUSTER: NO_CLUSTER,
+    ResourceType.TRANSACTIONAL_ID: NO_ID,
+}
+CREATED = {"configs": [], "assignments": [], "num_partitions": -1, "replication_factor": -1, "timeout_ms": 9000}
+ANY_ACL = dict.fromkeys(("resource_type_filter", "pattern_type_filter", "operation", "permission_type"), 1)
+PLAIN_BATCH = raw_batch(raw_record(0))
+BATCH = raw_batch(raw_record(0), attributes=TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0)
+
+
+def topic(operation: Operation) -> Grant:
+    return Grant(operation, ResourceType.TOPIC, TOPIC)
+
+
+def group(operation: Operation) -> Grant:
+    return Grant(operation, ResourceType.GROUP, GROUP)
+
+
+def transactional_id(operation: Operation) -> Grant:
+    return Grant(operation, ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID)
+
+
+def cluster(operation: Operation) -> Grant:
+    return Grant(operation, ResourceType.CLUSTER)
+
+
+class Case(NamedTuple):
+    """A request, what it needs, and the code that a client without any of it gets. `versions` are the first and the
+    last one that are tried."""
+
+    api: str
+    needs: tuple[Grant, ...]
+    fields: Mapping[str, Any] = MappingProxyType({})
+    versions: tuple[int, int] | None = None
+    code: ErrorCode | None = None
+
+    @property
+    def refused(self) -> ErrorCode:
+        return self.code or CODES[self.needs[0].resource_type]
+
+
+READ_TOPIC, WRITE_TOPIC, DESCRIBE_TOPIC = topic(Operation.READ), topic(Operation.WRITE), topic(Operation.DESCRIBE)
+READ_GROUP, DESCRIBE_GROUP, DELETE_GROUP = group(Operation.READ), group(Operation.DESCRIBE), group(Operation.DELETE)
+WRITE_ID, DESCRIBE_ID = transactional_id(Operation.WRITE), transactional_id(Operation.DESCRIBE)
+DESCRIBE, ALTER = cluster(Operation.DESCRIBE), cluster(Operation.ALTER)
+_TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
+
+
+def of_configs(api: str, operation: Operation, kinds: Sequence[int] = (_BROKER, _LOGGER, _METRICS)) -> list[Case]:
+    def case(kind: int, name: str, need: Grant) -> Case:
+        return Case(api, (need,), {"resource_type": kind, "resource_name": name, "configs": []})
+
+    return [
+        case(_TOPIC, TOPIC, topic(operation)),
+        case(_GROUP, GROUP, group(operation)),
+        *(case(kind, "0", cluster(operation)) for kind in kinds),
+    ]
+
+
+CASES = [
+    Case("Produce", (WRITE_TOPIC,), {"transactional_id": None, "acks": 1, "records": PLAIN_BATCH}),
+    Case("Produce", (WRITE_ID, WRITE_TOPIC), {"acks": 1, "records": BATCH}),
+    Case("Produce", (WRITE_TOPIC,), {"acks": 1, "records": PLAIN_BATCH}),
+    Case("Fetch", (READ_TOPIC,), {"replica_id": -1, "session_epoch": -1, "forgotten_topics_data": []}),
+    Case("ListOffsets", (DESCRIBE_TOPIC,), {"timestamp": -1}),
+    Case("Metadata", (DESCRIBE_TOPIC,), {"topic_id": bytes(16)}),
+    Case("Metadata", (DESCRIBE_TOPIC,), {"name": None}, (12, 13)),
+    Case("OffsetCommit", (READ_GROUP, READ_TOPIC)),
+    Case("OffsetFetch", (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    Case("FindCoordinator", (DESCRIBE_GROUP,), {"key": GROUP, "coordinator_keys": [GROUP], "key_type": 0}),
+    Case(
+        "FindCoordinator",
+        (DESCRIBE_ID,),
+        {"key": TRANSACTIONAL_ID, "coordinator_keys": [TRANSACTIONAL_ID], "key_type": 1},
+        (1, 6),
+    ),
+    Case("JoinGroup", (READ_GROUP,)),
+    Case("Heartbeat", (READ_GROUP,)),
+    Case("LeaveGroup", (READ_GROUP,)),
+    Case("SyncGroup", (READ_GROUP,), {"protocol_type": "consumer", "protocol_name": "range"}),
+    Case("DescribeGroups", (DESCRIBE_GROUP,)),
+    Case("ListGroups", ()),
+    Case("SaslHandshake", ()),
+    Case("ApiVersions", ()),
+    Case("CreateTopics", (topic(Operation.CREATE),), CREATED, (2, 4)),
+    Case("CreateTopics", (cluster(Operation.CREATE),), CREATED, (2, 4), NO_TOPIC),
+    Case(
+        "CreateTopics",
+        (topic(Operation.CREATE), topic(Operation.DESCRIBE_CONFIGS)),
+        CREATED,
+        (5, 7),
+    ),
+    Case("DeleteTopics", (topic(Operation.DELETE),), {"topic_id": bytes(16), "timeout_ms": 9000}),
+    Case("DeleteTopics", (topic(Operation.DELETE),), {"name": None, "timeout_ms": 9000}, (6, 6)),
+    Case("DeleteTopics", (cluster(Operation.DELETE),), {"topic_id": bytes(16), "timeout_ms": 9000}, code=NO_TOPIC),
+    Case("DeleteRecords", (topic(Operation.DELETE),)),
+    Case("InitProducerId", (WRITE_ID,), {"enable2_pc": False}),
+    Case(
+        "InitProducerId",
+        (WRITE_ID, transactional_id(Operation.TWO_PHASE_COMMIT)),
+        {"enable2_pc": True},
+        (6, 6),
+    ),
+    Case("InitProducerId", (cluster(Operation.IDEMPOTENT_WRITE),), {"transactional_id": None}),
+    Case("InitProducerId", (WRITE_TOPIC,), {"transactional_id": None}, code=NO_CLUSTER),
+    Case("OffsetForLeaderEpoch", (DESCRIBE_TOPIC,)),
+    Case("OffsetForLeaderEpoch", (cluster(Operation.CLUSTER_ACTION),), code=NO_TOPIC),
+    Case("AddPartitionsToTxn", (WRITE_ID, WRITE_TOPIC)),
+    Case("AddOffsetsToTxn", (WRITE_ID, READ_GROUP)),
+    Case("EndTxn", (WRITE_ID,)),
+    Case("WriteTxnMarkers", (ALTER,)),
+    Case("WriteTxnMarkers", (cluster(Operation.CLUSTER_ACTION),)),
+    Case("TxnOffsetCommit", (WRITE_ID, READ_GROUP, READ_TOPIC)),
+    Case("DescribeAcls", (DESCRIBE,), ANY_ACL),
+    Case("CreateAcls", (ALTER,)),
+    Case("DeleteAcls", (ALTER,), ANY_ACL),
+    *of_configs("DescribeConfigs", Operation.DESCRIBE_CONFIGS),
+    *of_configs("AlterConfigs", Operation.ALTER_CONFIGS, (_BROKER, _METRICS)),
+    *of_configs("IncrementalAlterConfigs", Operation.ALTER_CONFIGS),
+    Case("AlterReplicaLogDirs", (ALTER,)),
+    Case("DescribeLogDirs", (DESCRIBE,), versions=(3, 5)),
+    Case("SaslAuthenticate", ()),
+    Case("CreatePartitions", (topic(Operation.ALTER),), {"assignments": None}),
+    Case("DeleteGroups", (DELETE_GROUP,)),
+    Case("ElectLeaders", (ALTER,)),
+    Case("OffsetDelete", (DELETE_GROUP, READ_TOPIC)),
+    Case("DescribeUserScramCredentials", (DESCRIBE,)),
+    Case("AlterUserScramCredentials", (ALTER,), {"mechanism": 1}),
+    Case("DescribeQuorum", (DESCRIBE,)),
+    Case("UpdateFeatures", (ALTER,), {"feature": "metadata.version"}),
+    Case("DescribeCluster", ()),
+    Case("DescribeProducers", (READ_TOPIC,)),
+    Case("DescribeTransactions", (DESCRIBE_ID,)),
+    Case("ListTransactions", ()),
+    Case("ListConfigResources", (cluster(Operation.DESCRIBE_CONFIGS),), {"resource_types": [_TOPIC]}),
+    Case("DescribeTopicPartitions", (DESCRIBE_TOPIC,), {"cursor": None}),
+]
+KEYS = {api.name: api.key for api in APIS.values()}
+UNSTABLE = served(unstable=True)
+
+
+def requests(case: Case) -> Iterator[tuple[Message, int]]:
+    api = UNSTABLE[KEYS[case.api]]
+    first, last = case.versions or (api.min_version, APIS[api.key].max_version)
+    for version in range(first, last + 1):
+        yield request_of(case.api, version, case.fields), version
+
+
+async def codes(case: Case, *acls: Acl) -> set[frozenset[int]]:
+    """The codes that each version answers."""
+    found = set()
+    for request, version in requests(case):
+        broker = GuardedBroker(*acls)
+        found.add(frozenset(codes_of(await broker.ask(request, version))))
+    return found
+
+
+def acls(case: Case, *, without: Grant | None = None) -> list[Acl]:
+    return [need.acl() for need in case.needs if need != without]
+
+
+class Asked(LimitedAccess):
+    """Notes what is asked, and allows it unless it is one of the `denied` types."""
+
+    def __init__(self, *denied: ResourceType) -> None:
+        self.needs: set[Need] = set()
+        self.denied_types = denied
+
+    @property
+    def revision(self) -> int:  # type: ignore[override]  # it is read only
+        return 1
+
+    def allows(self, operation: Operation, resource_type: ResourceType = ResourceType.CLUSTER, name: str = "") -> bool:
+        self.needs.add(Need(operation, resource_type))
+        return resource_type not in self.denied_types
+
+    def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        return self.allows(operation, resource_type)
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        return 0
+
+
+async def asked(api: str) -> set[Need]:
+    needs: set[Need] = set()
+    extra = [
+        Case("Metadata", (), {"name": "new", "topic_id": bytes(16), "allow_auto_topic_creation": True}, (4, 4)),
+        Case("Metadata", (), {"include_cluster_authorized_operations": True, "topic_id": bytes(16)}, (8, 10)),
+        Case("DescribeCluster", (), {"include_cluster_authorized_operations": True, "endpoint_type": 1}),
+    ]
+    for case in (case for case in (*CASES, *extra) if case.api == api):
+        for denied in ((), tuple(ResourceType), (ResourceType.CLUSTER,), (ResourceType.TOPIC,)):
+            for request, version in requests(case):
+                access = Asked(*denied)
+                broker = GuardedBroker(authorizer=SimpleNamespace(access=lambda caller, of=access: of))
+                broker.answers = ANSWERS
+                await broker.ask(request, version)
+                needs |= access.needs
+    return needs
+
+
+ANSWERS = {
+    "DescribeTransactions": txn_pb2.DescribeTransactionsResponse(
+        transactions=[
+            txn_pb2.TransactionDescription(
+                transactional_id=TRANSACTIONAL_ID, partitions=[txn_pb2.TxnPartition(topic=TOPIC, partition=0)]
+            )
+        ]
+    ),
+    "ListTransactions": txn_pb2.ListTransactionsResponse(
+        transactions=[txn_pb2.ListedTransaction(transactional_id=i) for i in (TRANSACTIONAL_ID, "y")]
+    ),
+    "ListGroups": group_pb2.ListGroupsResponse(groups=[group_pb2.ListedGroup(group=name) for name in (GROUP, "h")]),
+}
