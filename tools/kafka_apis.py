@@ -89,7 +89,8 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
   the middle of an exchange another API ends the connection at once, where Kafka answers ILLEGAL_SASL_STATE first. A
   login has no limit of time, 30 s are given for it, and logging in again is ILLEGAL_SASL_STATE, as it is everywhere on
   other listeners.
-- **DescribeAcls** answers SECURITY_DISABLED, as a Kafka without an authorizer does: there are no ACLs yet.
+- **DescribeAcls**, **CreateAcls** and **DeleteAcls** answer SECURITY_DISABLED unless brokers have an authorizer
+  (`authorizer_class_name`), as in Kafka.
 - **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.3, those of one listener too. What
   has no effect is stored, judged by its type, and described with words that say so, and the controller logs it; what
   only a broker's process may set is refused as Kafka refuses it. Whatever the cluster as a whole decides is dynamic

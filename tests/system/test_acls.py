@@ -69,11 +69,12 @@ def create(admin: Any, *acls: AclBinding) -> None:
 
 
 def every_acl(permission: AclPermissionType = AclPermissionType.ANY) -> AclBindingFilter:
+    anything: Any = None
     any_pattern = ResourcePatternType.ANY
-    return AclBindingFilter(ResourceType.ANY, None, any_pattern, None, None, AclOperation.ANY, permission)
+    return AclBindingFilter(ResourceType.ANY, anything, any_pattern, anything, anything, AclOperation.ANY, permission)
 
 
-def can_write(producer: ottla.Producer[Any, Any]) -> bool:
+def can_write(producer: Any) -> bool:
     try:
         producer.send(b"v").result(LIMIT_S)
     except ottla.AuthorizationError:
