@@ -27,7 +27,8 @@ class SpentError(KeyboardInterrupt):
 def in_a_fork(work: Callable[[], Any], limit_s: float = 0.0) -> Any:
     """Return what `work` returns, as JSON brings it back. No `finally` block runs for work left unfinished there.
 
-    It may take `limit_s` seconds of the processor, or as many as a seed. Raises ForkError with the traceback of what it raised.
+    It may take `limit_s` seconds of the processor, or as many as a seed. Raises ForkError with the traceback of what it
+    raised.
     """
     reading, writing = os.pipe()
     sys.stdout.flush()
