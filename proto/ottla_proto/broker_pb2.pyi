@@ -314,18 +314,20 @@ class LogEndsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[LogEnd, _Mapping]]] = ...) -> None: ...
 
 class LogEnd(_message.Message):
-    __slots__ = ("topic_id", "partition", "last_epoch", "log_end_offset", "sound")
+    __slots__ = ("topic_id", "partition", "last_epoch", "log_end_offset", "sound", "latest_epoch")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     SOUND_FIELD_NUMBER: _ClassVar[int]
+    LATEST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partition: int
     last_epoch: int
     log_end_offset: int
     sound: bool
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., sound: _Optional[bool] = ...) -> None: ...
+    latest_epoch: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., sound: _Optional[bool] = ..., latest_epoch: _Optional[int] = ...) -> None: ...
 
 class ShardAppendRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch", "kind", "shard_epoch", "incarnation", "expected_next_offset", "records", "timeout_ms")

@@ -158,9 +158,10 @@ class BrokerService:
                 response.partitions.add(
                     topic_id=requested.topic_id,
                     partition=requested.partition,
-                    last_epoch=end.epoch,
-                    log_end_offset=end.start_offset,
+                    last_epoch=end.last_epoch,
+                    log_end_offset=end.offset,
                     sound=sound,
+                    latest_epoch=end.latest_epoch,
                 )
         return response
 

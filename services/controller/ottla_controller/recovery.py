@@ -126,7 +126,7 @@ async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId])
                 return None  # it is another incarnation, which the next look calls
             for end in response.partitions:
                 id_ = PartitionId(TopicId(end.topic_id), end.partition)
-                ends[id_] = LogEnd(end.last_epoch, end.log_end_offset, end.sound)
+                ends[id_] = LogEnd(end.last_epoch, end.log_end_offset, end.sound, end.latest_epoch)
     except OttlaError as error:
         _log.info("broker %d did not report where its logs end: %s", broker.id, error)
         return None

@@ -152,6 +152,11 @@ STORIES = (
         ),
     ),
     Story(
+        "epoch-without-a-record-beats-longer-logs",
+        "A broker led by restored metadata without writing anything, and then its log counted as newer than others",
+        instead_of("ottla_broker.storage.log:Log.last_epoch", lambda original, self: self.epochs.latest),
+    ),
+    Story(
         "new-cluster-without-its-first-configs",
         "A controller decided to begin its term, and so took a new cluster for one that had its first configs already",
         instead_of("ottla_core.cluster.image:ClusterImage.is_new", lambda original, self: self.seq == 0),

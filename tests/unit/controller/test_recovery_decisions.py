@@ -94,6 +94,8 @@ def test_the_longest_log_of_the_newest_epoch_leads_in_an_epoch_above_all() -> No
     assert now.directories == {1: "directory-1"}
     assert recovered(image, b0=LogEnd(5, 20), b1=LogEnd(5, 20)).leader == 0, "of equal ones the first"
     assert recovered(image, b0=LogEnd(9, 20), b1=LogEnd(5, 20)).leader_epoch == 10
+    now = recovered(image, b0=LogEnd(5, 20, latest_epoch=9), b1=LogEnd(5, 21, latest_epoch=5))
+    assert (now.leader, now.leader_epoch) == (1, 10), "an epoch without a record does not count, but is not given again"
 
 
 @pytest.mark.story("witness-has-restarted-since", "report-of-a-former-life")

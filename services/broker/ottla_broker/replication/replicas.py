@@ -27,7 +27,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.departure import relied_upon
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.restored_metadata import is_older
 from ottla_broker.replication.leading import Leading, ReplicaContext
 from ottla_broker.replication.removals import Removals
@@ -79,6 +78,15 @@ class _Failure:
         """Note that one more try has failed. Return in how many seconds the next one is due."""
         self.text = text
         return self._backoff.next()
+
+
+class LogEnd(NamedTuple):
+    """The end of a log: the epoch of its last record, the next offset, and the newest epoch that it has led in or
+    followed."""
+
+    last_epoch: int
+    offset: int
+    latest_epoch: int
 
 
 class Replicas:
@@ -226,8 +234,8 @@ class Replicas:
     def strays(self) -> Strays:
         return self._log_dir().strays if self._tasks else Strays(0, 0)
 
-    async def log_end(self, partition_id: PartitionId) -> EpochStart | None:
-        """Return the newest epoch of the log and where it ends, for a controller that has to elect by what logs hold.
+    async def log_end(self, partition_id: PartitionId) -> LogEnd | None:
+        """Return where the log ends, for a controller that has to elect by what logs hold.
 
         Return None if the log is not on this broker, is being led, or is about to be: its end would move after it was
         reported.
@@ -238,7 +246,8 @@ class Replicas:
         await replica.disk.until_whole()
         if replica.leads or partition_id in self._applying:
             return None
-        return EpochStart(replica.log.epochs.latest, replica.log.log_end_offset)
+        log = replica.log
+        return LogEnd(log.last_epoch, log.log_end_offset, log.epochs.latest)
 
     async def until(self, condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
         """Return once an image for which `condition` holds is applied to this broker's replicas. Raises

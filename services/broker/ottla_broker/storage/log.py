@@ -557,6 +557,16 @@ class Log:
                 raise
 
     @property
+    def last_epoch(self) -> int:
+        """It is the epoch of the last record, or the newest epoch if there is no record.
+
+        A leader that has appended nothing in its epoch proves nothing by it. If it led by metadata that were restored
+        from a backup, other logs may be longer.
+        """
+        end = self.log_end_offset
+        return self.epochs.epoch_of(end - 1) if end > self.log_start_offset else self.epochs.latest
+
+    @property
     def producers(self) -> Producers:
         """This is what the log knows of its idempotent producers."""
         return self._history.producers

@@ -40,12 +40,16 @@ EPOCH_GAP: Final = 1_000
 
 
 class LogEnd(NamedTuple):
-    """The end of a log. Values are compared in the order of the fields. `sound` says that by the log's own evidence
-    nothing of it is missing."""
+    """The end of a log: the epoch of its last record and the next offset, by which logs are compared.
+
+    `sound` says that by the log's own evidence nothing of it is missing. `latest_epoch` is the newest that the replica
+    has led in or followed, perhaps without a record.
+    """
 
     last_epoch: int
     offset: int
     sound: bool = True
+    latest_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ def _led_by_the_longest(
 ) -> Partition:
     """Elect the longest log, the first in replica order among equals, in an epoch above all that were reported."""
     best = max(willing, key=lambda b: ends[b][:2])
-    seen = max(partition.leader_epoch, *(end.last_epoch for end in ends.values()))
+    seen = max(partition.leader_epoch, *(max(end.last_epoch, end.latest_epoch) for end in ends.values()))
     epoch = seen + (EPOCH_GAP if image.is_in_doubt(partition) else 1)
     return replace(recovering_with(partition, best), leader_epoch=epoch, restored=image.restored.count)
 
