@@ -20,6 +20,15 @@ def _noted(original, segment, at, header, contents, seen_at_ms):
     return contents.on_control(header, segment.file().read(at, header.size_bytes), seen_at_ms)
 
 
+def _or_fail(original, self, ranges, end_offset, cleaned_before):
+    from ottla_broker.storage.producer_history import DamagedBatchesError
+
+    try:
+        self.restore(ranges, self._offsets(), end_offset, cleaned_before)
+    except DamagedBatchesError as error:
+        raise OSError(EIO, str(error)) from error
+
+
 def _read(original, meta):
     from ottla_broker.storage import files
 
@@ -159,6 +168,29 @@ STORIES = (
         "damaged-marker-had-no-name",
         "A start failed because of a damaged control batch, and its error named neither the file nor what to do",
         instead_of(f"{_STORAGE}.producer_history:_noted_control", _noted),
+    ),
+    Story(
+        "damaged-marker-took-the-disk-offline",
+        "A truncation that met a damaged control batch of one partition took the whole data directory offline",
+        instead_of(f"{_STORAGE}.producer_history:ProducerHistory._restore_or_forget", _or_fail),
+    ),
+    Story(
+        "bad-sector-kept-the-disk-offline",
+        "A bad sector in a segment that was due to be deleted took the whole data directory offline, after each "
+        "restart again",
+        instead_of(
+            f"{_STORAGE}.log:_unreadable",
+            lambda original, log, until, error: log._disk.error("reading a segment that goes", error),
+        ),
+    ),
+    Story(
+        "damage-made-a-stale-snapshot",
+        "The producers of deleted segments were taken from the batches before a damaged one: a producer that had gone "
+        "on behind it was refused for ever",
+        instead_of(
+            f"{_STORAGE}.producer_history:_all_batches_from",
+            lambda original, segment, start: segment.headers_from(0),
+        ),
     ),
     Story(
         "unreadable-identity-was-a-traceback",

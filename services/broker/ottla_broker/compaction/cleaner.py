@@ -32,6 +32,7 @@ from ottla_broker.compaction.worker import Run
 from ottla_broker.machines.offsets import RecoveryPoint
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.replication.securing import secure_and_tidy
 from ottla_broker.storage import swap
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.clock import Clock
@@ -205,6 +206,8 @@ class LogCleaner:
             now_ms = self._clock.wall_ms()
             try:
                 replica.tidy(now_ms)
+                if replica.log.unsecured_until:
+                    await secure_and_tidy(replica, self._replicas, self._threads, now_ms)
             except OttlaError as error:
                 self._note_failure(replica, error)
                 return None

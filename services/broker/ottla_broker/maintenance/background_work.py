@@ -11,6 +11,7 @@ from itertools import compress
 from ottla_broker.config import BrokerConfig
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.replication.securing import secure_and_tidy
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
@@ -21,6 +22,8 @@ from ottla_core.event_loop.tasks import end_task
 _log = logging.getLogger(__name__)
 
 _TICK_S = 1.0
+_SECURING_S = 1.0
+"""How long a turn goes on to secure logs, because the other steps wait meanwhile. The rest has the next turn."""
 
 
 class Maintenance:
@@ -43,6 +46,8 @@ class Maintenance:
         self._on_disk_failure = on_disk_failure
         self._task: asyncio.Task[None] | None = None
         self._reported: dict[str, str] = {}
+        self._unsecured: dict[Replica, None] = {}
+        """Replicas with segments that are due and wait to be secured, the one that has waited longest first."""
 
     async def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="maintenance")
@@ -60,6 +65,7 @@ class Maintenance:
                 retained_at = now
                 await self._try(self._tidy)
                 await self._try(self._measure_strays)
+            await self._try(self._secure)
             if now - checkpointed_at >= self._config.checkpoint_interval_s:
                 checkpointed_at = now
                 await self._try(self._checkpoint)
@@ -92,18 +98,24 @@ class Maintenance:
         await sliced(flush, list(self._replicas.flushed_by_time))
 
     async def _tidy(self) -> None:
-        """Apply retention to every log. Before segments go, a thread stores what only they show."""
+        """Apply retention to every log. `_secure` does it again where a thread first has to store what only the
+        segments show that are due."""
         now_ms, replicas = self._clock.wall_ms(), list(self._replicas.all())
         unsecured = await sliced(partial(self._tidy_one, now_ms), replicas)
-        for replica in compress(replicas, unsecured):
+        self._unsecured |= dict.fromkeys(compress(replicas, unsecured))
+
+    async def _secure(self) -> None:
+        ends_at = self._clock.monotonic() + _SECURING_S
+        while self._unsecured and self._clock.monotonic() < ends_at:
+            replica = next(iter(self._unsecured))
+            del self._unsecured[replica]
             if self._replicas.get(replica.id) is not replica:
                 continue
             try:
-                await self._threads.keep(replica.log.secure_deletion)
+                await secure_and_tidy(replica, self._replicas, self._threads, self._clock.wall_ms())
                 self._reported.pop(f"securing {replica}", None)
             except Exception as error:  # this partition alone has failed
                 self._on_error(f"securing {replica}", error)
-            self._tidy_one(now_ms, replica)  # on a full disk some segments go even though not all could be secured
 
     def _tidy_one(self, now_ms: int, replica: Replica) -> bool:
         """Apply retention to one log, and return whether segments wait to be secured."""

@@ -18,7 +18,7 @@ a flush looks at: truncations and the epochs file.
 
 from __future__ import annotations
 
-from errno import EBADMSG, ENOENT
+from errno import EBADMSG, EMFILE, ENFILE, ENOMEM
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
@@ -34,7 +34,7 @@ from ottla_broker.storage.flushing import Flusher
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_broker.storage.log_segments import LogSegments
 from ottla_broker.storage.positioned import kept, positioned, stamped
-from ottla_broker.storage.producer_history import ProducerHistory
+from ottla_broker.storage.producer_history import DamagedBatchesError, ProducerHistory
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.recovery import Recovered, open_segments
 from ottla_broker.storage.segment import Ranges, Segment, ranges_of
@@ -43,6 +43,9 @@ from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_broker.storage.written_offsets import NotWritten, WrittenOffsets
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, Buffer, at_offsets
+
+_LACKS: Final = (EMFILE, ENFILE, ENOMEM)
+"""Errors of a read that say nothing of the file: the process or the machine lacks something now."""
 
 
 class AppendResult(NamedTuple):
@@ -143,7 +146,10 @@ class Log:
         # The producers come after the segments are mended: they are replayed from batches that the log really has.
         history = ProducerHistory(directory, disk, state.aborts_before)
         ranges = ranges_of(state.segments, state.log_end_offset)
-        history.restore(ranges, state.snapshots, state.trusted_end, state.cleaned_before)
+        try:
+            history.restore(ranges, state.snapshots, state.trusted_end, state.cleaned_before)
+        except DamagedBatchesError as error:
+            raise OSError(EBADMSG, str(error)) from error
         # A snapshot may hold producers that expired while the broker was down (rule 30: expired entries are also
         # dropped when a snapshot loads).
         history.producers.expire(now_ms, config.producer_expiration_ms)
@@ -536,8 +542,9 @@ class Log:
         The last sealed one shows the last epoch and the log's end, which is the base offset of the active segment. A
         log that lost both would start again at an offset that it has given before, in no epoch (I3, I18).
 
-        For a thread. Raises KAFKA_STORAGE_ERROR. If the disk has no room for the producers, or the
-        segments can't be read, they may go nevertheless.
+        For a thread. Raises KAFKA_STORAGE_ERROR. If the disk has no room for the producers, or the segments can't be
+        read, they may go nevertheless. That they can't be read says nothing of the rest of the disk, so only an error
+        of writing takes it offline.
         """
         with self._flusher.lock:
             self._segments.check_open()
@@ -547,14 +554,17 @@ class Log:
                 if until == active.base_offset:
                     self._store_epochs()
                     self._flusher.make_names_durable(active)
-            except (OSError, OttlaError) as error:
+            except OttlaError as error:
+                if is_lack_of_room(error):
+                    self._history.give_up(until)
+                raise
+            except (OSError, DamagedBatchesError) as error:
                 if isinstance(error, FileNotFoundError) and self.segments[0] is not sealed[0][0]:
                     return  # DeleteRecords has taken them meanwhile
-                if _keeps_its_cause(error):
-                    self._history.give_up(until)
-                if isinstance(error, OSError):
+                if isinstance(error, OSError) and error.errno in _LACKS:
                     raise self._disk.error(f"reading {self.directory.name}", error) from error
-                raise
+                self._history.give_up(until)
+                raise _unreadable(self, until, error) from error
 
     @property
     def last_epoch(self) -> int:
@@ -607,12 +617,13 @@ def _repeated(original: Original, *, is_stamped: bool) -> AppendResult:
     return AppendResult(original.first_offset, original.last_offset, time_ms, 0, 0, rolled=False, duplicate=True)
 
 
-def _keeps_its_cause(error: OSError | OttlaError) -> bool:
-    """Return whether the producers of segments can't be written down, however often it is tried. Then these segments
-    must not stay on the disk for ever."""
-    if isinstance(error, OSError):
-        return error.errno in (ENOENT, EBADMSG)
-    return is_lack_of_room(error)
+def _unreadable(log: Log, until: int, error: OSError | DamagedBatchesError) -> OttlaError:
+    reason = (error.strerror if isinstance(error, OSError) else "") or error
+    return OttlaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"reading {log.directory.name} failed: {reason}. The log forgets the producers before offset {until}",
+        hint="the segments before that offset are deleted nevertheless; check the disk",
+    )
 
 
 def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:

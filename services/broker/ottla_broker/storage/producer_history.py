@@ -21,9 +21,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from errno import EBADMSG
 from pathlib import PurePath
-from typing import Final
+from typing import Final, TypeAlias
 
 from ottla_broker.machines.producers import Producers
 from ottla_broker.machines.shard import NO_FENCE, StoredFence
@@ -37,7 +36,14 @@ from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
 from ottla_core.records.control import marker_of
 from ottla_core.records.fence import fence_of
 
+Batches: TypeAlias = Iterator[tuple[int, BatchHeader]]
+"""Batches of a segment, each with its position."""
+
 _logger = logging.getLogger(__name__)
+
+
+class DamagedBatchesError(Exception):
+    """Batches can't be read as what they were when they were written, so nobody knows what they said."""
 
 
 class _Contents:
@@ -93,7 +99,8 @@ class ProducerHistory:
 
         It uses the newest one that does not lie beyond `trusted_end`, so that the segments learn again which
         transactions were aborted from there on; or the one where the first segment begins, if that is later. No clean
-        has taken anything at or after `cleaned_before`.
+        has taken anything at or after `cleaned_before`. Raises OSError, or DamagedBatchesError for a control batch:
+        nobody can tell then whether its transaction was committed.
         """
         first_offset, end_offset = ranges[0][0].base_offset, ranges[-1][1]
         if self._remove(offset for offset in offsets if offset > end_offset):
@@ -106,7 +113,7 @@ class ProducerHistory:
         self._remove(offset for offset in offsets if offset < start and offset not in bases)
         for segment, segment_end in ranges:
             if _has_stale_index(segment, segment_end, start):
-                aborted = list(_aborted_in(segment, start, contents))
+                aborted = list(_aborted_in(segment, _batches_from(segment, start), contents))
                 segment.aborted.replace_from(start, aborted)
                 segment.aborted.sync(self._disk)
                 self.aborts_before = segment_end if aborted else self.aborts_before
@@ -115,7 +122,10 @@ class ProducerHistory:
             # producers of the segments that had gone by then.
             later, known = self._newest(offset for offset in reversed(offsets) if start < offset <= end_offset)
             if later and not _is_cleaned(ranges, later, cleaned_before):
-                contents = _continued(known, later, ranges)
+                contents = known
+                for segment, segment_end in ranges:
+                    if segment_end > later:
+                        _note_all(segment, _batches_from(segment, later), contents)
         self._contents = contents
 
     def on_stored(self, headers: Iterable[BatchHeader], records: Buffer, now_ms: int, segment: Segment) -> None:
@@ -153,8 +163,19 @@ class ProducerHistory:
             self._remove(offset for offset in self._offsets() if offset > end_offset)
             ranges[-1][0].aborted.replace_from(end_offset, ())
             if self.fence.offset >= end_offset or self.producers.reaches(end_offset):
-                self.restore(ranges, self._offsets(), end_offset, cleaned_before)
+                self._restore_or_forget(ranges, end_offset, cleaned_before)
             ranges[-1][0].aborted.sync(self._disk)
+
+    def _restore_or_forget(self, ranges: Ranges, end_offset: int, cleaned_before: int) -> None:
+        """Restore the producers at the log's new end, or forget them if a control batch is damaged. A producer that is
+        not known may go on."""
+        try:
+            self.restore(ranges, self._offsets(), end_offset, cleaned_before)
+        except DamagedBatchesError as error:
+            _logger.warning("%s is truncated and forgets its producers: %s", self._directory.name, error)
+            fence = self.fence if self.fence.offset < end_offset else NO_FENCE
+            self._contents = _Contents(Producers(), fence)
+            self._pending = [(end_offset, self._snapshot())]  # so that the next start does not read that batch
 
     def on_dropped(self, first_offset: int) -> None:
         """Discard the snapshots of the segments before that offset, which are gone. The newest snapshot of all
@@ -187,7 +208,12 @@ class ProducerHistory:
 
         If no roll has left one, it is made of an earlier one and of the batches in between, so it costs at most reading
         the headers of what is deleted. For a thread, with the lock of the flusher held. Raises what
-        `Disk.replace_file` raises, OSError if the batches can't be read, FileNotFoundError if they are gone.
+        `Disk.replace_file` raises. Raises OSError or DamagedBatchesError if the batches can't be read,
+        FileNotFoundError if they are gone.
+
+        The walk has to reach the end of each segment, because a snapshot of what comes before damage would be stale:
+        it would refuse a producer for ever that went on in what is deleted. CRCs are not checked. That would read each
+        byte of gigabytes, while flushes and truncations wait for the lock.
         """
         ranges = [(segment, end) for segment, end in sealed if end <= offset]
         is_an_end = bool(ranges) and ranges[-1][1] == offset  # or else a truncation has come in between
@@ -198,13 +224,16 @@ class ProducerHistory:
             return
         start, contents = self._newest_before(offset, ranges, self._offsets(), cleaned_before)
         if start < offset:
-            contents = _continued(contents, start, ranges)
+            for segment, end in ranges:
+                if end > start:
+                    _note_all(segment, _all_batches_from(segment, start), contents)
             # Only what is below the high watermark is deleted, so no transaction that ended here has to be kept.
             self._write(offset, ProducerSnapshot(contents.producers.entries(), contents.fence))
 
     def give_up(self, offset: int) -> None:
-        """Note that the disk has no room for a snapshot at `offset`. What is before it may go nevertheless, because
-        deleting it makes room."""
+        """Note that there will be no snapshot at `offset`, because the disk has no room for it or the batches can't be
+        read. What is before it may go nevertheless: deleting it makes room, and a producer that is not known may go
+        on."""
         self._given_up_before = offset
 
     def write_pending(self) -> None:
@@ -295,29 +324,43 @@ def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
             break
         if segment_end <= start:
             continue
-        position = 0 if start <= segment.base_offset else segment.position_of(start)
-        for _, header in segment.headers_from(segment.size_bytes if position is None else position):
+        for _, header in _batches_from(segment, start):
             if header.base_offset > expected or header.record_count <= header.last_offset_delta:
                 return True
             expected = header.next_offset
     return False
 
 
-def _continued(contents: _Contents, start: int, ranges: Ranges) -> _Contents:
-    """Note the batches from `start` on, and return the contents."""
-    for segment, segment_end in ranges:
-        if segment_end > start:
-            for _ in _aborted_in(segment, start, contents):
-                pass  # the segment's index has them already
-    return contents
+def _batches_from(segment: Segment, start: int) -> Batches:
+    """Return the batches from `start` on, each with its position, up to the first bytes that can't be a batch."""
+    position = 0 if start <= segment.base_offset else segment.position_of(start)
+    return segment.headers_from(segment.size_bytes if position is None else position)
 
 
-def _aborted_in(segment: Segment, start: int, contents: _Contents) -> Iterator[AbortedTransaction]:
-    """Note the batches from `start` on. Yield the transactions that they have aborted."""
+def _all_batches_from(segment: Segment, start: int) -> Batches:
+    """Yield the batches from `start` on, of which there is at least one. Raises DamagedBatchesError unless they reach
+    the segment's end."""
+    end = 0
+    for at, header in _batches_from(segment, start):
+        end = at + header.size_bytes
+        yield at, header
+    if end < segment.size_bytes:
+        raise DamagedBatchesError(
+            f"the batches of {segment.path} from offset {start} on end at {end} of {segment.size_bytes}"
+        )
+
+
+def _note_all(segment: Segment, batches: Batches, contents: _Contents) -> None:
+    """Note these batches of a segment whose index has the aborted transactions already."""
+    for _ in _aborted_in(segment, batches, contents):
+        pass
+
+
+def _aborted_in(segment: Segment, batches: Batches, contents: _Contents) -> Iterator[AbortedTransaction]:
+    """Note these batches of a segment. Yield the transactions that they have aborted."""
     # A producer of an earlier run has been idle at least since the file was last written.
     seen_at_ms = segment.changed_at_ms()
-    position = 0 if start <= segment.base_offset else segment.position_of(start)
-    for at, header in segment.headers_from(segment.size_bytes if position is None else position):
+    for at, header in batches:
         if not header.is_control:
             contents.on_data(header, seen_at_ms)
         elif (aborted := _noted_control(segment, at, header, contents, seen_at_ms)) is not None:
@@ -327,9 +370,8 @@ def _aborted_in(segment: Segment, start: int, contents: _Contents) -> Iterator[A
 def _noted_control(
     segment: Segment, at: int, header: BatchHeader, contents: _Contents, seen_at_ms: int
 ) -> AbortedTransaction | None:
-    """Note a control batch in a segment's file. Raises EBADMSG if it is damaged: nobody can tell then whether its
-    transaction was committed."""
+    """Note a control batch in a segment's file. Raises DamagedBatchesError if it is damaged."""
     try:
         return contents.on_control(header, segment.file().read(at, header.size_bytes), seen_at_ms)
     except OttlaError as error:
-        raise OSError(EBADMSG, f"the control batch at {at} of {segment.path} is damaged: {error.message}") from error
+        raise DamagedBatchesError(f"the control batch at {at} of {segment.path} is damaged: {error.message}") from error

@@ -82,16 +82,31 @@ def is_torn(file: DataFile, start: int, end: int) -> bool:
     """Return whether [start, end) is what a killed process leaves of an append: nothing, or the first bytes of one
     batch.
 
-    If a flipped bit has made a batch look longer than the file, the next batch follows where it really ends.
+    If a flipped bit has made a batch look longer than the file, the next batch follows where it really ends. It is
+    looked for a megabyte at a time.
     """
-    found = file.read(start, min(end - start, MAX_BATCH_BYTES + HEADER_SIZE))
+    found = file.read(start, min(end - start, HEADER_SIZE))
     if len(found) < HEADER_SIZE:
         return True
     header = read_header(found)
     if not is_legal(header) or header.size_bytes <= end - start:
         return False
-    next_at = found.find(header.next_offset.to_bytes(8), HEADER_SIZE)
-    return next_at < 0 or not is_legal(read_header(found.ljust(next_at + HEADER_SIZE, b"\0"), next_at))
+    last = min(end, start + MAX_BATCH_BYTES + HEADER_SIZE)
+    pieces = range(start + HEADER_SIZE, last, _CHECK_CHUNK_BYTES)
+    return not any(_has_batch_at(header.next_offset, file, at, last) for at in pieces)
+
+
+def _has_batch_at(offset: int, file: DataFile, start: int, end: int) -> bool:
+    """Return whether what may be a batch with that base offset begins in the megabyte from `start` on."""
+    wanted = offset.to_bytes(8)
+    # A header that begins in this piece may go on in the next one, and the file may end within it.
+    piece = file.read(start, min(_CHECK_CHUNK_BYTES + HEADER_SIZE, end - start)) + bytes(HEADER_SIZE)
+    at = piece.find(wanted, 0, _CHECK_CHUNK_BYTES + len(wanted) - 1)
+    while at >= 0:
+        if is_legal(read_header(piece, at)):
+            return True
+        at = piece.find(wanted, at + 1, _CHECK_CHUNK_BYTES + len(wanted) - 1)
+    return False
 
 
 def crc_in_pieces(file: DataFile, start: int, end: int) -> int:

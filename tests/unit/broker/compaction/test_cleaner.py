@@ -16,7 +16,7 @@ import pytest
 from batches import sealed
 from images import Metadata, image_of
 from logs import SMALL, headers_of
-from produced import stored_headers
+from produced import produced, stored_headers
 from replicas import replica_context
 from waiting import until
 
@@ -489,8 +489,10 @@ async def test_retention_leaves_alone_what_is_cleaned_and_takes_what_was(
 
 @pytest.mark.story("cleaned-before-it-is-deleted")
 async def test_retention_has_its_turn_before_a_cleaning(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The producers of what goes are first written down."""
     jobs = watch_workers(logs)
     replica = logs.add(1, replace(GROUPS, deletes=True, retention_bytes=2000))
+    replica.log.append(produced(0), 1, logs.clock.wall_ms(), looked_inside=True)
     await logs.produce(replica, 200, keys=1000)
     assert replica.log.size_bytes > 10_000
     await logs.cleaner.start()

@@ -188,6 +188,37 @@ async def test_a_disk_that_has_no_room_for_producers_gets_room_in_the_same_turn(
         assert len(kept.log.segments) == 2, "the last sealed one shows where the log ends"
 
 
+async def test_securing_many_logs_leaves_the_other_steps_their_turns(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each log takes as long as one turn may. The one that has waited longest comes first."""
+    turns = list[str]()
+
+    async def slow(replica: Replica, *_: object) -> None:
+        turns.append(str(replica))
+        kept.clock.advance(1)
+
+    class Waiting(Sick):
+        log = SimpleNamespace(unsecured_until=1)
+
+        def __init__(self, number: int) -> None:
+            self.id = PartitionId(ID.topic_id, number)
+
+        def tidy(self, now_ms: int) -> None:
+            pass
+
+        def __str__(self) -> str:
+            return str(self.id.partition)
+
+    monkeypatch.setattr(background_work, "secure_and_tidy", slow)
+    monkeypatch.setattr(kept.log_dir, "remove_deleted", lambda: turns.append("removal"))
+    kept.replicas.others += [Waiting(1), Waiting(2), Waiting(3)]
+    kept.clock.advance(2 * HOUR_MS / 1000)
+    await until(lambda: "3" in turns)
+    of_securing = turns[turns.index("1") : turns.index("3") + 1]
+    assert of_securing == ["1", "removal", "2", "removal", "3"]
+
+
 class Sick:
     """A replica that fails in ways that nobody has foreseen."""
 

@@ -37,6 +37,9 @@ FIRST, SECOND = 1, 2
 """Producers that write only at the beginning of the log."""
 THIRD = 3
 
+MAGIC_AT = 16
+"""Where a batch has its magic."""
+
 
 class Broker:
     """One log of a broker. All that it knows of its producers is in memory until a test has it written."""
@@ -390,6 +393,104 @@ def test_a_segment_with_a_damaged_marker_goes(broker: Broker) -> None:
         broker.tidy()
     broker.tidy()
     assert broker.first_offset == begin
+
+
+@contextmanager
+def unreadable(path: PurePath, number: int) -> Iterator[None]:
+    """Fail to read that file."""
+    read = files.DataFile.read
+
+    def read_others(file: files.DataFile, position: int, size: int) -> bytes:
+        if file.path == path:
+            raise OSError(number, os.strerror(number))
+        return read(file, position, size)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(files.DataFile, "read", read_others)
+        yield
+
+
+@pytest.mark.story("bad-sector-kept-the-disk-offline")
+@pytest.mark.parametrize("number", [errno.EIO, errno.EUCLEAN, errno.EILSEQ, errno.ESTALE])
+def test_a_segment_that_cannot_be_read_goes_and_the_disk_stays_online(tmp_path: Path, number: int) -> None:
+    broker = Broker(tmp_path / "log")
+    broker.put(FIRST, 0)
+    begin = broker.roll()
+    broker.roll()
+    broker.delete_before(begin)
+    with unreadable(broker.log.segments[0].path, number):
+        with pytest.raises(OttlaError, match=r"reading log failed: .* forgets the producers") as caught:
+            broker.tidy()
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.disk.failure == ""
+        broker.tidy()
+    assert broker.first_offset == begin
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_read_that_lacks_something_for_the_moment_lets_no_segment_go(tmp_path: Path, number: int) -> None:
+    broker = Broker(tmp_path / "log")
+    broker.put(FIRST, 0)
+    begin = broker.roll()
+    broker.roll()
+    broker.delete_before(begin)
+    with unreadable(broker.log.segments[0].path, number):
+        for _ in range(2):
+            with pytest.raises(OttlaError, match="reading log failed"):
+                broker.tidy()
+    assert (broker.first_offset, broker.disk.failure) == (0, "")
+    broker.tidy()
+    assert (broker.first_offset, broker.snapshots[0]) == (begin, begin)
+
+
+@pytest.mark.story("damage-made-a-stale-snapshot")
+@pytest.mark.rule(25, 29)
+@pytest.mark.parametrize("starts_amid", [False, True], ids=["whole", "from-a-snapshot-amid"])
+def test_damage_in_what_is_deleted_leaves_no_stale_producer(broker: Broker, starts_amid: bool) -> None:
+    """The walk over the batches ends at the damage, and a producer has gone on behind it."""
+    broker.put(FIRST, 0)
+    if starts_amid:
+        broker.log.flush(NOON)
+        broker.log.close(NOON)
+        broker.kill()
+    damaged = broker.log.segments[0]
+    at = damaged.size_bytes
+    broker.put(SECOND, 0)
+    broker.put(FIRST, 1)
+    begin = broker.roll()
+    broker.roll()
+    end = int(broker.log.log_end_offset)
+    broker.kill(recovery_point=end)
+    files.open_file(damaged.path, write=True).write([b"\x07"], at + MAGIC_AT)
+    broker.delete_before(begin)
+    with pytest.raises(OttlaError, match=r"the batches of .* end at"):
+        broker.tidy()
+    broker.tidy()
+    assert broker.first_offset == begin
+    broker.kill(recovery_point=end)
+    assert broker.put(FIRST, 2), "it may go on, and its sequence is not compared with an older one"
+
+
+@pytest.mark.story("damaged-marker-took-the-disk-offline")
+@pytest.mark.rule(29)
+def test_a_truncation_that_meets_a_damaged_marker_forgets_the_producers(broker: Broker) -> None:
+    broker.put(FIRST, 0)
+    segment = broker.log.segments[0]
+    at = segment.size_bytes
+    end_transaction(broker.log, end_of(FIRST, 0, v2=False))
+    body = segment.size_bytes - at - HEADER_SIZE
+    end = int(broker.log.log_end_offset)
+    broker.put(SECOND, 0)
+    files.open_file(segment.path, write=True).write([bytes(body)], at + HEADER_SIZE)
+    assert broker.log.truncate_to(end) == end
+    assert (broker.disk.failure, known(broker.log.producers)) == ("", {})
+    broker.log.flush(NOON)
+    assert broker.snapshots == [end], "so no start reads the marker"
+    assert broker.put(SECOND, 5)
+    begin = broker.roll()
+    broker.log.flush(NOON)
+    broker.kill(recovery_point=begin)
+    assert list(known(broker.log.producers)) == [SECOND]
 
 
 def test_a_lack_of_descriptors_lets_no_segment_go(broker: Broker) -> None:

@@ -1,0 +1,80 @@
+"""How a segment's end is judged, and how much of it is read for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from produced import produced
+
+from ottla_broker.storage import files
+from ottla_broker.storage.files import DataFile
+from ottla_broker.storage.scan import is_torn
+from ottla_core.records.batch import HEADER_SIZE
+
+MEGABYTE = 1 << 20
+LENGTH_AT = 8
+
+
+def long_batch(size: int) -> bytes:
+    """A batch with that many bytes behind its header, which says that it is much longer, as after a flipped bit."""
+    header = bytearray(produced(0)[:HEADER_SIZE])
+    header[LENGTH_AT] ^= 0x10
+    return bytes(header) + b"v" * size
+
+
+def written(path: Path, content: bytes) -> DataFile:
+    path.write_bytes(content)
+    return files.open_file(path)
+
+
+def next_batch() -> bytes:
+    return (1).to_bytes(8) + produced(1)[8:]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    sizes, read = list[int](), DataFile.read
+
+    def noted(file: DataFile, position: int, size: int) -> bytes:
+        sizes.append(size)
+        return read(file, position, size)
+
+    monkeypatch.setattr(DataFile, "read", noted)
+    return sizes
+
+
+@pytest.mark.rule(58)
+@pytest.mark.parametrize("end", [MEGABYTE + shift for shift in (-70, -1, 0, 1, 7, 8, 60, 61, 62, 500_000)])
+def test_a_batch_that_follows_is_found_wherever_it_begins(tmp_path: Path, end: int, reads: list[int]) -> None:
+    """The pieces in which it is looked for begin behind the first header."""
+    damaged = long_batch(end)
+    follows = next_batch()
+    for rest in (follows, follows[:HEADER_SIZE], follows[:30]):
+        content = damaged + rest
+        assert not is_torn(written(tmp_path / "log", content), 0, len(content))
+    assert max(reads) <= MEGABYTE + HEADER_SIZE
+    assert is_torn(written(tmp_path / "log", damaged), 0, len(damaged))
+
+
+@pytest.mark.rule(58)
+def test_bytes_that_look_like_the_next_offset_do_not_end_the_search(tmp_path: Path) -> None:
+    content = long_batch(100) + (1).to_bytes(8) + bytes(100) + next_batch()
+    assert not is_torn(written(tmp_path / "log", content), 0, len(content))
+
+
+@pytest.mark.rule(58)
+@pytest.mark.parametrize("at", [LENGTH_AT + 8, 0], ids=["no batch", "whole"])
+def test_a_batch_that_is_no_torn_append_costs_the_read_of_its_header(tmp_path: Path, at: int, reads: list[int]) -> None:
+    """It has another magic, or it fits into the file and its CRC is wrong."""
+    content = bytearray(produced(0, value=b"v" * 5 * MEGABYTE))
+    if at:
+        content[at] = 7
+    assert not is_torn(written(tmp_path / "log", bytes(content)), 0, len(content))
+    assert reads == [HEADER_SIZE]
+
+
+def test_a_few_bytes_are_torn(tmp_path: Path) -> None:
+    content = next_batch()[: HEADER_SIZE - 1]
+    file = written(tmp_path / "log", content)
+    assert [is_torn(file, 0, size) for size in (0, 1, len(content))] == [True, True, True]
