@@ -33,6 +33,14 @@ CODES = {
 }
 CREATED = {"configs": [], "assignments": [], "num_partitions": -1, "replication_factor": -1, "timeout_ms": 9000}
 ANY_ACL = dict.fromkeys(("resource_type_filter", "pattern_type_filter", "operation", "permission_type"), 1)
+AN_ACL = {
+    "resource_type": 2,
+    "resource_pattern_type": 3,
+    "principal": "User:bob",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
 PLAIN_BATCH = raw_batch(raw_record(0))
 BATCH = raw_batch(raw_record(0), attributes=TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0)
 
@@ -141,7 +149,7 @@ CASES = [
     Case("WriteTxnMarkers", (cluster(Operation.CLUSTER_ACTION),)),
     Case("TxnOffsetCommit", (WRITE_ID, READ_GROUP, READ_TOPIC)),
     Case("DescribeAcls", (DESCRIBE,), ANY_ACL),
-    Case("CreateAcls", (ALTER,)),
+    Case("CreateAcls", (ALTER,), AN_ACL),
     Case("DeleteAcls", (ALTER,), ANY_ACL),
     *of_configs("DescribeConfigs", Operation.DESCRIBE_CONFIGS),
     *of_configs("AlterConfigs", Operation.ALTER_CONFIGS, (_BROKER, _METRICS)),

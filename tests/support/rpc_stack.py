@@ -92,7 +92,7 @@ class Stack:
 
     def authorize(self, context: RequestContext, operation: Operation, resource: str) -> None:
         if operation in self.denied:
-            raise OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{context.principal} may not {operation.value}")
+            raise OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{context.principal} may not {operation.name}")
 
     @property
     def address(self) -> str:

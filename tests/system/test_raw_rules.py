@@ -212,9 +212,13 @@ TRANSACTIONS: Final = (
 
 MARKERS: Final = (
     Rule("a marker of an unknown producer fences it", (init(), mark(epoch=1), refused(0, STALE))),
+    Rule("and its own epoch may begin at 0", (init(), mark(epoch=1), taken(0, 1, epoch=1))),
     Rule(
         "and its own epoch begins at 0",
-        (init(), mark(epoch=1), refused(1, OUT_OF_ORDER, epoch=1), taken(0, 1, epoch=1)),
+        (init(), mark(epoch=1), refused(1, OUT_OF_ORDER, epoch=1)),
+        differs="a replica that began where its leader's log began may know a producer by a marker alone, and would "
+        "refuse its next batch for ever",
+        ours=Produced(NONE, 1),
     ),
     Rule("a marker of an older epoch", (init(), taken(0, 0, epoch=1), mark(STALE))),
     Rule(

@@ -536,6 +536,9 @@ class Disks:
         process = self.process
         return f"boot {self.volumes[process.name].boot}" if process is not None else "boot"
 
+    def is_private(self, path: PurePath) -> bool:
+        return True
+
     # ---- nodes -----------------------------------------------------------------------------------------------------
 
     def _find(self, path: PurePath) -> Node | None:
