@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
 
+from ottla_core.cluster.acl_entries import acl_of, fields_of
 from ottla_core.cluster.history import Term
 from ottla_core.cluster.image import (
     Broker,
@@ -30,11 +31,9 @@ from ottla_core.cluster.keys import Key
 from ottla_core.cluster.store import KeyValue
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId
-from ottla_core.security.acl import Acl, Permission
-from ottla_core.security.resource import PatternType, ResourceType
+from ottla_core.security.acl import Acl
 from ottla_core.security.scram import ScramCredential
 from ottla_proto import state_pb2 as pb
-from ottla_proto.operation import Operation
 
 FORMAT: Final = 1
 
@@ -194,28 +193,11 @@ def _terms_from(key: Key, message: pb.Terms, entry: KeyValue) -> tuple[Term, ...
 
 
 def _acl_to(value: Acl) -> Message:
-    return pb.Acl(
-        format=FORMAT,
-        resource_type=value.resource_type,
-        name=value.name,
-        pattern_type=value.pattern_type,
-        principal=value.principal,
-        host=value.host,
-        operation=value.operation,
-        permission=value.permission,
-    )
+    return pb.Acl(format=FORMAT, **fields_of(value))
 
 
 def _acl_from(key: Key, message: pb.Acl, entry: KeyValue) -> Acl:
-    return Acl(
-        ResourceType(message.resource_type),
-        message.name,
-        PatternType(message.pattern_type),
-        message.principal,
-        message.host,
-        Operation(message.operation),
-        Permission(message.permission),
-    )
+    return acl_of(message)
 
 
 def _scram_to(value: ScramCredential) -> Message:

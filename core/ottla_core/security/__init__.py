@@ -1,1 +1,1 @@
-"""Who a client is, and what it may do: logins (SASL) with their credentials, and access control lists."""
+"""This package decides who a client is and what it may do, by logins (SASL), credentials and access control lists."""

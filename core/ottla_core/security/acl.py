@@ -30,7 +30,10 @@ class Permission(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """What Kafka calls an ACL binding: a pattern of resources, and who may or may not do what with them from where."""
+    """An ACL binding, in Kafka's words. It says who may or may not do what with resources, and from which hosts.
+
+    A pattern names the resources.
+    """
 
     resource_type: ResourceType
     name: str

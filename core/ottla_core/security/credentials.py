@@ -1,4 +1,4 @@
-"""Where a broker finds its users' credentials."""
+"""A broker finds its users' credentials through this port."""
 
 from __future__ import annotations
 

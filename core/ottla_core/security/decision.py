@@ -18,7 +18,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a request is allowed, and the ACL or the reason that decides it."""
+    """A decision says whether a request is allowed, and names the ACL or the reason that decides it."""
 
     is_allowed: bool
     rule: Acl | Reason

@@ -11,7 +11,7 @@ from ottla_proto.operation import Operation
 
 _MOST_ENTRIES: Final = 1000
 _LONGEST_NAME: Final = 249
-"""A topic's longest name. Ids of groups and transactions may be longer, and then are decided anew each time."""
+"""The longest name that a topic may have. Decisions about longer ids of groups and transactions are not kept."""
 _NONE: Final = -1
 _Key = tuple[Operation, ResourceType, str | None]
 

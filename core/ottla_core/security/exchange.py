@@ -1,4 +1,4 @@
-"""What a broker needs of a mechanism of SASL: messages of the client in, messages to the client out."""
+"""A mechanism of SASL takes messages of a client, and returns messages to it."""
 
 from __future__ import annotations
 

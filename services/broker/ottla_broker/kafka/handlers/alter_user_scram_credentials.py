@@ -35,12 +35,12 @@ async def handle(
 ) -> AlterUserScramCredentialsResponse:
     requested: list[_Change] = [*request.deletions, *request.upsertions]
     results: dict[str, _Result | None] = dict.fromkeys(change.name for change in requested)
-    changes: list[pb.ScramChange] = []
     refused = context.access.refused(Operation.ALTER)
+    if refused is not None:
+        return AlterUserScramCredentialsResponse(results=[_Result(user=u, **error_fields(refused)) for u in results])
+    changes: list[pb.ScramChange] = []
     for change in requested:
         try:
-            if refused is not None:
-                raise refused
             changes.append(_forwarded(change))
         except OttlaError as error:
             results[change.name] = _Result(user=change.name, **error_fields(error))

@@ -11,14 +11,12 @@ from typing import TypeAlias
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, reported_fields, until_known
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.handlers.describe_acls import check_enabled
+from ottla_broker.kafka.handlers.describe_acls import check_enabled, filter_of
 from ottla_core.cluster.acl_entries import acl_of, entry_of_filter
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.kafka.messages import DeleteAclsRequest, DeleteAclsResponse
-from ottla_core.security.acl import Acl, Permission
-from ottla_core.security.acl_filter import AclFilter
-from ottla_core.security.resource import PatternType, ResourceType
+from ottla_core.security.acl import Acl
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 from ottla_proto.operation import Operation
@@ -31,7 +29,7 @@ async def handle(backend: Backend, request: DeleteAclsRequest, context: KafkaCon
     try:
         check_enabled(context.access)
         context.access.check(Operation.ALTER)
-        forwarded = pb.DeleteAclsRequest(filters=[entry_of_filter(_filter(each)) for each in request.filters])
+        forwarded = pb.DeleteAclsRequest(filters=[entry_of_filter(filter_of(each)) for each in request.filters])
         response = await forward(backend, Controller.DELETE_ACLS, forwarded, limit_s=UNTIMED_S)
     except OttlaError as error:
         return DeleteAclsResponse(filter_results=[_Result(**error_fields(error)) for _ in request.filters])
@@ -42,18 +40,6 @@ async def handle(backend: Backend, request: DeleteAclsRequest, context: KafkaCon
             _Result(**reported_fields(result.error), matching_acls=[_matched(entry) for entry in result.acls])
             for result in response.results
         ]
-    )
-
-
-def _filter(wanted: DeleteAclsRequest.DeleteAclsFilter) -> AclFilter:
-    return AclFilter(
-        ResourceType(wanted.resource_type_filter),
-        wanted.resource_name_filter,
-        PatternType(wanted.pattern_type_filter),
-        wanted.principal_filter,
-        wanted.host_filter,
-        Operation(wanted.operation),
-        Permission(wanted.permission_type),
     )
 
 

@@ -16,7 +16,7 @@ from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
-from ottla_core.kafka.messages import DescribeAclsRequest, DescribeAclsResponse
+from ottla_core.kafka.messages import DeleteAclsRequest, DescribeAclsRequest, DescribeAclsResponse
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.acl_filter import AclFilter
 from ottla_core.security.resource import PatternType, ResourceType
@@ -26,15 +26,7 @@ _Resource: TypeAlias = DescribeAclsResponse.DescribeAclsResource
 
 
 async def handle(backend: Backend, request: DescribeAclsRequest, context: KafkaContext) -> DescribeAclsResponse:
-    wanted = AclFilter(
-        ResourceType(request.resource_type_filter),
-        request.resource_name_filter,
-        PatternType(request.pattern_type_filter),
-        request.principal_filter,
-        request.host_filter,
-        Operation(request.operation),
-        Permission(request.permission_type),
-    )
+    wanted = filter_of(request)
     try:
         check_enabled(context.access)
         context.access.check(Operation.DESCRIBE)
@@ -54,6 +46,19 @@ def check_enabled(access: Access) -> None:
             "this cluster has no ACLs: no authorizer is configured",
             hint="set authorizer_class_name in the settings of all brokers",
         )
+
+
+def filter_of(wanted: DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter) -> AclFilter:
+    """Return the filter of a request. A code that this release does not know is UNKNOWN."""
+    return AclFilter(
+        ResourceType(wanted.resource_type_filter),
+        wanted.resource_name_filter,
+        PatternType(wanted.pattern_type_filter),
+        wanted.principal_filter,
+        wanted.host_filter,
+        Operation(wanted.operation),
+        Permission(wanted.permission_type),
+    )
 
 
 def _resources(acls: Iterable[Acl]) -> list[_Resource]:
