@@ -161,28 +161,31 @@ class _Parts:
             self.threads,
             self.mirrors,
         )
-        unstable = config.unstable_api_versions_enable
         self.credentials = CredentialsFile(config.sasl_credentials_file)
-        logins = Logins(
-            config.sasl_enabled_mechanisms,
-            ClusterCredentials(metadata, self.credentials),
-            config.connection_failed_authentication_delay_ms / 1000,
-        )
-        authorizer = CurrentAuthorizer(config.authorizer, metadata, self.threads) if config.authorizer else None
-        self.kafka = KafkaSide(
-            config.kafka,
-            backend,
-            self.metrics,
-            around_kafka,
-            unstable=unstable,
-            logins=logins,
-            authorizer=authorizer,
-        )
+        self.kafka = self._kafka_side(backend, around_kafka)
         self._serve()
         self.registration = self._registration(incarnation)
         self.cleaner = LogCleaner(metadata, self.replicas.table, self._node_id, clock, self.threads, run_cleaning)
         add_metrics(self.metrics, metadata, self.replicas, self.replication)
         add_cleaner_metrics(self.metrics, self.cleaner)
+
+    def _kafka_side(self, backend: Backend, around: AroundApi) -> KafkaSide:
+        config = self.config
+        logins = Logins(
+            config.sasl_enabled_mechanisms,
+            ClusterCredentials(self.metadata, self.credentials),
+            config.connection_failed_authentication_delay_ms / 1000,
+        )
+        authorizer = CurrentAuthorizer(config.authorizer, self.metadata, self.threads) if config.authorizer else None
+        return KafkaSide(
+            config.kafka,
+            backend,
+            self.metrics,
+            around,
+            unstable=config.unstable_api_versions_enable,
+            logins=logins,
+            authorizer=authorizer,
+        )
 
     def _serve(self) -> None:
         follower_epochs = FollowerEpochs(self.metadata, self.clock)
