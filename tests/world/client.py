@@ -1,4 +1,4 @@
-"""The raw Kafka client of the world sends what its caller wants sent, and keeps no metadata of brokers."""
+"""The raw Kafka client of the world sends what its caller wants sent. Of metadata it keeps only leader epochs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from errno import EBADMSG
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from ottla.client.kafka.apis import (
     ADD_OFFSETS_TO_TXN,
@@ -152,6 +153,8 @@ class Connection(asyncio.Protocol):
 class RawClient:
     def __init__(self) -> None:
         self._connections: Final[dict[str, Connection]] = {}
+        self._epochs: Final[dict[tuple[UUID | None, int], int]] = {}
+        """These are the highest leader epochs that brokers have named, by topic id and partition."""
 
     async def _connect(self, host: str) -> Connection:
         connection = self._connections.get(host)
@@ -196,12 +199,22 @@ class RawClient:
         return int((await self.ask(host, DELETE_TOPICS, 6, request)).responses[0].error_code)
 
     async def leader(self, host: str, topic: str, partition: int = 0) -> int:
-        """Return the id of the leader that this broker names, or -1."""
+        """Return the id of the leader that this broker names, or -1.
+
+        As in Java's client, a leader of an earlier epoch than a broker has named before does not count (KIP-320). It
+        may still serve, and has not seen what its successor has acknowledged.
+        """
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
         found = (await self.ask(host, METADATA, 12, request, 2.0)).topics[0]
-        return next((each.leader_id for each in found.partitions if each.partition_index == partition), -1)
+        named = next((each for each in found.partitions if each.partition_index == partition), None)
+        if named is None:
+            return -1
+        newest = self._epochs[found.topic_id, partition] = max(
+            named.leader_epoch, self._epochs.get((found.topic_id, partition), -1)
+        )
+        return named.leader_id if named.leader_epoch == newest else -1
 
     async def produce(
         self,
