@@ -15,7 +15,7 @@ from ottla_broker.kafka.authorization import Need
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.message import Message
 from ottla_core.records.batch import TRANSACTIONAL
-from ottla_core.security.acl import Acl
+from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.operation import Operation
@@ -172,6 +172,7 @@ CASES = [
     Case("ListConfigResources", (cluster(Operation.DESCRIBE_CONFIGS),), {"resource_types": [_TOPIC]}),
     Case("DescribeTopicPartitions", (DESCRIBE_TOPIC,), {"cursor": None}),
 ]
+
 KEYS = {api.name: api.key for api in APIS.values()}
 UNSTABLE = served(unstable=True)
 
@@ -181,6 +182,33 @@ def requests(case: Case) -> Iterator[tuple[Message, int]]:
     first, last = case.versions or (api.min_version, APIS[api.key].max_version)
     for version in range(first, last + 1):
         yield request_of(case.api, version, case.fields), version
+
+
+class Setting(NamedTuple):
+    """ACLs of a user, and the codes that a request gets with them. `codes` is None if it gets any code but one of
+    authorization."""
+
+    name: str
+    grants: tuple[tuple[Grant, Permission], ...]
+    codes: frozenset[int] | None
+
+
+def settings_of(case: Case) -> Iterator[Setting]:
+    """Yield the settings in which a request is tried: no ACL, an ACL for another resource, a DENY of each need, each
+    need missing, and all of them."""
+    allowed = tuple((need, Permission.ALLOW) for need in case.needs)
+    if case.needs:
+        yield Setting("no ACL", (), frozenset({case.refused}))
+        # To write to any topic is enough for an idempotent producer.
+        if case.code is not NO_CLUSTER:
+            elsewhere = tuple((need.elsewhere(), Permission.ALLOW) for need in case.needs)
+            yield Setting("wrong resource", elsewhere, frozenset({case.refused}))
+    for need in case.needs:
+        refused = frozenset({case.code or CODES[need.resource_type]})
+        yield Setting(f"deny {need.operation.name}", (*allowed, (need, Permission.DENY)), refused)
+        rest = tuple(each for each in allowed if each[0] != need)
+        yield Setting(f"without {need.operation.name}", rest, refused)
+    yield Setting("allow", allowed, None)
 
 
 async def codes(case: Case, *acls: Acl) -> set[frozenset[int]]:

@@ -165,6 +165,15 @@ STORIES = (
         instead_of(f"{_STORAGE}.recovery:is_torn", lambda original, file, start, end: True),
     ),
     Story(
+        "flipped-read-hid-an-abort",
+        "A start that rebuilt the index of aborted transactions did not check CRCs: a bit that was flipped in one read "
+        "made a marker look like a batch of records, and readers of committed records saw an aborted transaction",
+        instead_of(
+            f"{_STORAGE}.segment:Segment.settled_from",
+            lambda original, segment, position: segment.headers_from(position),
+        ),
+    ),
+    Story(
         "damaged-marker-had-no-name",
         "A start failed because of a damaged control batch, and its error named neither the file nor what to do",
         instead_of(f"{_STORAGE}.producer_history:_noted_control", _noted),

@@ -32,7 +32,7 @@ from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.producer_snapshot import ProducerSnapshot
 from ottla_broker.storage.segment import Ranges, Segment
 from ottla_core.errors import OttlaError
-from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
+from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer, body_crc, check_stored
 from ottla_core.records.control import marker_of
 from ottla_core.records.fence import fence_of
 
@@ -99,8 +99,9 @@ class ProducerHistory:
 
         It uses the newest one that does not lie beyond `trusted_end`, so that the segments learn again which
         transactions were aborted from there on; or the one where the first segment begins, if that is later. No clean
-        has taken anything at or after `cleaned_before`. Raises OSError, or DamagedBatchesError for a control batch:
-        nobody can tell then whether its transaction was committed.
+        has taken anything at or after `cleaned_before`. CRCs are checked, because index files and snapshots keep what
+        was read. Raises OSError, or DamagedBatchesError for a control batch: nobody can tell then whether its
+        transaction was committed.
         """
         first_offset, end_offset = ranges[0][0].base_offset, ranges[-1][1]
         if self._remove(offset for offset in offsets if offset > end_offset):
@@ -332,16 +333,24 @@ def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
 
 
 def _batches_from(segment: Segment, start: int) -> Batches:
-    """Return the batches from `start` on, each with its position, up to the first bytes that can't be a batch."""
+    """Return the batches from `start` on, each with its position, up to the first bytes that can't be a batch.
+
+    A bit that was flipped in one read does not count.
+    """
+    return segment.settled_from(_position_of(segment, start))
+
+
+def _position_of(segment: Segment, start: int) -> int:
+    """Return where the first batch begins that ends at or after `start`, or the segment's size if there is none."""
     position = 0 if start <= segment.base_offset else segment.position_of(start)
-    return segment.headers_from(segment.size_bytes if position is None else position)
+    return segment.size_bytes if position is None else position
 
 
 def _all_batches_from(segment: Segment, start: int) -> Batches:
-    """Yield the batches from `start` on, of which there is at least one. Raises DamagedBatchesError unless they reach
-    the segment's end."""
+    """Yield the batches from `start` on, of which there is at least one. CRCs are not checked. Raises
+    DamagedBatchesError unless the batches reach the segment's end."""
     end = 0
-    for at, header in _batches_from(segment, start):
+    for at, header in segment.headers_from(_position_of(segment, start)):
         end = at + header.size_bytes
         yield at, header
     if end < segment.size_bytes:
@@ -371,7 +380,12 @@ def _noted_control(
     segment: Segment, at: int, header: BatchHeader, contents: _Contents, seen_at_ms: int
 ) -> AbortedTransaction | None:
     """Note a control batch in a segment's file. Raises DamagedBatchesError if it is damaged."""
+    batch = segment.file().read(at, header.size_bytes)
+    if body_crc(batch) != header.crc:
+        # A bit may have been flipped on the way from the disk.
+        batch = segment.file().read(at, header.size_bytes)
     try:
-        return contents.on_control(header, segment.file().read(at, header.size_bytes), seen_at_ms)
+        check_stored(batch)
+        return contents.on_control(header, batch, seen_at_ms)
     except OttlaError as error:
         raise DamagedBatchesError(f"the control batch at {at} of {segment.path} is damaged: {error.message}") from error

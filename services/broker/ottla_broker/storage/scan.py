@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from errno import EBADMSG
 from typing import Final
 
 from ottla_broker.storage.files import DataFile
@@ -19,6 +20,7 @@ from ottla_core.records.batch import (
 
 _HEADERS_CHUNK_BYTES: Final = 16 << 10
 _CHECK_CHUNK_BYTES: Final = 1 << 20
+_MOST_READS: Final = 5
 
 
 def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -40,32 +42,81 @@ def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
         at += header.size_bytes
 
 
-def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield each batch from the file's start as (position, header), with its CRC checked. It stops before the first bad
-    byte.
+def sound_batches(file: DataFile, size_bytes: int, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield each batch from `start` on as (position, header), with its CRC checked. It stops before the first bad byte.
+
+    A batch with a wrong CRC is read again, because a bit may be flipped on the way from the disk. Raises OSError
+    (EBADMSG) if no two reads of it agree.
 
     It takes at most the memory for a megabyte and a batch. If a bit flip has made a length huge, the bytes are read in
     pieces.
     """
-    chunk, chunk_at, at = b"", 0, 0
+    chunk, chunk_at, at = b"", start, start
     while size_bytes - at >= HEADER_SIZE:
         if at - chunk_at + HEADER_SIZE > len(chunk):
             chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
         header = read_header(chunk, at - chunk_at)
         size = header.size_bytes
-        if not is_legal(header) or at + size > size_bytes:
-            return
-        if at - chunk_at + size > len(chunk):
+        if _is_within(header, at, size_bytes) and at - chunk_at + size > len(chunk):
             chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
-        begin = at - chunk_at
-        if size <= len(chunk) - begin:
-            crc = extend_crc(0, chunk[begin + ATTRIBUTES_OFFSET : begin + size])
-        else:
-            crc = crc_in_pieces(file, at + ATTRIBUTES_OFFSET, at + size)
-        if crc != header.crc:
+        if not _is_sound(header, chunk, at - chunk_at):
+            header, crc = _settled(file, at, size_bytes)
+            if not _is_within(header, at, size_bytes) or crc != header.crc:
+                return
+        yield at, header
+        at += header.size_bytes
+
+
+def settled_batches(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield each batch of [start, end) as (position, header), and stop before the first bytes that can't be a batch.
+
+    It reads as `sound_batches` does. But a batch that the disk has damaged for good is yielded, too, because nothing
+    better is known than what its header says.
+    """
+    at = start
+    while end - at >= HEADER_SIZE:
+        for found_at, header in sound_batches(file, end, at):
+            yield found_at, header
+            at = found_at + header.size_bytes
+        if end - at < HEADER_SIZE:
+            return
+        header, _ = _settled(file, at, end)
+        if not _is_within(header, at, end):
             return
         yield at, header
-        at += size
+        at += header.size_bytes
+
+
+def _is_sound(header: BatchHeader, chunk: bytes, begin: int) -> bool:
+    """Return whether the batch that begins there in the chunk is whole, and its CRC is right."""
+    end = begin + header.size_bytes
+    return (
+        is_legal(header) and end <= len(chunk) and extend_crc(0, chunk[begin + ATTRIBUTES_OFFSET : end]) == header.crc
+    )
+
+
+def _settled(file: DataFile, at: int, end: int) -> tuple[BatchHeader, int]:
+    """Return the header there and the CRC of what follows it, once that CRC is right or two reads in turn agree. Raises
+    OSError (EBADMSG)."""
+    before: tuple[BatchHeader, int] | None = None
+    for _ in range(_MOST_READS):
+        header, crc = found = _header_and_crc(file, at, end)
+        if crc == header.crc or found == before:
+            return found
+        before = found
+    raise OSError(EBADMSG, f"{_MOST_READS} reads of the batch at {at} of {file.path} differ")
+
+
+def _header_and_crc(file: DataFile, at: int, end: int) -> tuple[BatchHeader, int]:
+    """Return the header there and the CRC of what follows it, or 0 if that can't be a batch's. The bytes are read in
+    pieces."""
+    header = read_header(file.read(at, HEADER_SIZE))
+    is_whole = _is_within(header, at, end)
+    return header, crc_in_pieces(file, at + ATTRIBUTES_OFFSET, at + header.size_bytes) if is_whole else 0
+
+
+def _is_within(header: BatchHeader, at: int, end: int) -> bool:
+    return is_legal(header) and at + header.size_bytes <= end
 
 
 def is_legal(header: BatchHeader) -> bool:

@@ -15,7 +15,7 @@ from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.positioned import PositionedBatch
-from ottla_broker.storage.scan import headers
+from ottla_broker.storage.scan import headers, settled_batches
 from ottla_broker.storage.swap import BESIDE_LOG, SWAP
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_core.errors import OttlaError
@@ -309,6 +309,9 @@ class Segment:
 
     def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         return headers(self.file(), position, self.size_bytes)
+
+    def settled_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        return settled_batches(self.file(), position, self.size_bytes)
 
     @property
     def largest(self) -> TimestampOffset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -155,13 +156,16 @@ def test_after_an_orderly_stop_no_batch_is_read(tmp_path: Path, monkeypatch: pyt
     log.close(NOON)
     assert snapshots(log)[-1] == 200
     seen: list[int] = []
-    real = Segment.headers_from
 
-    def headers_from(segment: Segment, position: int) -> object:
-        seen.append(segment.base_offset)
-        return real(segment, position)
+    def noted(real: Callable[[Segment, int], object]) -> Callable[[Segment, int], object]:
+        def walk(segment: Segment, position: int) -> object:
+            seen.append(segment.base_offset)
+            return real(segment, position)
 
-    monkeypatch.setattr(Segment, "headers_from", headers_from)
+        return walk
+
+    for walk in ("headers_from", "settled_from"):
+        monkeypatch.setattr(Segment, walk, noted(getattr(Segment, walk)))
     again = open_log(log.directory, SMALL, clean=True)
     with_producers = len(seen)
     assert len(known(again.producers)) == 3

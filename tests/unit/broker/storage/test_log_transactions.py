@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from errno import EBADMSG
@@ -23,7 +24,7 @@ from ottla_broker.storage.log import Log
 from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex, packed
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.records.batch import ATTRIBUTES_OFFSET, CONTROL, TRANSACTIONAL
 
 
 @pytest.mark.rule(38, 58)
@@ -366,3 +367,34 @@ def test_a_damaged_marker_is_named_by_a_start_that_reads_it(tmp_path: Path) -> N
     with pytest.raises(OSError, match=rf"the control batch at \d+ of {path} is damaged") as caught:
         open_log(log.directory, clean=True)
     assert caught.value.errno == EBADMSG
+
+
+@pytest.mark.rule(38, 58)
+@pytest.mark.story("flipped-read-hid-an-abort")
+def test_a_bit_that_is_flipped_in_one_read_of_a_start_hides_no_aborted_transaction(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+    marker_at = log.segments[0].size_bytes
+    end_transaction(log, end_of(7, 1, committed=False))
+    fill(log, 3)
+    log.flush(NOON)
+    expected = log.aborted.between(0, 9)
+    assert expected
+    is_control = marker_at + ATTRIBUTES_OFFSET + 1
+    read = DataFile.read
+    for number in itertools.count():
+        reads = itertools.count()
+
+        def flipped(file: DataFile, begin: int, size: int) -> bytes:
+            data = bytearray(read(file, begin, size))
+            if file.path.suffix == ".log" and next(reads) == number and 0 <= is_control - begin < len(data):  # noqa: B023
+                data[is_control - begin] ^= CONTROL
+            return bytes(data)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(DataFile, "read", flipped)
+            again = open_log(log.directory, recovery_point=log.log_end_offset)
+        assert again.aborted.between(0, 9) == expected
+        again.close(NOON)
+        if next(reads) <= number:
+            return

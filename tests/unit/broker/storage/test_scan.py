@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from errno import EBADMSG
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from produced import produced
 
 from ottla_broker.storage import files
 from ottla_broker.storage.files import DataFile
-from ottla_broker.storage.scan import is_torn
+from ottla_broker.storage.scan import is_torn, settled_batches
 from ottla_core.records.batch import HEADER_SIZE
 
 MEGABYTE = 1 << 20
@@ -78,3 +80,65 @@ def test_a_few_bytes_are_torn(tmp_path: Path) -> None:
     content = next_batch()[: HEADER_SIZE - 1]
     file = written(tmp_path / "log", content)
     assert [is_torn(file, 0, size) for size in (0, 1, len(content))] == [True, True, True]
+
+
+def flipping(monkeypatch: pytest.MonkeyPatch, number: int, position: int, mask: int) -> None:
+    """Flip a bit of the file in one read of it, the one with this number."""
+    read, numbers = DataFile.read, itertools.count()
+
+    def flipped(file: DataFile, begin: int, size: int) -> bytes:
+        data = bytearray(read(file, begin, size))
+        if next(numbers) == number and 0 <= position - begin < len(data):
+            data[position - begin] ^= mask
+        return bytes(data)
+
+    monkeypatch.setattr(DataFile, "read", flipped)
+
+
+@pytest.mark.rule(58)
+@pytest.mark.parametrize("number", range(3))
+def test_a_bit_that_is_flipped_in_one_read_changes_no_settled_batch(tmp_path: Path, number: int) -> None:
+    content = b"".join(sequence.to_bytes(8) + produced(sequence)[8:] for sequence in range(4))
+    file = written(tmp_path / "log", content)
+    expected = list(settled_batches(file, 0, len(content)))
+    assert len(expected) == 4
+    begin, end = expected[1][0], expected[2][0]
+    # No CRC covers the base offset and the leader epoch.
+    for position in (*range(begin + 8, begin + 12), *range(begin + 16, end)):
+        for bit in range(8):
+            with pytest.MonkeyPatch.context() as patched:
+                flipping(patched, number, position, 1 << bit)
+                assert list(settled_batches(file, 0, len(content))) == expected
+
+
+@pytest.mark.rule(58)
+def test_a_batch_that_the_disk_has_damaged_is_settled_by_its_header(tmp_path: Path) -> None:
+    batches = [sequence.to_bytes(8) + produced(sequence)[8:] for sequence in range(3)]
+    damaged = batches[1][:-1] + bytes([batches[1][-1] ^ 1])
+    content = batches[0] + damaged + batches[2]
+    settled = list(settled_batches(written(tmp_path / "log", content), 0, len(content)))
+    assert [header.base_offset for _, header in settled] == [0, 1, 2]
+
+
+@pytest.mark.rule(58)
+def test_batches_end_where_no_batch_can_be(tmp_path: Path) -> None:
+    content = produced(0)
+    for rest in (b"", b"\0" * 200, b"\xff" * 200, long_batch(10), content[:-1]):
+        settled = list(settled_batches(written(tmp_path / "log", content + rest), 0, len(content + rest)))
+        assert [at for at, _ in settled] == [0]
+
+
+@pytest.mark.rule(58)
+def test_a_batch_of_which_no_two_reads_agree_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path / "log", produced(0))
+    read, numbers = DataFile.read, itertools.count()
+
+    def noisy(file: DataFile, begin: int, size: int) -> bytes:
+        data = bytearray(read(file, begin, size))
+        data[-1] ^= next(numbers) % 255 + 1
+        return bytes(data)
+
+    monkeypatch.setattr(DataFile, "read", noisy)
+    with pytest.raises(OSError, match=r"reads of the batch at 0 of .* differ") as caught:
+        list(settled_batches(file, 0, file.size_bytes()))
+    assert caught.value.errno == EBADMSG

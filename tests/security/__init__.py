@@ -1,0 +1,7 @@
+"""Proof of ottla's security: `make security` runs it.
+
+Each request is tried at a real cluster and at Apache Kafka by users with different ACLs (`matrix`, `door`). Calls
+between services are tried by each role (`calls`). Bytes that nobody should send come by the hundred thousand (`fuzz`).
+Planted secrets are looked for in everything that a cluster writes (`leaks`). Then mistakes are made in the product, and
+each has to be noticed (`mutants`).
+"""
