@@ -112,19 +112,24 @@ class Books:
         elif (fate := self._written[value][0].fate) in (Fate.ABORTED, Fate.OPEN):
             self._findings.violate(f"{value!r} is visible at offset {offset}, but its transaction is {fate.name}")
 
-    def _newest(self, number: int, read: Reading, committed_before: float) -> Mapping[bytes, int]:
+    def _newest(self, number: int, read: Reading, committed_before: float) -> Mapping[bytes, float]:
         """Return, for each key of a compacted topic, the highest offset of a value that may supersede others.
 
-        While producers are at work, that may be a value beyond the end of what was read.
+        While producers are at work, that may be a value beyond the end of what was read: a leader that has just started
+        knows an older high watermark than the one up to which it has cleaned. Nobody knows the offset of a value that
+        is not acknowledged.
         """
         if not self._is_compacted:
             return {}
-        newest = {self.key_of(value): offset for offset, value in sorted(read.values.items()) if value in self._written}
+        newest: dict[bytes, float] = {
+            self.key_of(value): offset for offset, value in sorted(read.values.items()) if value in self._written
+        }
         if committed_before < math.inf:
             for transaction in self.transactions:
                 for entry in transaction.entries if transaction.fate in (Fate.UNKNOWN, Fate.COMMITTED) else ():
                     if entry.partition == number:
-                        newest[entry.key] = max(entry.offset, newest.get(entry.key, -1))
+                        offset = entry.offset if entry.offset >= 0 else math.inf
+                        newest[entry.key] = max(offset, newest.get(entry.key, -1))
         return newest
 
     def judge_order(self, number: int, visible: Reading, written: Reading) -> None:
