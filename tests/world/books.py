@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,9 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from tests.world.findings import Findings
+
+_ANYWHERE: Final = sys.maxsize
+"""The offset of a value that may lie behind all others."""
 
 
 class Fate(Enum):
@@ -112,7 +116,7 @@ class Books:
         elif (fate := self._written[value][0].fate) in (Fate.ABORTED, Fate.OPEN):
             self._findings.violate(f"{value!r} is visible at offset {offset}, but its transaction is {fate.name}")
 
-    def _newest(self, number: int, read: Reading, committed_before: float) -> Mapping[bytes, float]:
+    def _newest(self, number: int, read: Reading, committed_before: float) -> Mapping[bytes, int]:
         """Return, for each key of a compacted topic, the highest offset of a value that may supersede others.
 
         While producers are at work, that may be a value beyond the end of what was read: a leader that has just started
@@ -121,14 +125,12 @@ class Books:
         """
         if not self._is_compacted:
             return {}
-        newest: dict[bytes, float] = {
-            self.key_of(value): offset for offset, value in sorted(read.values.items()) if value in self._written
-        }
+        newest = {self.key_of(value): offset for offset, value in sorted(read.values.items()) if value in self._written}
         if committed_before < math.inf:
             for transaction in self.transactions:
                 for entry in transaction.entries if transaction.fate in (Fate.UNKNOWN, Fate.COMMITTED) else ():
                     if entry.partition == number:
-                        offset = entry.offset if entry.offset >= 0 else math.inf
+                        offset = entry.offset if entry.offset >= 0 else _ANYWHERE
                         newest[entry.key] = max(offset, newest.get(entry.key, -1))
         return newest
 
