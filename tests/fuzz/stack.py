@@ -25,7 +25,7 @@ _FEW_SHARDS: Final = "offsets.topic.num.partitions=4,transaction.state.log.num.p
 
 class Stack:
     """`planted` names one of tests.fuzz.planted; `memory_limit_mb` bounds the broker's address space; `broker` has more
-    settings of the broker."""
+    settings of the broker. Where they have listeners, `kafka_port` is a free port for one of these."""
 
     def __init__(
         self,
@@ -51,7 +51,9 @@ class Stack:
         try:
             self._start("controller", ["-m", "ottla_controller"], {"first-configs": _FEW_SHARDS})
             module = ["-m", "tests.fuzz.planted", self._planted] if self._planted else ["-m", "ottla_broker"]
-            places = {"data-dir": self.directory / "data", "kafka-port": self.kafka_port}
+            places: dict[str, object] = {"data-dir": self.directory / "data"}
+            if "kafka-listeners" not in self._broker:
+                places["kafka-port"] = self.kafka_port
             self._start("broker", module, {**places, "unstable-api-versions-enable": True, **self._broker})
             at_once: dict[str, object] = {"group-initial-rebalance-delay-ms": 0}
             self._start("group-coordinator", ["-m", "ottla_group_coordinator"], at_once)
