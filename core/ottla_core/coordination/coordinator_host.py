@@ -131,7 +131,9 @@ class CoordinatorHost(Generic[S]):
         # names it.
         self._components.extend(
             [
-                self._admin(settings.host, settings.admin_port, self.metrics, self.ready),
+                self._admin(
+                    settings.admin_host, settings.admin_port, self.metrics, self.ready, settings.admin_token_file
+                ),
                 Following(self.follower, self._own_store),
                 self._controller,
                 self._log,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
 from typing import Final, Protocol, TypeVar
 
 from ottla_core import telemetry
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.process import lifecycle, service_config
+from ottla_core.process.exposure import Endpoint, check_exposure
+from ottla_core.secret_file import NO_FILE
 
 _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
 
 
 class ServiceSettings(Protocol):
-    """The settings that every service has; see the `config` of each. Services of a cluster have `etcd`, too."""
+    """The settings that every service has; see the `config` of each. Services of a cluster have `etcd`, too. A broker
+    has `kafka_endpoints`."""
 
     @property
     def node_id(self) -> int: ...
@@ -22,6 +26,12 @@ class ServiceSettings(Protocol):
     def host(self) -> str: ...
     @property
     def advertised_host(self) -> str: ...
+    @property
+    def admin_host(self) -> str: ...
+    @property
+    def admin_token_file(self) -> PurePath: ...
+    @property
+    def insecure(self) -> bool: ...
     @property
     def log_level(self) -> str: ...
 
@@ -60,3 +70,15 @@ def check_settings(settings: ServiceSettings) -> None:
             "the setting etcd contains no address",
             hint="set it to one or more host:port addresses, separated by commas",
         )
+    check_exposure(_endpoints(settings), insecure=settings.insecure)
+
+
+def _endpoints(settings: ServiceSettings) -> Iterator[Endpoint]:
+    yield from getattr(settings, "kafka_endpoints", ())
+    yield Endpoint("gRPC, which services speak to each other,", settings.host, "it would serve everyone in plaintext")
+    yield Endpoint(
+        "the admin port",
+        settings.admin_host,
+        "" if settings.admin_token_file != NO_FILE else "it would answer everyone without a token",
+        "set admin_token_file",
+    )

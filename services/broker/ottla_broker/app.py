@@ -224,7 +224,7 @@ class _Parts:
         config, replicas, threads = self.config, self.replicas, self.threads
         return [
             # The admin port comes first, so that a start that recovers logs for minutes can be inspected.
-            self._admin(config.host, config.admin_port, self.metrics, self.ready),
+            self._admin(config.admin_host, config.admin_port, self.metrics, self.ready, config.admin_token_file),
             Following(self.metadata, owned_store),
             self.controller,
             self.coordinators,

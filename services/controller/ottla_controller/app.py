@@ -97,7 +97,7 @@ def build(
         "ottla_metadata_staleness_seconds", "Seconds since etcd last responded.", lambda: follower.staleness_s
     )
     components: list[Component] = [
-        admin(config.host, config.admin_port, metrics, ready),
+        admin(config.admin_host, config.admin_port, metrics, ready, config.admin_token_file),
         Following(follower, store if own_store else None),
         server,
         leadership,
