@@ -45,7 +45,12 @@ OF_ALL: Final = {
     "`admin_host` is not loopback and `insecure` is not set",
     "insecure": "whether an address that is not loopback may be served without encryption or a token",
     "advertised_host": "hostname that clients and other services connect to; defaults to `host`",
-    "etcd": "one or more addresses of etcd",
+    "etcd": "one or more addresses of etcd: host:port, or https://host:port for encrypted connections",
+    "etcd_tls_ca": "PEM file with the CAs that may have issued etcd's certificate; required by https addresses",
+    "etcd_tls_certificate": "PEM file with the service's own certificate for etcd, whose common name is a user of etcd",
+    "etcd_tls_key": "PEM file with the private key of that certificate, not encrypted, for its owner alone",
+    "etcd_user": "user of etcd, if the certificate does not name it",
+    "etcd_password_file": "file with the password of etcd_user, for its owner alone",
     "lease_ttl_s": "number of seconds without contact after which the other services consider this service gone",
     "log_level": "DEBUG, INFO, WARNING or ERROR",
 }

@@ -49,6 +49,7 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.etcd_security import EtcdSecurity
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.producer_ids import ProducerIdManager
@@ -79,7 +80,7 @@ def build(
     """
     parts = _Parts(
         config,
-        store or EtcdStore(config.etcd),
+        store or EtcdStore(config.etcd, EtcdSecurity.of(config)),
         clock or SystemClock(),
         around,
         around_kafka,

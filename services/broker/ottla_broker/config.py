@@ -48,6 +48,11 @@ class BrokerConfig:
     mirrors: tuple[str, ...] = ()  # gRPC addresses of the mirrors that clients reach through this broker
     rack: str = ""  # the broker's rack; replicas span racks, and consumers with the same client.rack prefer this broker
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
+    etcd_tls_ca: PurePath = NO_FILE
+    etcd_tls_certificate: PurePath = NO_FILE
+    etcd_tls_key: PurePath = NO_FILE
+    etcd_user: str = ""
+    etcd_password_file: PurePath = NO_FILE
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points
     retention_check_interval_s: float = 300.0  # seconds between checks for segments past their retention

@@ -25,6 +25,11 @@ class ControllerConfig:
     insecure: bool = False
     advertised_host: str = ""  # what clients get, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
+    etcd_tls_ca: PurePath = NO_FILE
+    etcd_tls_certificate: PurePath = NO_FILE
+    etcd_tls_key: PurePath = NO_FILE
+    etcd_user: str = ""
+    etcd_password_file: PurePath = NO_FILE
     etcd_quota_bytes: int = 2 << 30  # value of etcd's --quota-backend-bytes; both have the same default
     lease_ttl_s: int = 3
     first_configs: tuple[str, ...] = ()  # cluster-wide configs of a new cluster, each as name=value
