@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from ottla.app.context import Context, ThreadContext
     from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
     from ottla.client.security.logins import OAuthBearer, Plain, Scram
-    from ottla.client.security.secret import Secret
     from ottla.client.security.tls import Tls
     from ottla.consumer.batch import Batch
     from ottla.consumer.consumer import Consumer
@@ -94,6 +93,7 @@ if TYPE_CHECKING:
     from ottla.table.table import Table
     from ottla.table.watch import Change, Watch
     from ottla_core.model import TopicPartition
+    from ottla_core.security.secret import Secret
 
 _HOMES = {
     "ottla.admin.admin": ("Admin", "BrokerInfo", "ClusterInfo", "LogDirInfo"),
@@ -103,7 +103,7 @@ _HOMES = {
     "ottla.consumer.consumer": ("Consumer",),
     "ottla.producer.delivery": ("Delivery", "RecordMetadata"),
     "ottla.client.security.logins": ("OAuthBearer", "Plain", "Scram"),
-    "ottla.client.security.secret": ("Secret",),
+    "ottla_core.security.secret": ("Secret",),
     "ottla.client.security.tls": ("Tls",),
     "ottla.errors": (
         "AuthenticationError",

@@ -15,6 +15,7 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
 from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.etcd_security import EtcdSecurity, EtcdSettings
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import Coordinator
@@ -35,7 +36,7 @@ from ottla_proto.contracts import Controller
 _RELEASE_S: Final = 5.0
 
 
-class CoordinatorSettings(ServiceSettings, Protocol):
+class CoordinatorSettings(ServiceSettings, EtcdSettings, Protocol):
     """The settings that every coordinator has."""
 
     @property
@@ -44,8 +45,6 @@ class CoordinatorSettings(ServiceSettings, Protocol):
     def port(self) -> int: ...
     @property
     def admin_port(self) -> int: ...
-    @property
-    def etcd(self) -> tuple[str, ...]: ...
     @property
     def lease_ttl_s(self) -> int: ...
 
@@ -78,7 +77,7 @@ class CoordinatorHost(Generic[S]):
         self._components: Final[list[Component]] = []
         name = f"{kind}-coordinator-{settings.node_id}"
         self._app: Final = ServiceApp(name, self._components, self.ready, self.address, metrics=self.metrics)
-        self._own_store: Final = EtcdStore(settings.etcd) if store is None else None
+        self._own_store: Final = EtcdStore(settings.etcd, EtcdSecurity.of(settings)) if store is None else None
         store = store or self._own_store
         assert store is not None
         self.follower: Final = MetadataFollower(store, settings.cluster_id)
@@ -131,7 +130,9 @@ class CoordinatorHost(Generic[S]):
         # names it.
         self._components.extend(
             [
-                self._admin(settings.host, settings.admin_port, self.metrics, self.ready),
+                self._admin(
+                    settings.admin_host, settings.admin_port, self.metrics, self.ready, settings.admin_token_file
+                ),
                 Following(self.follower, self._own_store),
                 self._controller,
                 self._log,

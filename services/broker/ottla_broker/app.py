@@ -49,6 +49,7 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.etcd_security import EtcdSecurity
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.producer_ids import ProducerIdManager
@@ -79,7 +80,7 @@ def build(
     """
     parts = _Parts(
         config,
-        store or EtcdStore(config.etcd),
+        store or EtcdStore(config.etcd, EtcdSecurity.of(config)),
         clock or SystemClock(),
         around,
         around_kafka,
@@ -224,7 +225,7 @@ class _Parts:
         config, replicas, threads = self.config, self.replicas, self.threads
         return [
             # The admin port comes first, so that a start that recovers logs for minutes can be inspected.
-            self._admin(config.host, config.admin_port, self.metrics, self.ready),
+            self._admin(config.admin_host, config.admin_port, self.metrics, self.ready, config.admin_token_file),
             Following(self.metadata, owned_store),
             self.controller,
             self.coordinators,

@@ -12,12 +12,13 @@ from typing import Final
 
 from ottla_broker.listener_settings import KafkaListener, check_mechanisms, check_ports_differ, read_listeners
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.process.exposure import Endpoint
+from ottla_core.secret_file import NO_FILE
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
 from ottla_core.security.scram import MECHANISMS
 
 _KAFKA_PORT: Final = 9092
 _DATA: Final = PurePath("data")
-_NO_FILE: Final = PurePath()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +28,17 @@ class BrokerConfig:
     data_dir: PurePath = _DATA  # directory for the logs and the broker's identity; each broker needs its own
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
+    admin_host: str = "127.0.0.1"
     admin_port: int = 9750
+    admin_token_file: PurePath = NO_FILE
+    insecure: bool = False
     kafka_port: int = _KAFKA_PORT  # port for Kafka's protocol, on the same host; 0 picks a free port
     kafka_listeners: tuple[str, ...] = ()  # NAME://host:port listeners, instead of kafka_port (`listener_settings`)
     kafka_advertised: tuple[str, ...] = ()  # address for clients; default: the one they dialled (`kafka.addresses`)
     kafka_listener_protocols: tuple[str, ...] = ()  # NAME:PROTOCOL, PLAINTEXT or SASL_PLAINTEXT (`listener_settings`)
     sasl_enabled_mechanisms: tuple[str, ...] = MECHANISMS  # how clients of SASL_PLAINTEXT listeners log in
     sasl_plain_without_tls: bool = False  # whether PLAIN may be enabled, which sends passwords in clear
-    sasl_credentials_file: PurePath = _NO_FILE  # TOML file with the users' SCRAM credentials, for its owner alone
+    sasl_credentials_file: PurePath = NO_FILE  # TOML file with the users' SCRAM credentials, for its owner alone
     connection_failed_authentication_delay_ms: int = 100  # how long the answer to a failed login waits
     authorizer_class_name: str = ""  # StandardAuthorizer checks every request of a Kafka client against the ACLs
     super_users: str = ""  # principals that may do everything, such as User:admin;User:ops; only with an authorizer
@@ -44,6 +48,11 @@ class BrokerConfig:
     mirrors: tuple[str, ...] = ()  # gRPC addresses of the mirrors that clients reach through this broker
     rack: str = ""  # the broker's rack; replicas span racks, and consumers with the same client.rack prefer this broker
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
+    etcd_tls_ca: PurePath = NO_FILE
+    etcd_tls_certificate: PurePath = NO_FILE
+    etcd_tls_key: PurePath = NO_FILE
+    etcd_user: str = ""
+    etcd_password_file: PurePath = NO_FILE
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points
     retention_check_interval_s: float = 300.0  # seconds between checks for segments past their retention
@@ -70,6 +79,14 @@ class BrokerConfig:
         )
 
     @property
+    def kafka_endpoints(self) -> tuple[Endpoint, ...]:
+        """These are the Kafka listeners, for the check that none of them is open to a network by mistake."""
+        return tuple(
+            Endpoint(f"the Kafka listener {each.name}", each.bound.host, "it would serve clients in plaintext")
+            for each in self.kafka
+        )
+
+    @property
     def authorizer(self) -> AuthorizerSettings | None:
         """These are the settings of the authorizer, or None if no request is checked."""
         return read_authorizer(
@@ -80,7 +97,7 @@ class BrokerConfig:
 
     def _check_logins(self) -> None:
         check_mechanisms(self.sasl_enabled_mechanisms, plain_without_tls=self.sasl_plain_without_tls)
-        if self.sasl_credentials_file == _NO_FILE:
+        if self.sasl_credentials_file == NO_FILE:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 "a listener expects a login, and there are no credentials",

@@ -21,6 +21,7 @@ from ottla_controller.service import ControllerService, random_topic_id
 from ottla_controller.store_room import StoreRoom
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.etcd_security import EtcdSecurity
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import ClusterImage
@@ -49,7 +50,7 @@ def build(
     decide_first_configs(ClusterImage(config.cluster_id), first_configs)  # so that a wrong config is reported now
     metrics = Metrics()
     own_store = store is None
-    store = store or EtcdStore(config.etcd)
+    store = store or EtcdStore(config.etcd, EtcdSecurity.of(config))
     follower = MetadataFollower(store, config.cluster_id, clock=clock)
     server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
 
@@ -97,7 +98,7 @@ def build(
         "ottla_metadata_staleness_seconds", "Seconds since etcd last responded.", lambda: follower.staleness_s
     )
     components: list[Component] = [
-        admin(config.host, config.admin_port, metrics, ready),
+        admin(config.admin_host, config.admin_port, metrics, ready, config.admin_token_file),
         Following(follower, store if own_store else None),
         server,
         leadership,

@@ -31,7 +31,7 @@ def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = 
     server = RpcServer(config.host, config.port, metrics, ready=ready, around=around)
     server.add(Mirror, MirrorService(flows, clock))
     observe(flows, clock, metrics)
-    admin = AdminHttp(config.host, config.admin_port, metrics, ready)
+    admin = AdminHttp(config.admin_host, config.admin_port, metrics, ready, config.admin_token_file)
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"

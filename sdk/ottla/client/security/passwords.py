@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ottla.client.security.private_files import check_private
-from ottla.client.security.secret import Secret
 from ottla.errors import config_error
+from ottla_core.security.secret import Secret
 
 MOST_BYTES: Final = 64 * 1024
 """The longest password. Tokens of identity providers have a few KiB."""
