@@ -21,7 +21,7 @@ from ottla_cli.settings import Settings
 from ottla_core.errors import ErrorCode
 
 ENTRY_POINTS: Final = "ottla.commands"
-SERVER_MODULES: Final = ("grpc_health", "prometheus_client")
+SERVER_MODULES: Final = ("cryptography", "grpc_health", "prometheus_client")
 """What the services import and the SDK does not: if these are there, so is the extra."""
 
 MODULES: Final[Mapping[str, tuple[str, str]]] = {
@@ -54,6 +54,7 @@ SERVER: Final[Mapping[str, str]] = {
     "down": "Stop the cluster on this machine, and keep its data.",
     "status": "Show what runs on this machine.",
     "log": "Inspect, check and export log files without a cluster.",
+    "ca": "Issue certificates for services and clients: an authority for development.",
 }
 """Commands that come with the server, from the entry points."""
 

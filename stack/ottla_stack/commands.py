@@ -53,6 +53,14 @@ def up(
     mirror: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also run a mirror with the flows in this file.")
     ] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Have services prove to each other who they are, by certificates of `ottla ca` in this directory. "
+            "Missing ones are issued.",
+        ),
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Run in the background; return once the stack is ready.")
     ] = False,
@@ -75,8 +83,11 @@ def up(
         group_coordinators,
         txn_coordinators,
         _checked(mirror),
+        None if ca is None else ca.absolute(),
     )
     _check_ports(plan)
+    if plan.certificates is not None:
+        _issue_missing(plan, plan.certificates)
     if detach:
         raise typer.Exit(_detach(plan, ready_within))
     held = lock(plan.directory)
@@ -84,6 +95,23 @@ def up(
         raise typer.Exit(asyncio.run(_supervise(plan, ready_within)))
     finally:
         held.close()
+
+
+def _issue_missing(plan: StackPlan, directory: Path) -> None:
+    """Issue certificates for the services that have none, by a new authority if there is none."""
+    from ottla_stack.ca.directory import (
+        AUTHORITY_LIFETIME,
+        AUTHORITY_NAME,
+        LIFETIME,
+        CaDirectory,
+    )  # here, because most stacks need no certificates
+    from ottla_stack.ca.subject import subject
+
+    place = CaDirectory(directory)
+    if not place.authorities_path.exists():
+        place.init(AUTHORITY_NAME, AUTHORITY_LIFETIME)
+    names = [service.name.rpartition("-") for service in plan.services()]
+    place.issue_missing([subject(kind, number) for kind, _, number in names], LIFETIME)
 
 
 def _check_ports(plan: StackPlan) -> None:

@@ -36,6 +36,8 @@ class StackPlan:
     txn_coordinators: int = 2
     mirror: Path | None = None
     """It is the file of a mirror's flows. Without it no mirror runs."""
+    certificates: Path | None = None
+    """It is the directory of `ottla ca`, from which each service has a certificate. Without it they need none."""
 
     @property
     def etcd_port(self) -> int:
@@ -88,6 +90,8 @@ class StackPlan:
             settings["transaction-two-phase-commit-enable"] = "true"  # for Spark's writes exactly once
         if kind == "controller":
             settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
+        if self.certificates:
+            settings |= _internal_tls(self.certificates, f"{kind}-{number}")
         command = [
             sys.executable,
             "-m",
@@ -95,3 +99,11 @@ class StackPlan:
             *(f"--{key}={value}" for key, value in settings.items()),
         ]
         return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN, kafka_port)
+
+
+def _internal_tls(directory: Path, name: str) -> dict[str, object]:
+    return {
+        "internal-tls-certificate": directory / f"{name}.pem",
+        "internal-tls-key": directory / f"{name}.key",
+        "internal-tls-ca": directory / "ca.pem",
+    }

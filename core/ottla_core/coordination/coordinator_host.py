@@ -28,7 +28,9 @@ from ottla_core.coordination.shard import S
 from ottla_core.process.admin_http import AdminHttp
 from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
 from ottla_core.process.run import ServiceSettings
+from ottla_core.rpc.internal_tls import InternalTlsSettings, open_internal_tls
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.security.service_identity import Role
 from ottla_core.telemetry import Metrics
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
@@ -36,7 +38,7 @@ from ottla_proto.contracts import Controller
 _RELEASE_S: Final = 5.0
 
 
-class CoordinatorSettings(ServiceSettings, EtcdSettings, Protocol):
+class CoordinatorSettings(ServiceSettings, EtcdSettings, InternalTlsSettings, Protocol):
     """The settings that every coordinator has."""
 
     @property
@@ -81,13 +83,16 @@ class CoordinatorHost(Generic[S]):
         store = store or self._own_store
         assert store is not None
         self.follower: Final = MetadataFollower(store, settings.cluster_id)
-        self._controller: Final = ControllerPeer(self.follower)
-        self._server: Final = RpcServer(settings.host, settings.port, self.metrics, ready=self.ready, around=around)
+        self.tls: Final = open_internal_tls(settings, Role(f"{kind}-coordinator"))
+        self._controller: Final = ControllerPeer(self.follower, self.tls)
+        self._server: Final = RpcServer(
+            settings.host, settings.port, self.metrics, ready=self.ready, tls=self.tls, around=around
+        )
         lost = self.metrics.counter("ottla_leases_lost_total", "Leases that expired while the process was running.")
         self._registration: Final = CoordinatorRegistration(
             store, settings.cluster_id, settings.lease_ttl_s, self.describe, self._app.fail, lost
         )
-        self._log: Final = BrokerShardLog(kind, lambda: self.follower.image)
+        self._log: Final = BrokerShardLog(kind, lambda: self.follower.image, tls=self.tls)
         self.shards: Final = OwnedShards(
             kind,
             settings.node_id,

@@ -58,7 +58,9 @@ from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
 from ottla_core.process.admin_http import AdminHttp
 from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
+from ottla_core.rpc.internal_tls import open_internal_tls
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.security.service_identity import Role
 from ottla_core.telemetry import Metrics
 from ottla_proto import contracts
 
@@ -116,17 +118,19 @@ class _Parts:
         self.config, self.store, self.clock, self._admin = config, store, clock, admin
         self.metrics, self.threads = Metrics(), DiskThreads()
         self.metadata = metadata = MetadataFollower(store, config.cluster_id)
+        tls = open_internal_tls(config, Role.BROKER)
         self.server = RpcServer(
             config.host,
             config.port,
             self.metrics,
             ready=self.ready,
+            tls=tls,
             around=around,
             # Delayed fetches respond when the drain begins. A stop would otherwise wait until each of them times out.
             on_drain=lambda: self.replicas.table.drain(),
         )
-        self.controller, self.coordinators = ControllerPeer(metadata), CoordinatorPeers(metadata)
-        self.mirrors = Mirrors(config.mirrors)
+        self.controller, self.coordinators = ControllerPeer(metadata, tls), CoordinatorPeers(metadata, tls)
+        self.mirrors = Mirrors(config.mirrors, tls)
         self.directory = DataDirectory(
             config, metadata, self.controller, clock, lambda: self.replicas.table.high_watermarks()
         )
@@ -144,7 +148,7 @@ class _Parts:
         self.replicas.on_older_metadata(self.older_metadata.found)
         self.isr_changes = IsrChanges(self.controller, self.registration_view)
         self.replicas.on_proposal(self.isr_changes.submit, self.isr_changes.forget)
-        self.replication = Replication(self.replicas, metadata, self.registration_view)
+        self.replication = Replication(self.replicas, metadata, self.registration_view, tls)
         self.producer_ids = ProducerIdManager(self.controller, "broker", self.registration_view.registered)
         self.verifier = TransactionVerifier(self.coordinators)
         backend = Backend(

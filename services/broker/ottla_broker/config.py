@@ -56,6 +56,9 @@ class BrokerConfig:
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points
     retention_check_interval_s: float = 300.0  # seconds between checks for segments past their retention
+    internal_tls_certificate: str = ""  # PEM file with this service's certificate for gRPC; all three files or none
+    internal_tls_key: str = ""  # PEM file with the certificate's private key
+    internal_tls_ca: str = ""  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:

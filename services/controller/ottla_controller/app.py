@@ -6,6 +6,9 @@ leadership is given back, and a standby takes it while the last calls are answer
 
 from __future__ import annotations
 
+from functools import partial
+
+from ottla_controller.change_log import recorded
 from ottla_controller.config import ControllerConfig
 from ottla_controller.coordinators import ShardAssigner
 from ottla_controller.leadership import Leadership
@@ -16,7 +19,7 @@ from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.metrics import add_metrics
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
-from ottla_controller.recovery import Recoverer
+from ottla_controller.recovery import Recoverer, ask_logs
 from ottla_controller.service import ControllerService, random_topic_id
 from ottla_controller.store_room import StoreRoom
 from ottla_core.clock import Clock, SystemClock
@@ -28,7 +31,9 @@ from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import MetaStore
 from ottla_core.process.admin_http import AdminHttp
 from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
+from ottla_core.rpc.internal_tls import open_internal_tls
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.security.service_identity import Role
 from ottla_core.telemetry import Metrics
 from ottla_proto.contracts import Controller
 
@@ -52,7 +57,15 @@ def build(
     own_store = store is None
     store = store or EtcdStore(config.etcd, EtcdSecurity.of(config))
     follower = MetadataFollower(store, config.cluster_id, clock=clock)
-    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
+    tls = open_internal_tls(config, Role.CONTROLLER)
+    server = RpcServer(
+        config.host,
+        config.port,
+        metrics,
+        ready=lambda: ready(),
+        tls=tls,
+        around=lambda method, handler: around(method, recorded(method, handler)),
+    )
 
     def prepare(image: ClusterImage) -> Decision[None]:
         return decide_first_configs(image, first_configs) if image.is_new else decide_remove_own_values(image)
@@ -62,10 +75,10 @@ def build(
 
     index = PartitionIndex()
     follower.on_change(index.follow)  # before all that read the index
-    presence = Presence(follower, clock)
+    presence = Presence(follower, clock, tls)
     coordinators = ShardAssigner(follower, random_topic_id, metrics)
     reconciler = Reconciler(follower, index, presence.within_grace, clock, metrics)
-    recoverer = Recoverer(follower, index, reconciler.report)
+    recoverer = Recoverer(follower, index, reconciler.report, tls)
     room = StoreRoom(store, config.etcd_quota_bytes, metrics)
     leadership = Leadership(
         store,
@@ -77,8 +90,16 @@ def build(
         duties=[presence, reconciler, recoverer, coordinators, room],
         prepare=prepare,
         clock=clock,
+        tls=tls,
     )
-    service = ControllerService(leadership, follower, index, on_elected=reconciler.report, check_room=room.check)
+    service = ControllerService(
+        leadership,
+        follower,
+        index,
+        on_elected=reconciler.report,
+        logs=partial(ask_logs, tls=tls),
+        check_room=room.check,
+    )
     server.add(Controller, service)
 
     def ready() -> str | None:

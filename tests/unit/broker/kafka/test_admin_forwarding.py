@@ -38,6 +38,7 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Controller
 
 TOPIC, BROKER = 2, 4
+ALICE = "User:alice"
 
 
 @pytest.mark.parametrize(("timeout_ms", "expected"), [(-1, 1.0), (0, 1.0), (5_000, 5.0), (2**31 - 1, 60.0)])
@@ -54,6 +55,7 @@ class AsksController:
     def __init__(self, *answers: Any) -> None:
         self.deadlines: list[float] = []
         self.requests: list[Any] = []
+        self.principals: list[str] = []
         self.image = image_of(1)
         self.node_id = 0
         self.replicas: Any = None
@@ -62,7 +64,8 @@ class AsksController:
         self._answers = list(answers)
         self._elected = asyncio.Event()
 
-    async def call(self, method: object, request: Any, *, timeout: float) -> Any:
+    async def call(self, method: object, request: Any, *, timeout: float, principal: str) -> Any:
+        self.principals.append(principal)
         self.deadlines.append(timeout)
         self.requests.append(request)
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -92,7 +95,7 @@ def gone() -> OttlaError:
 
 
 def ask(backend: Any, limit_s: float = 5.0) -> Any:
-    return forward(backend, Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(), limit_s=limit_s)
+    return forward(backend, Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(), principal=ALICE, limit_s=limit_s)
 
 
 async def test_an_election_is_waited_for_within_the_requests_time() -> None:
@@ -367,7 +370,7 @@ async def test_a_topic_that_is_created_or_there_by_now_is_waited_for_and_a_refus
         waited.append(condition)
 
     backend.replicas = SimpleNamespace(until=until)
-    refused = await auto_topics.create(cast(Any, backend), list(codes))
+    refused = await auto_topics.create(cast(Any, backend), list(codes), ALICE)
     assert refused == {"no": ErrorCode.INVALID_REPLICATION_FACTOR}
     assert {(t.partitions, t.replication_factor) for t in backend.requests[0].topics} == {(-1, -1)}
     (condition,) = waited
@@ -391,7 +394,7 @@ def test_one_request_creates_100_topics_at_most() -> None:
 
 async def test_where_no_controller_answers_the_client_is_to_ask_again() -> None:
     backend = AsksController(OttlaError(ErrorCode.REQUEST_TIMED_OUT, "etcd is away"))
-    assert await auto_topics.create(cast(Any, backend), ["t"]) == {}
+    assert await auto_topics.create(cast(Any, backend), ["t"], ALICE) == {}
 
 
 # ---- configs of brokers --------------------------------------------------------------------------------------------

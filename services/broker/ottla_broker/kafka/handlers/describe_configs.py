@@ -46,7 +46,7 @@ async def handle(backend: Backend, request: DescribeConfigsRequest, context: Kaf
     local = await sliced(lambda r: _local_result(r, denied | twice, backend.node_id), resources)
     requested = [resource for resource, result in zip(resources, local, strict=True) if result is None]
     try:
-        described, cluster = await describe(backend, requested) if requested else ((), {})
+        described, cluster = await describe(backend, requested, context.caller.principal) if requested else ((), {})
         respond = partial(_reported, cluster=cluster, request=request, is_ottlas=context.caller.is_ottlas)
         described_results = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
     except OttlaError as error:
@@ -119,13 +119,13 @@ def _reported(
 
 
 async def describe(
-    backend: Backend, resources: Sequence[config_numbers.NamedResource]
+    backend: Backend, resources: Sequence[config_numbers.NamedResource], principal: str
 ) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
     """Return the configs of each resource, and those that are set for the cluster, as of one moment."""
     requested = await sliced(resource_of, resources)
     requested.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
     request = pb.DescribeConfigsRequest(resources=requested)
-    response = await forward(backend, Controller.DESCRIBE_CONFIGS, request, limit_s=UNTIMED_S)
+    response = await forward(backend, Controller.DESCRIBE_CONFIGS, request, principal=principal, limit_s=UNTIMED_S)
     *described, of_cluster = response.resources
     return described, {e.name: e.value for e in of_cluster.entries if Source(e.source) is Source.CLUSTER}
 
