@@ -24,6 +24,7 @@ from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.logins import Logins
+from ottla_broker.kafka.process_configs import process_configs
 from ottla_broker.kafka.wiring import KafkaSide, fetch_sessions
 from ottla_broker.maintenance.background_work import Maintenance
 from ottla_broker.maintenance.data_directory import DataDirectory
@@ -160,6 +161,7 @@ class _Parts:
             clock,
             self.threads,
             self.mirrors,
+            process_configs(config),
         )
         self.credentials = CredentialsFile(config.sasl_credentials_file)
         self.kafka = self._kafka_side(backend, around_kafka)
