@@ -125,8 +125,8 @@ class Acl:
         verb = {"allow": "may", "deny": "may not"}.get(self.permission, self.permission)
         host = "" if self.host == "*" else f" from {self.host}"
         principal = "everyone" if self.principal == acl.EVERYONE else self.principal
-        operation = "do everything" if self.operation == "all" else self.operation
-        return f"{principal} {verb} {operation} on {self.resource}{host}"
+        operation = "do everything with" if self.operation == "all" else self.operation.replace("_", " ")
+        return f"{principal} {verb} {operation} {self.resource}{host}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,9 @@ class AclFilter:
 
 
 def core_acl(written: Acl) -> acl.Acl:
-    """Return the ACL in core's terms. Raises ConfigError if no cluster takes it."""
+    """Return the ACL in core's terms."""
     pattern_type = resource.PatternType.PREFIXED if written.resource.prefixed else resource.PatternType.LITERAL
-    converted = acl.Acl(
+    return acl.Acl(
         _code(resource.ResourceType, written.resource.type),
         written.resource.name,
         pattern_type,
@@ -172,6 +172,11 @@ def core_acl(written: Acl) -> acl.Acl:
         _code(Code, written.operation),
         _code(acl.Permission, written.permission),
     )
+
+
+def new_acl(written: Acl) -> acl.Acl:
+    """Return an ACL that is to be created in core's terms. Raises ConfigError if no cluster takes it."""
+    converted = core_acl(written)
     try:
         converted.check()
     except OttlaError as error:

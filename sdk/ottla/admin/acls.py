@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Final
 
-from ottla.admin.acl import Acl, AclFilter, acl_of, core_acl, core_filter
+from ottla.admin.acl import Acl, AclFilter, acl_of, core_filter, new_acl
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_each
 from ottla.client.any_broker import ask_any_broker, ask_broker
@@ -56,7 +56,7 @@ class Acls:
         Raises ConfigError for an ACL that is not valid. No ACL is created then.
         """
         deadline = self._channel.deadline(timeout)
-        converted = list(dict.fromkeys(core_acl(each) for each in acls))
+        converted = list(dict.fromkeys(new_acl(each) for each in acls))
         for first in range(0, len(converted), _MOST_IN_ONE):
             self._channel.retried(partial(self._create, converted[first : first + _MOST_IN_ONE], deadline), deadline)
         if converted:
