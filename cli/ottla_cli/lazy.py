@@ -38,6 +38,8 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
         "ottla_cli.commands.txn",
         "Show and abort transactions, show which one blocks readers, and find hanging ones.",
     ),
+    "user": ("ottla_cli.commands.user", "List, add and remove users who log in, and change their passwords."),
+    "acl": ("ottla_cli.commands.acl", "List, add and remove ACLs, and test what a user may do."),
     "cluster": ("ottla_cli.commands.cluster", "Show the cluster, its health, its brokers and its controllers."),
     "mirror": ("ottla_cli.commands.mirror", "Show a mirror's flows, translate offsets, pause flows and fail over."),
     "metadata": ("ottla_cli.commands.metadata", "Declare that the metadata store was restored from a backup."),

@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla.admin.acl import Acl, AclFilter, Resource
     from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
     from ottla.admin.configs import ConfigEntry
     from ottla.admin.group_info import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         TransactionInfo,
         TransactionSummary,
     )
+    from ottla.admin.users import UserInfo
     from ottla.app.app import App
     from ottla.app.context import Context, ThreadContext
     from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from ottla_core.security.secret import Secret
 
 _HOMES = {
+    "ottla.admin.acl": ("Acl", "AclFilter", "Resource"),
     "ottla.admin.admin": ("Admin", "BrokerInfo", "ClusterInfo", "LogDirInfo"),
     "ottla.app.app": ("App",),
     "ottla.app.context": ("Context", "ThreadContext"),
@@ -166,6 +169,7 @@ _HOMES = {
         "TransactionSummary",
     ),
     "ottla.admin.replica_verification": ("ReplicaCheck",),
+    "ottla.admin.users": ("UserInfo",),
     "ottla.mirror.client": ("MirrorClient",),
     "ottla.mirror.flow_info": ("FlowInfo", "MirroredPartition", "MovedGroup", "MovedGroups", "MovedPosition"),
     "ottla.mirror.verification": ("CopyCheck",),
@@ -175,6 +179,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # Literal, for type checkers; a test compares it with _HOMES.
 __all__ = [
+    "Acl",
+    "AclFilter",
     "ActiveProducer",
     "Admin",
     "App",
@@ -237,6 +243,7 @@ __all__ = [
     "RecordTooLargeError",
     "RejectError",
     "ReplicaCheck",
+    "Resource",
     "RetriableError",
     "Rows",
     "Scram",
@@ -256,6 +263,7 @@ __all__ = [
     "TransactionSummary",
     "TruncationError",
     "UnknownTopicError",
+    "UserInfo",
     "WakeupError",
     "Watch",
     "read",

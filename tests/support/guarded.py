@@ -205,6 +205,7 @@ class _Backend:
         self.topics = EncodedTopics()
         self.producer_ids = SimpleNamespace(next=self._next_id)
         self.verifier = None
+        self.process_configs: dict[str, Any] = {}
         self.clock = SimpleNamespace(wall_ms=lambda: 0)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla_broker.kafka.addresses import KafkaAddresses
@@ -22,6 +22,7 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.model import PartitionId
+from ottla_proto import controller_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Backend:
     clock: Clock
     threads: DiskThreads
     mirrors: Mirrors
+    process_configs: Mapping[str, pb.ConfigEntry]
 
     @property
     def node_id(self) -> int:

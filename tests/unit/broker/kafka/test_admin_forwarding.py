@@ -59,6 +59,7 @@ class AsksController:
         self.image = image_of(1)
         self.node_id = 0
         self.replicas: Any = None
+        self.process_configs: dict[str, Any] = {}
         self.threads = DiskThreads()
         self.controller = self.metadata = self
         self._answers = list(answers)

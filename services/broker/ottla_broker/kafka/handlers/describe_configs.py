@@ -1,5 +1,6 @@
 """DescribeConfigs (key 32), versions 1 to 4: the controller's configs with Kafka's numbers (KIP-133, KIP-226).
 
+A broker adds what only the settings of its process say (module process_configs).
 Synonyms are the values that would hold next. v3 adds types and documentation (KIP-569).
 """
 
@@ -47,7 +48,13 @@ async def handle(backend: Backend, request: DescribeConfigsRequest, context: Kaf
     requested = [resource for resource, result in zip(resources, local, strict=True) if result is None]
     try:
         described, cluster = await describe(backend, requested, context.caller.principal) if requested else ((), {})
-        respond = partial(_reported, cluster=cluster, request=request, is_ottlas=context.caller.is_ottlas)
+        respond = partial(
+            _reported,
+            own=backend.process_configs,
+            cluster=cluster,
+            request=request,
+            is_ottlas=context.caller.is_ottlas,
+        )
         described_results = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
     except OttlaError as error:
         fields = error_fields(error)
@@ -108,12 +115,16 @@ def _reported(
     resource: _Resource,
     described: pb.ConfigsDescribed,
     *,
+    own: Mapping[str, pb.ConfigEntry],
     cluster: Mapping[str, str],
     request: DescribeConfigsRequest,
     is_ottlas: bool,
 ) -> _Result:
     keys = _keys(resource)
-    entries = [e for e in described.entries if _is_requested(resource, e, keys, is_ottlas)]
+    known = {entry.name: entry for entry in described.entries}
+    if resource.resource_type == BROKER and resource.resource_name and not described.error.code:
+        known |= own  # A broker describes no broker but itself (`_misplaced`).
+    entries = [e for e in known.values() if _is_requested(resource, e, keys, is_ottlas)]
     configs = [_entry(resource, e, cluster, request, is_ottlas) for e in entries]
     return _result(resource, **reported_fields(described.error), configs=configs)
 
