@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ottla.client.security.passwords import MOST_BYTES, password_in, password_in_file
-from ottla.client.security.secret import Secret
+from ottla_core.security.secret import Secret
 from ottla.errors import config_error
 
 FromStdin = Annotated[

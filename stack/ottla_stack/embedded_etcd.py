@@ -76,6 +76,8 @@ class EtcdPlan:
             command += ["--cert-file", str(self.tls.certificate), "--key-file", str(self.tls.key)]
             command += ["--client-cert-auth", "--trusted-ca-file", str(self.tls.client_ca)]
             command += ["--listen-metrics-urls", f"http://127.0.0.1:{self.health_port}"]
+            # The gateway for HTTP would connect to etcd itself, with a certificate that is not for clients.
+            command += ["--enable-grpc-gateway=false"]
         if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may diverge from their own log (etcd issue 13766)
             command += ["--experimental-initial-corrupt-check=true"]
         return [*command, *self.flags]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ottla_stack.secure_files import SecureFiles
+
 DEFAULT_PORT_BASE: Final = 9600
 _ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _GROUP_COORDINATOR = 0, 1, 40, 50, 60
 _TXN_COORDINATOR, _MIRROR, _ADMIN = 70, 80, 100
@@ -38,6 +40,8 @@ class StackPlan:
     """It is the file of a mirror's flows. Without it no mirror runs."""
     certificates: Path | None = None
     """It is the directory of `ottla ca`, from which each service has a certificate. Without it they need none."""
+    secure: SecureFiles | None = None
+    """With it all connections have TLS, clients log in, and ACLs say what they may do."""
 
     @property
     def etcd_port(self) -> int:
@@ -80,7 +84,8 @@ class StackPlan:
         if kind == "mirror":
             settings["file"] = self.mirror
         else:
-            settings |= {"cluster-id": self.cluster_id, "etcd": f"127.0.0.1:{self.etcd_port}"}
+            scheme = "https://" if self.secure else ""
+            settings |= {"cluster-id": self.cluster_id, "etcd": f"{scheme}127.0.0.1:{self.etcd_port}"}
         if kind == "broker":
             settings["data-dir"] = self.directory / f"broker-{number}"
             settings["kafka-port"] = kafka_port
@@ -90,6 +95,9 @@ class StackPlan:
             settings["transaction-two-phase-commit-enable"] = "true"  # for Spark's writes exactly once
         if kind == "controller":
             settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
+        if self.secure:
+            settings.pop("kafka-port", None)
+            settings |= self.secure.settings(kind, kafka_port)
         if self.certificates:
             settings |= _internal_tls(self.certificates, f"{kind}-{number}")
         command = [

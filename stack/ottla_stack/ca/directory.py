@@ -1,5 +1,6 @@
 """The files of an authority: ca.pem, ca.key, and a certificate and a key for each subject.
 
+A Kafka listener and a Kafka client have both in one file, too, which ends with .keystore.pem.
 ca.pem has all authorities that are trusted, so it is what services and clients get. The one that signs is the one whose
 key is in ca.key. A file appears whole or not at all, whenever a command is killed, and a key is written before its
 certificate. What a kill may leave is a key without its certificate, which the next command replaces.
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -21,9 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from ottla.errors import ConfigError, config_error
+from ottla.errors import config_error
 from ottla_stack.ca.authority import Authority, pem_of, pem_of_key
 from ottla_stack.ca.subject import Subject, subject_of
+from ottla_stack.private_files import make_private_directory, replace_file
 
 AUTHORITY_NAME: Final = "ottla CA"
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
@@ -32,9 +33,9 @@ AUTHORITIES: Final = "ca.pem"
 AUTHORITY_KEY: Final = "ca.key"
 _CERTIFICATE: Final = ".pem"
 _KEY: Final = ".key"
+_KEYSTORE: Final = ".keystore.pem"
 _PRIVATE: Final = 0o600
 _PUBLIC: Final = 0o644
-_PRIVATE_DIRECTORY: Final = 0o700
 
 
 class Entry(NamedTuple):
@@ -55,10 +56,7 @@ class CaDirectory:
 
     def init(self, name: str, lifetime: timedelta) -> None:
         """Make the authority, unless there is one."""
-        try:
-            self.path.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
+        make_private_directory(self.path)
         with self._locked():
             if self.authorities_path.exists():
                 raise config_error(
@@ -66,8 +64,8 @@ class CaDirectory:
                     hint="give another --dir, or make a new authority with `ottla ca rotate --authority`",
                 )
             authority = Authority.new(name, lifetime, datetime.now(UTC))
-            _write(self._key_path, pem_of_key(authority.key), _PRIVATE)
-            _write(self.authorities_path, pem_of(authority.certificate), _PUBLIC)
+            replace_file(self._key_path, pem_of_key(authority.key), _PRIVATE)
+            replace_file(self.authorities_path, pem_of(authority.certificate), _PUBLIC)
 
     def issue(self, subject: Subject, lifetime: timedelta) -> Path:
         """Issue a certificate, and return its path. The key is beside it."""
@@ -116,8 +114,8 @@ class CaDirectory:
             former = self.authorities()
             authority = Authority.new(name_of_authority(former[0]), lifetime, datetime.now(UTC))
             # The new authority is trusted before it signs. A kill in between leaves one that never signs anything.
-            _write(self.authorities_path, b"".join(map(pem_of, [authority.certificate, *former])), _PUBLIC)
-            _write(self._key_path, pem_of_key(authority.key), _PRIVATE)
+            replace_file(self.authorities_path, b"".join(map(pem_of, [authority.certificate, *former])), _PUBLIC)
+            replace_file(self._key_path, pem_of_key(authority.key), _PRIVATE)
 
     def retire_authorities(self) -> int:
         """Stop trusting the former authorities, and return how many they were."""
@@ -130,7 +128,7 @@ class CaDirectory:
                     hint="run `ottla ca rotate`, give the services their new certificates, and try again",
                 )
             former = len(self.authorities()) - 1
-            _write(self.authorities_path, pem_of(authority.certificate), _PUBLIC)
+            replace_file(self.authorities_path, pem_of(authority.certificate), _PUBLIC)
         return former
 
     def authority(self) -> Authority:
@@ -159,7 +157,7 @@ class CaDirectory:
     def entries(self) -> Iterator[Entry]:
         """Yield the certificates that were issued here, by name."""
         for path in sorted(self.path.glob(f"*{_CERTIFICATE}")):
-            if path.name != AUTHORITIES:
+            if path.name != AUTHORITIES and not path.name.endswith(_KEYSTORE):
                 certificate = read_certificates(path)[0]
                 subject = subject_of(certificate)
                 if subject is not None and path.name == f"{subject.file_name}{_CERTIFICATE}":
@@ -223,8 +221,11 @@ def _is_due(entry: Entry, authority: Authority, soon: datetime) -> bool:
 
 def _write_issued(path: Path, authority: Authority, subject: Subject, lifetime: timedelta) -> None:
     issued = authority.issue(subject, lifetime, datetime.now(UTC))
-    _write(path.with_suffix(_KEY), issued.key, _PRIVATE)
-    _write(path, issued.certificate, _PUBLIC)
+    if subject.identity is None:
+        # Kafka's brokers and its Java clients want the key and the certificate in one file.
+        replace_file(path.with_suffix(_KEYSTORE), issued.key + issued.certificate, _PRIVATE)
+    replace_file(path.with_suffix(_KEY), issued.key, _PRIVATE)
+    replace_file(path, issued.certificate, _PUBLIC)
 
 
 def _has_its_key(entry: Entry) -> bool:
@@ -232,31 +233,3 @@ def _has_its_key(entry: Entry) -> bool:
         key = load_pem_private_key(entry.path.with_suffix(_KEY).read_bytes(), password=None)
         return key.public_key() == entry.certificate.public_key()
     return False
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Replace a file in one step. What a kill leaves behind is a temporary file for its owner alone."""
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, mode)
-                file.write(content)
-                file.flush()
-                os.fsync(descriptor)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> ConfigError:
-    return config_error(f"{path} can't be written: {error.strerror}", hint="check the directory and its owner")
