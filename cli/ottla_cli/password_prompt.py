@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from ottla.client.security.passwords import MOST_BYTES, password_in, password_in_file
-from ottla_core.security.secret import Secret
 from ottla.errors import config_error
+from ottla_core.security.secret import Secret
 
 FromStdin = Annotated[
     bool, typer.Option("--password-stdin", help="Read the password from standard input, which has it on one line.")

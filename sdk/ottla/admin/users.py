@@ -16,7 +16,6 @@ from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_each
 from ottla.client.any_broker import ask_any_broker, ask_broker
 from ottla.client.kafka.apis import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
-from ottla_core.security.secret import Secret
 from ottla.client.settings import one_of
 from ottla.client.units import Duration
 from ottla.errors import ConfigError, ErrorCode, config_error, did_you_mean, error_from_code
@@ -29,6 +28,7 @@ from ottla_core.kafka.messages import (
 )
 from ottla_core.security.saslprep import is_prepared
 from ottla_core.security.scram import LEAST_ITERATIONS, MECHANISMS, SALT_BYTES, Mechanism, salted_password
+from ottla_core.security.secret import Secret
 
 _Upsertion: TypeAlias = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 _Deletion: TypeAlias = AlterUserScramCredentialsRequest.ScramCredentialDeletion
