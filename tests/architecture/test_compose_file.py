@@ -90,7 +90,7 @@ def test_the_mirrors_file_names_what_runs_beside_it() -> None:
     for address in (address for cluster in settings.clusters for address in cluster.bootstrap):
         host, _, port = address.partition(":")
         assert f"INTERNAL://{host}:{port}\n" in block(host)
-    assert settings.redis == f"redis://redis:{REDIS_PORT}/0"
+    assert settings.redis.reveal() == f"redis://redis:{REDIS_PORT}/0"
     assert f":{REDIS_PORT}:{REDIS_PORT}" in block("redis")
 
 

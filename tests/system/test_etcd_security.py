@@ -17,14 +17,16 @@ from certificates import Authority
 from secured_etcd import OTHER, PASSWORD, USER, SecuredEtcd, secured_etcd, short_tokens
 from waiting import until
 
-from ottla_core.cluster import keys
+from ottla_core.cluster import following, keys
 from ottla_core.cluster.codec import encode
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.etcd_security import NO_SECURITY, EtcdSecurity
 from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import Topic
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Delete, Put, StoreRefusedError, StoreUnavailableError
+from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId
 from ottla_core.telemetry import Counter
 from ottla_stack.embedded_etcd import EmbeddedEtcd, EtcdTls, plan_etcd
@@ -337,6 +339,15 @@ async def test_tls_and_plaintext_that_meet_are_told_apart(etcd: SecuredEtcd, tmp
     with pytest.raises(StoreRefusedError, match="write https:// before its address"):
         await store.snapshot("/", timeout=T)
     await store.close()
+
+
+async def test_a_service_that_is_refused_at_its_start_ends_and_says_why(
+    etcd: SecuredEtcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "FIRST_IMAGE_LIMIT_S", 1.0)
+    store = EtcdStore([etcd.endpoint], etcd.by_password(OTHER, "wrong"))
+    with pytest.raises(OttlaError, match=r"not responded within 1 s: .*the password in .*somebody.password is wrong"):
+        await Following(MetadataFollower(store, "wrong"), store).start()
 
 
 async def test_a_refused_service_is_let_in_when_the_operator_has_helped(

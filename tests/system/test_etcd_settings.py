@@ -1,4 +1,4 @@
-"""What a service refuses before it starts: settings of etcd that contradict each other, and files that can't be used."""
+"""What a service refuses before it starts: settings of etcd that contradict each other, and unusable files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def check(files: dict[str, Path], settings: dict[str, Any]) -> None:
-    given = {name: files.get(value, value) if isinstance(value, str) else value for name, value in settings.items()}
+    given: dict[str, Any] = {name: files.get(str(value), value) for name, value in settings.items()}
     check_settings(dataclasses.replace(ControllerConfig(), **given))
 
 

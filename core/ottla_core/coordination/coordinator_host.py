@@ -153,7 +153,7 @@ class CoordinatorHost(Generic[S]):
     def ready(self) -> str | None:
         """Return None, or why the process does not serve yet."""
         if self.follower.image.revision == 0:
-            return "there is no metadata yet: etcd has not answered"
+            return f"there is no metadata yet: {self.follower.trouble or 'etcd has not answered'}"
         return None if self._registration.epoch is not None else "not registered yet"
 
     def address(self) -> str:

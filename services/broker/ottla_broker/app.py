@@ -269,7 +269,7 @@ class _Parts:
 
     def ready(self) -> str | None:
         if self.metadata.image.revision == 0:
-            return "there is no metadata yet: etcd has not answered"
+            return f"there is no metadata yet: {self.metadata.trouble or 'etcd has not answered'}"
         return None if self.registration.registered else "not registered yet"
 
     def address(self) -> str:

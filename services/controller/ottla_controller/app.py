@@ -106,7 +106,7 @@ def build(
         """Return why this process is not ready. A standby is ready, too: it knows the active controller, and can take
         over."""
         if follower.image.revision == 0:
-            return "there is no metadata yet: etcd has not answered"
+            return f"there is no metadata yet: {follower.trouble or 'etcd has not answered'}"
         return None if leadership.active or follower.image.controller is not None else "no controller is elected"
 
     add_metrics(metrics, follower, index, leadership, presence)
