@@ -250,6 +250,7 @@ def _detach(plan: StackPlan, ready_within_s: float) -> int:
         *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
         *("--group-coordinators", str(plan.group_coordinators), "--txn-coordinators", str(plan.txn_coordinators)),
         *(("--mirror", str(plan.mirror)) if plan.mirror else ()),
+        *(("--ca", str(plan.certificates)) if plan.certificates else ()),
         *("--ready-within", str(ready_within_s)),
     ]
     with log.open("w") as output:
