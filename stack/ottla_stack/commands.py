@@ -271,7 +271,7 @@ def _detach(plan: StackPlan, ready_within_s: float) -> int:
         *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
         *("--group-coordinators", str(plan.group_coordinators), "--txn-coordinators", str(plan.txn_coordinators)),
         *(("--mirror", str(plan.mirror)) if plan.mirror else ()),
-        *(_secured_by(plan)),
+        *_secured_by(plan),
         *("--ready-within", str(ready_within_s)),
     ]
     with log.open("w") as output:

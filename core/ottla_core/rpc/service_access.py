@@ -105,7 +105,7 @@ class Caller:
         if self.identity.role not in callers:
             raise _refused(
                 f"{_named(method)} is for {_listed(callers)}, and the caller is {self.identity}",
-                "give the service a certificate of its own role",
+                "give each service a certificate of its own role, and call this method by such a service alone",
             )
         if self.forwards and self.identity.role not in FORWARDERS:
             raise _refused(
