@@ -20,6 +20,15 @@ _DOCS: Final = {
     "connection.failed.authentication.delay.ms": "How long the answer to a failed login waits.",
     "listener.security.protocol.map": "The security protocol of each listener.",
     "listeners": "Where the broker takes connections of Kafka clients.",
+    "ssl.cipher.suites": "The ciphers of TLS 1.2 under Kafka's names. If there are none, OpenSSL's defaults.",
+    "ssl.client.auth": "Whether clients of SSL listeners show a certificate: none, requested or required.",
+    "ssl.enabled.protocols": "The versions of TLS that listeners speak.",
+    "ssl.key.password": "The password of the private key in the keystore.",
+    "ssl.keystore.location": "The PEM file with the private key and the certificates of the listeners.",
+    "ssl.keystore.type": "The format of the keystore, PEM.",
+    "ssl.principal.mapping.rules": "Who a client is, by the distinguished name in its certificate.",
+    "ssl.truststore.location": "The PEM file with the authorities that sign the clients' certificates.",
+    "ssl.truststore.type": "The format of the truststore, PEM.",
     "sasl.enabled.mechanisms": "The mechanisms by which clients of SASL listeners may log in.",
     "super.users": "The principals that may do everything, with semicolons between them.",
 }
@@ -39,7 +48,29 @@ def process_configs(config: BrokerConfig) -> dict[str, pb.ConfigEntry]:
         "sasl.enabled.mechanisms": ",".join(config.sasl_enabled_mechanisms),
         "super.users": config.super_users,
     }
-    return {name: _entry(name, value) for name, value in values.items()}
+    return {name: _entry(name, value) for name, value in (values | _of_tls(config)).items()}
+
+
+def _of_tls(config: BrokerConfig) -> dict[str, str]:
+    """Return the values for listeners with TLS. There are none without such a listener. A password has no text."""
+    tls = config.tls
+    if tls is None:
+        return {}
+    of_all = [entry.strip() for entry in config.ssl_client_auth if ":" not in entry]
+    values = {
+        "ssl.cipher.suites": ",".join(config.ssl_cipher_suites),
+        "ssl.client.auth": of_all[-1] if of_all else "none",
+        "ssl.enabled.protocols": ",".join(config.ssl_enabled_protocols),
+        "ssl.keystore.location": str(tls.keystore),
+        "ssl.keystore.type": config.ssl_keystore_type,
+        "ssl.principal.mapping.rules": config.ssl_principal_mapping_rules,
+        "ssl.truststore.type": config.ssl_truststore_type,
+    }
+    if tls.key_password:
+        values["ssl.key.password"] = ""
+    if tls.truststore is not None:
+        values["ssl.truststore.location"] = str(tls.truststore)
+    return values
 
 
 def _entry(name: str, value: str) -> pb.ConfigEntry:
@@ -53,4 +84,5 @@ def _entry(name: str, value: str) -> pb.ConfigEntry:
         read_only=True,
         enforced=True,
         documentation=_DOCS[name],
+        sensitive=key is not None and key.sensitive,
     )

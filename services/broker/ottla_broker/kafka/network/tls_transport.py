@@ -18,12 +18,15 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final, cast
 
-from ottla_broker.kafka.network.tls_failures import handshake_failure, record_failure
+from ottla_broker.kafka.network.tls_failures import HANDSHAKE_RECORD, handshake_failure, record_failure
 from ottla_broker.kafka.network.tls_port import TlsPort
 from ottla_broker.kafka.network.tls_session import RECORD_BYTES
 
 _SEALED_AT_ONCE: Final = 4 * RECORD_BYTES
 """How much is sealed for one write to the socket."""
+_ALERT: Final = bytes.fromhex("15030300020228")
+"""The alert handshake_failure. OpenSSL says nothing to a client that does not speak TLS. Kafka does, and clients
+recognize a port with TLS by it."""
 _SEALED_IN_A_TURN: Final = 16 * RECORD_BYTES
 """How much of a response is sealed before others have their turn: less than a millisecond's work."""
 
@@ -118,6 +121,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         try:
             is_done = self._session.shake_hands()
         except ssl.SSLError as error:
+            if self._first_byte != HANDSHAKE_RECORD:
+                self._socket.write(_ALERT)
             self.refuse(handshake_failure(error, self._first_byte))
             return
         self._send_pending()
