@@ -164,6 +164,8 @@ class _Parts:
             process_configs(config),
         )
         self.credentials = CredentialsFile(config.sasl_credentials_file)
+        settings = config.authorizer
+        self.authorizer = None if settings is None else CurrentAuthorizer(settings, metadata, self.threads)
         self.kafka = self._kafka_side(backend, around_kafka)
         self._serve()
         self.registration = self._registration(incarnation)
@@ -178,7 +180,6 @@ class _Parts:
             ClusterCredentials(self.metadata, self.credentials),
             config.connection_failed_authentication_delay_ms / 1000,
         )
-        authorizer = CurrentAuthorizer(config.authorizer, self.metadata, self.threads) if config.authorizer else None
         return KafkaSide(
             config.kafka,
             backend,
@@ -186,7 +187,7 @@ class _Parts:
             around,
             unstable=config.unstable_api_versions_enable,
             logins=logins,
-            authorizer=authorizer,
+            authorizer=self.authorizer,
         )
 
     def _serve(self) -> None:
@@ -243,6 +244,7 @@ class _Parts:
             self.cleaner,
             Maintenance(config, replicas.table, self.log_dir, self.clock, threads, self.fail),
             self.credentials,
+            *([] if self.authorizer is None else [self.authorizer]),
             # The ports open after the replicas are whole, so no client meets a partition that is still being recovered.
             self.server,
             self.kafka.listener,
