@@ -12,6 +12,7 @@ from peers.place import PeerError
 
 _TOOLS: Final = "org.apache.kafka.tools"
 _MAIN: Final = {
+    "kafka-acls": f"{_TOOLS}.AclCommand",
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
     "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
     "kafka-cluster": f"{_TOOLS}.ClusterTool",

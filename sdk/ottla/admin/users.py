@@ -30,6 +30,7 @@ from ottla_core.security.saslprep import is_prepared
 from ottla_core.security.scram import LEAST_ITERATIONS, MECHANISMS, SALT_BYTES, Mechanism, salted_password
 from ottla_core.security.secret import Secret
 
+_Change: TypeAlias = AlterUserScramCredentialsRequest
 _Upsertion: TypeAlias = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 _Deletion: TypeAlias = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 
@@ -73,7 +74,7 @@ class Users:
         iterations: int = LEAST_ITERATIONS,
         timeout: Duration | None = None,
     ) -> None:
-        """Set a user's password for some mechanisms, and create the user if there is none.
+        """Set a user's password for some mechanisms, one after the other, and create the user if there is none.
 
         A password for other mechanisms stays as it is, so the default is all of them. `iterations` is 4096 to 16384:
         more make a stolen credential harder to guess from, and each login slower. Existing connections stay open.
@@ -88,15 +89,15 @@ class Users:
                 hint="use letters, digits and punctuation of ASCII",
             )
         _check_mechanisms(mechanisms)
-        upsertions = [_upsertion(name, Secret(password), mechanism, iterations) for mechanism in mechanisms]
-        self._channel.retried(partial(self._alter, upsertions, (), deadline), deadline)
+        changes = [_Change(upsertions=[_upsertion(name, Secret(password), each, iterations)]) for each in mechanisms]
+        self._alter(changes, deadline)
         expected = dict.fromkeys(mechanisms, iterations)
         self._until_each(name, lambda known: known.items() >= expected.items(), deadline, f"the user {name} is set")
 
     def list(self, *, timeout: Duration | None = None) -> Infos:
         """Return all users, sorted by name."""
         deadline = self._channel.deadline(timeout)
-        found = self._channel.retried(partial(self._described, None, deadline), deadline)
+        found = self._channel.retried(partial(self._described, (), deadline), deadline)
         return [found[name] for name in sorted(found)]
 
     def describe(self, *names: str, timeout: Duration | None = None) -> Infos:
@@ -145,33 +146,28 @@ class Users:
         if not gone:
             return
         deletions = [_Deletion(name=name, mechanism=_CODES[mechanism]) for mechanism in gone]
-        self._channel.retried(partial(self._alter, (), deletions, deadline, if_missing="ok"), deadline)
+        self._alter([_Change(deletions=[each]) for each in deletions], deadline)
         self._until_each(name, lambda known: known.keys().isdisjoint(gone), deadline, f"the user {name} is deleted")
 
-    def _alter(
-        self,
-        upsertions: Sequence[_Upsertion],
-        deletions: Sequence[_Deletion],
-        deadline: Deadline,
-        *,
-        if_missing: Literal["error", "ok"] = "error",
-    ) -> None:
-        request = AlterUserScramCredentialsRequest(upsertions=upsertions, deletions=deletions)
+    def _alter(self, changes: Sequence[_Change], deadline: Deadline) -> None:
+        """Make the changes one by one, because Apache Kafka takes one for each user in a request."""
+        for change in changes:
+            self._channel.retried(partial(self._alter_one, change, deadline), deadline)
+
+    def _alter_one(self, change: _Change, deadline: Deadline) -> None:
         response = ask_any_broker(
             self._channel.cluster,
             ALTER_USER_SCRAM_CREDENTIALS,
-            lambda _: request,
+            lambda _: change,
             AlterUserScramCredentialsResponse,
             timeout=deadline.left(),
         )
         for result in response.results:
             # A request that is repeated after a lost response finds nothing left to delete.
-            if result.error_code == ErrorCode.RESOURCE_NOT_FOUND and if_missing == "ok":
-                continue
-            if result.error_code:
+            if result.error_code and not (change.deletions and result.error_code == ErrorCode.RESOURCE_NOT_FOUND):
                 raise error_from_code(result.error_code, result.error_message or "", of=f"user {result.user}")
 
-    def _described(self, names: Sequence[str] | None, deadline: Deadline) -> dict[str, UserInfo]:
+    def _described(self, names: Sequence[str], deadline: Deadline) -> dict[str, UserInfo]:
         response = ask_any_broker(
             self._channel.cluster,
             DESCRIBE_USER_SCRAM_CREDENTIALS,
@@ -201,7 +197,7 @@ class Users:
         until_each(self._channel, knows, deadline, done)
 
     def _raise_missing(self, name: str, deadline: Deadline) -> NoReturn:
-        names = self._channel.retried(partial(self._described, None, deadline), deadline)
+        names = self._channel.retried(partial(self._described, (), deadline), deadline)
         hint = did_you_mean(name, names, "create it with Admin().users.set_password(…)")
         raise error_from_code(ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name!r}", hint=hint)
 
@@ -222,9 +218,9 @@ def _upsertion(name: str, password: Secret, mechanism: Mechanism, iterations: in
     return _Upsertion(name=name, mechanism=_CODES[mechanism], iterations=iterations, salt=salt, salted_password=salted)
 
 
-def _describing(names: Sequence[str] | None) -> DescribeUserScramCredentialsRequest:
-    if names is None:
-        return DescribeUserScramCredentialsRequest(users=None)
+def _describing(names: Sequence[str]) -> DescribeUserScramCredentialsRequest:
+    """Ask for some users, or for all if `names` is empty. Apache Kafka 4.4 does not respond to a null list, which also
+    means all."""
     users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in dict.fromkeys(names)]
     return DescribeUserScramCredentialsRequest(users=users)
 

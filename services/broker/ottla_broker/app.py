@@ -171,6 +171,8 @@ class _Parts:
         )
         self.credentials = CredentialsFile(config.sasl_credentials_file)
         self.keystore = None if config.tls is None else Keystore(config.tls, self.threads, clock)
+        settings = config.authorizer
+        self.authorizer = None if settings is None else CurrentAuthorizer(settings, metadata, self.threads)
         self.kafka = self._kafka_side(backend, around_kafka)
         self._serve()
         self.registration = self._registration(incarnation)
@@ -185,7 +187,6 @@ class _Parts:
             ClusterCredentials(self.metadata, self.credentials),
             config.connection_failed_authentication_delay_ms / 1000,
         )
-        authorizer = CurrentAuthorizer(config.authorizer, self.metadata, self.threads) if config.authorizer else None
         return KafkaSide(
             config.kafka,
             backend,
@@ -193,7 +194,7 @@ class _Parts:
             around,
             unstable=config.unstable_api_versions_enable,
             logins=logins,
-            authorizer=authorizer,
+            authorizer=self.authorizer,
             keystore=self.keystore,
         )
 
@@ -252,6 +253,7 @@ class _Parts:
             Maintenance(config, replicas.table, self.log_dir, self.clock, threads, self.fail),
             self.credentials,
             *([] if self.keystore is None else [self.keystore]),
+            *([] if self.authorizer is None else [self.authorizer]),
             # The ports open after the replicas are whole, so no client meets a partition that is still being recovered.
             self.server,
             self.kafka.listener,

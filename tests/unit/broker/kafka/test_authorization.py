@@ -461,6 +461,19 @@ def test_the_authorizer_has_kafkas_settings(name: str) -> None:
     assert config.authorizer == AuthorizerSettings(frozenset({"User:admin", "User:CN=a,O=b"}), True)
 
 
+async def test_no_request_makes_the_first_authorizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = GuardedBroker(READ_GROUP.acl())
+    current = CurrentAuthorizer(AuthorizerSettings(), broker, DiskThreads())
+    await current.start()
+
+    def refuse(*_: object, **arguments: object) -> None:
+        pytest.fail("a request makes an authorizer")
+
+    monkeypatch.setattr(current_authorizer, "Authorizer", refuse)
+    assert current.access(Caller("", "")).is_limited
+    await current.stop()
+
+
 @pytest.mark.parametrize(
     ("class_name", "super_users", "words"),
     [("AclAuthorizer", "", "no authorizer of ottla"), ("", "admin", "no principal"), ("", "User:", "no principal")],

@@ -34,8 +34,8 @@ class Mutant(NamedTuple):
 def _allow_before_deny(decide: Any) -> Any:
     def broken(self: Authorizer, principal: str, host: str, operation: Any, resource_type: Any, name: str) -> Any:
         for rules in self._rules_for(principal, host, resource_type):
-            for acl in rules.acls:
-                if acl.permission is Permission.ALLOW and (acl.operation, acl.name) == (operation, name):
+            for acl in rules.that(Permission.ALLOW, operation):
+                if acl.name == name:
                     return _ALLOWED
         return decide(self, principal, host, operation, resource_type, name)
 
