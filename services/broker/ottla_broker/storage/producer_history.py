@@ -332,8 +332,12 @@ def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
 
 
 def _batches_from(segment: Segment, start: int) -> Batches:
-    """Return the batches from `start` on, each with its position, up to the first bytes that can't be a batch."""
-    position = 0 if start <= segment.base_offset else segment.position_of(start)
+    """Return the batches from `start` on, each with its position, up to the first bytes that can't be a batch. Raises
+    DamagedBatchesError if one of the batches before them is damaged."""
+    try:
+        position = 0 if start <= segment.base_offset else segment.position_of(start)
+    except OttlaError as error:
+        raise DamagedBatchesError(error.message) from error
     return segment.headers_from(segment.size_bytes if position is None else position)
 
 

@@ -17,7 +17,7 @@ from ottla_core.records.batch import (
     read_header,
 )
 
-_HEADERS_CHUNK_BYTES: Final = 16 << 10
+HEADERS_CHUNK_BYTES: Final = 16 << 10
 _CHECK_CHUNK_BYTES: Final = 1 << 20
 
 
@@ -30,7 +30,7 @@ def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
     chunk, chunk_at, at = b"", start, start
     while end - at >= HEADER_SIZE:
         if at - chunk_at + HEADER_SIZE > len(chunk):
-            chunk, chunk_at = file.read(at, min(_HEADERS_CHUNK_BYTES, end - at)), at
+            chunk, chunk_at = file.read(at, min(HEADERS_CHUNK_BYTES, end - at)), at
             if len(chunk) < HEADER_SIZE:
                 return
         header = read_header(chunk, at - chunk_at)
@@ -40,23 +40,25 @@ def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
         at += header.size_bytes
 
 
-def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield each batch from the file's start as (position, header), with its CRC checked. It stops before the first bad
-    byte.
+def sound_batches(
+    file: DataFile, size_bytes: int, start: int = 0, *, chunk_bytes: int = _CHECK_CHUNK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield each batch of [start, size_bytes) as (position, header), with its CRC checked. It stops before the first
+    bad byte.
 
     It takes at most the memory for a megabyte and a batch. If a bit flip has made a length huge, the bytes are read in
     pieces.
     """
-    chunk, chunk_at, at = b"", 0, 0
+    chunk, chunk_at, at = b"", start, start
     while size_bytes - at >= HEADER_SIZE:
         if at - chunk_at + HEADER_SIZE > len(chunk):
-            chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
+            chunk, chunk_at = file.read(at, chunk_bytes), at
         header = read_header(chunk, at - chunk_at)
         size = header.size_bytes
         if not is_legal(header) or at + size > size_bytes:
             return
         if at - chunk_at + size > len(chunk):
-            chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
+            chunk, chunk_at = file.read(at, chunk_bytes), at
         begin = at - chunk_at
         if size <= len(chunk) - begin:
             crc = extend_crc(0, chunk[begin + ATTRIBUTES_OFFSET : begin + size])
