@@ -155,8 +155,8 @@ def _read(files: Files, role: Role) -> Material:
     identity, expires_at = _checked(files, certificate, key, ca)
     if identity.role is not role:
         raise _unusable(
-            f"the certificate {files.certificate} is of {identity}, and this service is a {role}",
-            f"give it a certificate of its role: `ottla ca issue {role} NAME`",
+            f"the certificate {files.certificate} is of {identity}, and the role has to be {role}",
+            f"give the service a certificate of its role: `ottla ca issue {role} NAME`",
         )
     return Material(
         identity,

@@ -62,7 +62,8 @@ class ToMirror:
         try:
             return self._peer.call(method, request, timeout=timeout)
         except OttlaError as error:
-            if error.code != ErrorCode.NETWORK_EXCEPTION:
+            # The hint is about certificates: a mirror is there, and there is no talking to it.
+            if error.code != ErrorCode.NETWORK_EXCEPTION or error.hint:
                 raise from_core(error) from None
             raise error_from_code(
                 error.code,

@@ -91,7 +91,7 @@ def _gone(services: ServiceCertificates, files: Files) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (_wrong_role, "is of controller/0, and this service is a broker"),
+        (_wrong_role, "is of controller/0, and the role has to be broker"),
         (_clients, "names no role of a service"),
         (_expired, "has expired at"),
         (_foreign, "no authority in .* has signed"),
