@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from ottla_core.cluster.etcd_security import EtcdSecurity
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 
 STALE: Final = (
     "etcdserver: invalid auth token",
