@@ -18,7 +18,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.configs.config_key import ConfigKey, Scope
 from ottla_core.configs.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror.config import MirrorConfig
 from ottla_txn_coordinator.config import TxnCoordinatorConfig

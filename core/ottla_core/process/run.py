@@ -11,9 +11,9 @@ from ottla_core import telemetry
 from ottla_core.cluster import etcd_security
 from ottla_core.cluster.etcd_security import EtcdSecurity, EtcdSettings
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
 from ottla_core.process import lifecycle, service_config
 from ottla_core.process.exposure import Endpoint, check_exposure, is_loopback
-from ottla_core.secret_file import NO_FILE
 
 _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
 

@@ -13,8 +13,8 @@ from typing import Final
 from ottla_broker.listener_settings import KafkaListener, check_mechanisms, check_ports_differ, read_listeners
 from ottla_broker.tls_settings import DEFAULT_CLIENT_AUTH, PEM, PROTOCOLS, ClientAuth, TlsSettings, read_tls
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
 from ottla_core.process.exposure import Endpoint
-from ottla_core.secret_file import NO_FILE
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
 from ottla_core.security.principal_mapping import DEFAULT_RULES
 from ottla_core.security.scram import MECHANISMS

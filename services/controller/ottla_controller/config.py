@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 
 
 @dataclass(frozen=True, slots=True)

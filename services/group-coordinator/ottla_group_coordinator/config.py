@@ -13,7 +13,7 @@ from pathlib import PurePath
 from ottla_core.configs.config_values import OF_GROUPS
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 
 
 @dataclass(frozen=True, slots=True)

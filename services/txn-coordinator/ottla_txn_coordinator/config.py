@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from ottla_core.configs.config_values import OF_TRANSACTIONS
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 from ottla_txn_coordinator.machines.transaction import TransactionSettings
 
 
