@@ -178,8 +178,8 @@ def test_the_program_of_the_page_prints_what_it_says(
     clean: ottla.Admin, address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (program,) = programs(text("docs/use/users-and-acls.md"))
-    login = {"login": ottla.Scram("alice", PASSWORDS["alice"], "SCRAM-SHA-256")}
-    monkeypatch.setattr(ottla, "Admin", partial(ottla.Admin, address, **login))
+    login = ottla.Scram("alice", PASSWORDS["alice"], "SCRAM-SHA-256")
+    monkeypatch.setattr(ottla, "Admin", partial(ottla.Admin, address, login=login))
     exec(program, {})  # the page is ours
     assert capsys.readouterr().out.splitlines() == promised(program)
     assert (clean.users.list(), [str(acl) for acl in clean.acls.list()]) == (

@@ -210,7 +210,10 @@ def test_an_acl_of_a_newer_release_is_shown_and_decides_nothing(
     cluster: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster(
-        acls=[Acl("allow", "User:a", "unknown", Resource.topic("t")), Acl.allow("User:a", "read", Resource.topic("t"))]
+        acls=[
+            Acl("unknown", "User:a", "unknown", Resource.topic("t")),
+            Acl.allow("User:a", "read", Resource.topic("t")),
+        ]
     )
     assert ottla("acl test a read topic:t") == 0
     assert json.loads(capsys.readouterr().out)["decided_by"] == "acl"
