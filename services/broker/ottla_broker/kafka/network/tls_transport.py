@@ -83,9 +83,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             case _Phase.HANDSHAKE:
                 self._on_handshake(sealed)
             case _Phase.OPEN:
-                for at in range(0, nbytes, RECORD_BYTES):
-                    self._session.take(sealed[at : at + RECORD_BYTES])
-                    self._deliver()
+                self._session.take(sealed)
+                self._deliver()
+                self._session.keep()
             case _:
                 pass  # it came in the turn in which reading was paused, and nobody wants it
 
@@ -113,6 +113,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.refuse(f"the client has sent {self._handshake_bytes} bytes, and the TLS handshake is not done")
             return
         self._session.take(sealed)
+        self._session.keep()
         self._port.turns.take(self._shake_hands)
 
     def _shake_hands(self) -> None:
