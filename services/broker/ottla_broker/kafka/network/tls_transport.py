@@ -117,8 +117,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._port.turns.take(self._shake_hands)
 
     def _shake_hands(self) -> None:
-        if self._phase is not _Phase.HANDSHAKE:
-            return
         try:
             is_done = self._session.shake_hands()
         except ssl.SSLError as error:
@@ -169,7 +167,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             return
         try:
             while self._reading and self._phase is _Phase.OPEN:
-                count = session.open_into(cast(memoryview, connection.get_buffer(-1)))
+                count = session.open_into(memoryview(connection.get_buffer(-1)))
                 if not count:
                     break
                 connection.buffer_updated(count)
@@ -238,9 +236,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def resume_reading(self) -> None:
         self._reading = True
         self._socket.resume_reading()
-        asyncio.get_running_loop().call_soon(
-            self._deliver
-        )  # what TLS has kept; the connection is in the middle of a call
+        # TLS may have kept data. The connection is in the middle of a call of its own, and gets it after that.
+        asyncio.get_running_loop().call_soon(self._deliver)
 
     def is_closing(self) -> bool:
         return self._phase in (_Phase.CLOSING, _Phase.CLOSED)
