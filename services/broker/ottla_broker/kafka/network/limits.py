@@ -42,8 +42,8 @@ class ConnectionLimits:
     handshake_s: int = 30
     """The time in which a TLS handshake has to end."""
     max_handshakes: int = 1_000
-    """How many TLS handshakes of a port may be under way. Each costs about 50 KB."""
-    max_handshake_bytes: int = 64 * 1024
+    """How many TLS handshakes of a port may be under way. Each takes 19 KB, and at most about 100 KB."""
+    max_handshake_bytes: int = 32 * 1024
     """How much a client may send in its TLS handshake: many times a chain of certificates."""
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""
