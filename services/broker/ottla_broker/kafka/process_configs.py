@@ -21,7 +21,7 @@ def process_configs(config: BrokerConfig) -> dict[str, str]:
     of_all = [entry.strip() for entry in config.ssl_client_auth if ":" not in entry]
     configs = {
         "listener.security.protocol.map": ",".join(f"{listener.name}:{listener.protocol}" for listener in config.kafka),
-        "ssl.keystore.location": str(tls.keystore),
+        "ssl.keystore.location": tls.keystore,
         "ssl.keystore.type": config.ssl_keystore_type,
         "ssl.truststore.type": config.ssl_truststore_type,
         "ssl.client.auth": of_all[-1] if of_all else "none",
@@ -31,8 +31,8 @@ def process_configs(config: BrokerConfig) -> dict[str, str]:
     }
     if tls.key_password:
         configs["ssl.key.password"] = ""
-    if tls.truststore is not None:
-        configs["ssl.truststore.location"] = str(tls.truststore)
+    if tls.truststore:
+        configs["ssl.truststore.location"] = tls.truststore
     return configs
 
 

@@ -15,9 +15,9 @@ from waiting import until
 from ottla_broker.kafka.keystore import Keystore
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_broker.storage.disk_threads import DiskThreads
-from ottla_broker.tls_settings import ClientAuth, TlsSettings, read_tls
 from ottla_core.clock import SystemClock
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.security.tls_settings import ClientAuth, TlsSettings, read_tls
 
 LOOK_S = 0.01
 PASSWORD = "planted-password"
@@ -64,10 +64,10 @@ def at(tmp_path: Path) -> Callable[..., Path]:
     return put
 
 
-def settings(keystore: Path, truststore: Path = Path(), **changed: Any) -> TlsSettings:
+def settings(keystore: Path, truststore: Path | str = "", **changed: Any) -> TlsSettings:
     given: dict[str, Any] = {
-        "keystore": (keystore, "PEM"),
-        "truststore": (truststore, "PEM"),
+        "keystore": (str(keystore), "PEM"),
+        "truststore": (str(truststore), "PEM"),
         "key_password": "",
         "protocols": ("TLSv1.2", "TLSv1.3"),
         "cipher_suites": (),
