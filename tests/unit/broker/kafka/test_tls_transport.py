@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from listeners import CONTROL, LIMITS, PRODUCE, Around
@@ -263,6 +263,59 @@ async def test_nothing_is_read_while_the_connection_does_not_read(
     await client.talk()
     assert around.began[1:] == bodies
     assert client.socket.reading
+
+
+class Reader(asyncio.BufferedProtocol):
+    """A connection that stops reading after each of its buffers."""
+
+    def __init__(self, principal: str) -> None:
+        self.transport: asyncio.Transport
+        self.read = bytearray()
+        self._buffer = bytearray(100)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.read += self._buffer[:nbytes]
+        self.transport.pause_reading()
+
+
+async def test_a_connection_gets_nothing_while_it_does_not_read(certificates: Certificates, port: Port) -> None:
+    readers: list[Reader] = []
+
+    def new(principal: str) -> Reader:
+        readers.append(Reader(principal))
+        return readers[-1]
+
+    client = await opened(TlsClient(port, certificates.client_context(), cast(Any, new)))
+    (reader,) = readers
+    data = bytes(range(250))
+    client.say(data)
+    client.say(data)
+    client.give(client.step())
+    for count in (100, 200, 300, 400, 500):
+        await asyncio.sleep(0)
+        assert bytes(reader.read) == (data + data)[:count]
+        assert not client.socket.reading
+        reader.transport.resume_reading()
+        assert client.socket.reading
+        assert len(reader.read) == count  # the connection is in the middle of its own call
+        await asyncio.sleep(0)
+
+
+async def test_a_lost_client_leaves_nothing_behind(dial: Callable[[], TlsClient], around: Around) -> None:
+    client = await opened(dial())
+    client.socket.full = True
+    client.say(frame(b"x" * 500_000, PRODUCE))
+    client.give(client.step())
+    client.lose()
+    client.socket.kept.clear()
+    assert client.transport.get_write_buffer_size() == 0
+    assert (around.open, around.budget.held_bytes) == (0, 0)
 
 
 async def test_a_large_response_takes_turns_with_other_work(dial: Callable[[], TlsClient], port: Port) -> None:

@@ -13,6 +13,7 @@ from typing import Final, cast
 
 RECORD_BYTES: Final = 16 * 1024
 """The most data in one record of TLS. Smaller pieces are joined, because each record costs 22 bytes and a call."""
+_NOTHING: Final = memoryview(b"")
 
 
 class TlsSession:
@@ -25,6 +26,7 @@ class TlsSession:
         self.unsealed_bytes = 0
         self.has_ended = False
         """Whether the client has said that it sends nothing more (close_notify)."""
+        self._coming = _NOTHING
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: Final = context.wrap_bio(self._in, self._out, server_side=True)
         self._unsealed: Final[deque[memoryview]] = deque()
@@ -32,8 +34,14 @@ class TlsSession:
     # ---- from the socket -------------------------------------------------------------------------------------------
 
     def take(self, sealed: memoryview) -> None:
-        """Take bytes that the client has sent."""
-        self._in.write(sealed)
+        """Take bytes that the client has sent. They stay where they are until `open_into` or `keep`."""
+        self._coming = sealed
+
+    def keep(self) -> None:
+        """Copy what is left of the bytes that were taken, because their memory is for others now."""
+        if self._coming:
+            self._in.write(self._coming)
+            self._coming = _NOTHING
 
     def shake_hands(self) -> bool:
         """Take the next step of the handshake, and return whether it is finished. Raises SSLError."""
@@ -49,17 +57,19 @@ class TlsSession:
         Raises SSLError for records that are damaged.
         """
         count = 0
-        try:
-            while count < len(buffer):
+        while count < len(buffer) and not self.has_ended:
+            try:
                 opened = cast(int, self._tls.read(len(buffer) - count, buffer[count:]))
-                if not opened:
-                    self.has_ended = True
+            except ssl.SSLWantReadError:
+                if not self._coming:
                     break
+                self._in.write(self._coming[:RECORD_BYTES])
+                self._coming = self._coming[RECORD_BYTES:]
+            except ssl.SSLZeroReturnError:
+                self.has_ended = True
+            else:
                 count += opened
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLZeroReturnError:
-            self.has_ended = True
+                self.has_ended = not opened
         return count
 
     def certificate(self) -> bytes | None:

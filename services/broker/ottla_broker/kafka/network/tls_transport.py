@@ -83,9 +83,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             case _Phase.HANDSHAKE:
                 self._on_handshake(sealed)
             case _Phase.OPEN:
-                for at in range(0, nbytes, RECORD_BYTES):
-                    self._session.take(sealed[at : at + RECORD_BYTES])
-                    self._deliver()
+                self._session.take(sealed)
+                self._deliver()
+                self._session.keep()
             case _:
                 pass  # it came in the turn in which reading was paused, and nobody wants it
 
@@ -113,11 +113,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.refuse(f"the client has sent {self._handshake_bytes} bytes, and the TLS handshake is not done")
             return
         self._session.take(sealed)
+        self._session.keep()
         self._port.turns.take(self._shake_hands)
 
     def _shake_hands(self) -> None:
-        if self._phase is not _Phase.HANDSHAKE:
-            return
         try:
             is_done = self._session.shake_hands()
         except ssl.SSLError as error:
@@ -168,7 +167,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             return
         try:
             while self._reading and self._phase is _Phase.OPEN:
-                count = session.open_into(cast(memoryview, connection.get_buffer(-1)))
+                count = session.open_into(memoryview(connection.get_buffer(-1)))
                 if not count:
                     break
                 connection.buffer_updated(count)
@@ -237,9 +236,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def resume_reading(self) -> None:
         self._reading = True
         self._socket.resume_reading()
-        asyncio.get_running_loop().call_soon(
-            self._deliver
-        )  # what TLS has kept; the connection is in the middle of a call
+        # TLS may have kept data. The connection is in the middle of a call of its own, and gets it after that.
+        asyncio.get_running_loop().call_soon(self._deliver)
 
     def is_closing(self) -> bool:
         return self._phase in (_Phase.CLOSING, _Phase.CLOSED)
