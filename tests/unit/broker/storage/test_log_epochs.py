@@ -238,10 +238,10 @@ class TestALogStartOnDisk:
 
         write_epochs = checkpoint.write_epochs
 
-        def full(disk: object, path: Path, entries: object) -> None:
+        def full(disk: Any, path: Path, entries: Any) -> None:
             if path.parent.name == str(self.PARTITION):
                 raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
-            write_epochs(disk, path, entries)  # type: ignore[arg-type]
+            write_epochs(disk, path, entries)
 
         monkeypatch.setattr(checkpoint, "write_epochs", full)
         if closed:
