@@ -205,8 +205,8 @@ STORIES = (
     ),
     Story(
         "flipped-header-kept-what-was-cut-off",
-        "A truncation read a header with a flipped bit and cut nothing off. Later batches came behind those that should "
-        "have gone, so the log had offsets twice and could never be compacted",
+        "A truncation read a header with a flipped bit and cut nothing off. Later batches came behind those that "
+        "should have gone, so the log had offsets twice and could never be compacted",
         instead_of(f"{_STORAGE}.segment:Segment.position_of", _by_headers),
     ),
     Story(
