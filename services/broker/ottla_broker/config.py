@@ -159,4 +159,4 @@ class BrokerConfig:
 
 def _path(file: PurePath) -> str:
     """Return the path, or an empty text for a setting that is not set."""
-    return "" if file == _NO_FILE else str(file)
+    return "" if file == NO_FILE else str(file)

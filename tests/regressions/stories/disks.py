@@ -213,6 +213,12 @@ STORIES = (
         instead_of(f"{_STORAGE}.segment:Segment.position_of", _by_headers),
     ),
     Story(
+        "flipped-header-kept-what-was-cut-off",
+        "A truncation read a header with a flipped bit and cut nothing off. Later batches came behind those that "
+        "should have gone, so the log had offsets twice and could never be compacted",
+        instead_of(f"{_STORAGE}.segment:Segment.position_of", _by_headers),
+    ),
+    Story(
         "place-of-a-wrong-header-was-remembered",
         "A read remembered where it had ended by a header with a flipped bit, and the next read from that offset "
         "passed over a batch",

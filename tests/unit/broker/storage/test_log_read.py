@@ -270,7 +270,21 @@ class TestAReadThatReturnsAWrongHeader:
         data = log.read_hot(4, 1 << 20, 30) if hot else log.read(4, 1 << 20, 30)
         assert data is None if hot else records_of(data or b"")[0] == (3, b"3")
 
-    def test_a_truncation_cuts_neither_too_much_nor_too_little(self, log: Log) -> None:
+    @pytest.mark.story("flipped-header-kept-what-was-cut-off")
+    @pytest.mark.parametrize("field", [_MAGIC, _LENGTH, _LAST_OFFSET_DELTA])
+    def test_a_truncation_leaves_nothing_behind_the_cut(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: int
+    ) -> None:
+        log = open_log(tmp_path / "log", LogConfig(index_interval_bytes=10_000))
+        fill(log, 6)
+        sizes, before = [header.size_bytes for header in headers_of(log.read(0, 1 << 20, 18))], log.size_bytes
+        self.flip_once(monkeypatch, sum(sizes[:5]) + field, 64)
+        assert log.truncate_to(15) == 15
+        fill(log, 1)
+        assert records_of(log.read(0, 1 << 20, 18)) == offsets_as_values(0, 18)
+        assert log.size_bytes == before
+
+    def test_a_truncation_cuts_off_no_batch_too_many(self, log: Log) -> None:
         first, *_ = headers_of(log.read(0, 1 << 20, 30))
         at = 4 * first.size_bytes + _LAST_OFFSET_DELTA
         self.damage(Path(log.segments[0].path), at, 64)  # the batch at 12 seems to hold 15, too
