@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from certificates import Authority, Certificate
+from key_updates import key_updates
 
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.kafka.network.tls_port import TlsPort
@@ -155,6 +156,10 @@ class TlsClient:
         rest = memoryview(data)
         while rest:
             rest = rest[self._tls.write(rest) :]  # one record
+
+    def change_keys(self, size_bytes: int) -> bytes:
+        """Return about this many bytes of changes of the keys."""
+        return key_updates(self._tls, self._out, size_bytes)
 
     def say_end(self) -> None:
         try:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from listeners import CONTROL, LIMITS, PRODUCE, Around
 from tls_peers import Certificates, Port, TlsClient
+from waiting import until
 
 from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.network.budget import Budget
@@ -302,9 +303,10 @@ async def test_a_connection_gets_nothing_while_it_does_not_read(certificates: Ce
         assert bytes(reader.read) == (data + data)[:count]
         assert not client.socket.reading
         reader.transport.resume_reading()
-        assert client.socket.reading
         assert len(reader.read) == count  # the connection is in the middle of its own call
-        await asyncio.sleep(0)
+    await until(lambda: client.socket.reading)
+    reader.transport.pause_reading()
+    assert not client.socket.reading
 
 
 async def test_a_lost_client_leaves_nothing_behind(dial: Callable[[], TlsClient], around: Around) -> None:
@@ -327,6 +329,33 @@ async def test_a_large_response_takes_turns_with_other_work(dial: Callable[[], T
     assert 0 < first < 400_000
     await client.talk()
     assert bytes(client.received) == body
+
+
+async def test_a_client_that_only_changes_its_keys_takes_turns_with_others(dial: Callable[[], TlsClient]) -> None:
+    client, beside = await opened(dial()), await opened(dial())
+    client.give(client.change_keys(60_000))  # it takes OpenSSL tens of milliseconds
+    assert not client.socket.reading
+    beside.say(frame(b"beside"))
+    beside.give(beside.step())
+    beside.step()
+    assert beside.received == b"beside"
+    await until(lambda: client.socket.reading)
+    client.say(frame(b"at last"))
+    await client.talk()
+    assert client.received == b"at last"
+
+
+async def test_answers_to_changes_of_keys_do_not_pile_up(dial: Callable[[], TlsClient], port: Port) -> None:
+    client = await opened(dial())
+    client.socket.full = True
+    for _ in range(10):
+        client.give(client.change_keys(60_000))
+        await until(lambda: client.socket.reading or client.socket.closed)
+        if client.socket.closed:
+            break
+    assert client.socket.aborted
+    assert client.socket.largest_kept < 250_000
+    assert port.refused == ["the client changes its TLS keys, and does not take the answers"]
 
 
 # ---- limits ---------------------------------------------------------------------------------------------------------
