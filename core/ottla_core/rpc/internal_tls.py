@@ -13,13 +13,14 @@ import logging
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple, Protocol
 
 import grpc
 
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
 from ottla_core.security.service_identity import Role, ServiceIdentity, identity_of
 
 LOOK_INTERVAL_S: Final = 1.0
@@ -34,11 +35,11 @@ class InternalTlsSettings(Protocol):
     """The settings that say where the files are. Without all three, calls between services are not protected."""
 
     @property
-    def internal_tls_certificate(self) -> str: ...
+    def internal_tls_certificate(self) -> PurePath: ...
     @property
-    def internal_tls_key(self) -> str: ...
+    def internal_tls_key(self) -> PurePath: ...
     @property
-    def internal_tls_ca(self) -> str: ...
+    def internal_tls_ca(self) -> PurePath: ...
 
 
 class Files(NamedTuple):
@@ -142,11 +143,12 @@ def open_internal_tls(settings: InternalTlsSettings, role: Role) -> InternalTls 
     )
 
 
-def internal_tls(certificate: str, key: str, ca: str, *, role: Role) -> InternalTls | None:
+def internal_tls(certificate: PurePath, key: PurePath, ca: PurePath, *, role: Role) -> InternalTls | None:
     """Return the certificate for the files, or None if none is given. Raises INVALID_CONFIG."""
-    if not any((certificate, key, ca)):
+    given = [path for path in (certificate, key, ca) if path != NO_FILE]
+    if not given:
         return None
-    if not all((certificate, key, ca)):
+    if len(given) < len(Files._fields):
         raise _unusable(
             "internal_tls_certificate, internal_tls_key and internal_tls_ca belong together, and not all are set",
             "set all of them, or none for a cluster whose services trust everyone who reaches their ports",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
@@ -86,7 +86,7 @@ def _certificate(tls: Tls) -> InternalTls | None:
         )
     key = tls.key or tls.certificate
     try:
-        return internal_tls(os.fspath(tls.certificate), os.fspath(key), os.fspath(tls.ca), role=Role.ADMIN)
+        return internal_tls(PurePath(tls.certificate), PurePath(key), PurePath(tls.ca), role=Role.ADMIN)
     except OttlaError as error:
         raise config_error(error.message, hint=error.hint) from None
 

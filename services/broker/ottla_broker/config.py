@@ -6,7 +6,7 @@ cluster.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
@@ -44,7 +44,7 @@ class BrokerConfig:
     connection_failed_authentication_delay_ms: int = 100  # how long the answer to a failed login waits
     ssl_keystore_location: PurePath = NO_FILE  # PEM file with the private key and the certificates of SSL listeners
     ssl_keystore_type: str = PEM  # PEM, and nothing else
-    ssl_key_password: str = field(default="", repr=False)  # password of an encrypted key; set it in the environment
+    ssl_key_password_file: PurePath = NO_FILE  # file with the password of an encrypted key, for its owner alone
     ssl_truststore_location: PurePath = NO_FILE  # PEM file with the authorities that sign the clients' certificates
     ssl_truststore_type: str = PEM  # PEM, and nothing else
     ssl_client_auth: tuple[str, ...] = DEFAULT_CLIENT_AUTH  # none, requested or required; NAME:required for a listener
@@ -67,9 +67,9 @@ class BrokerConfig:
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points
     retention_check_interval_s: float = 300.0  # seconds between checks for segments past their retention
-    internal_tls_certificate: str = ""  # PEM file with this service's certificate for gRPC; all three files or none
-    internal_tls_key: str = ""  # PEM file with the certificate's private key
-    internal_tls_ca: str = ""  # PEM file with the authorities whose certificates other services must have
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class BrokerConfig:
         return read_tls(
             (_path(self.ssl_keystore_location), self.ssl_keystore_type),
             (_path(self.ssl_truststore_location), self.ssl_truststore_type),
-            self.ssl_key_password,
+            _path(self.ssl_key_password_file),
             self.ssl_enabled_protocols,
             self.ssl_cipher_suites,
             self.ssl_principal_mapping_rules,

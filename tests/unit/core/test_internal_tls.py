@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 from service_certificates import ServiceCertificates
@@ -33,8 +33,9 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def test_none_of_the_settings_is_plaintext_and_some_of_them_are_a_mistake() -> None:
-    assert internal_tls("", "", "", role=Role.BROKER) is None
-    for given in (("a", "", ""), ("", "a", "a"), ("a", "a", "")):
+    none, file = PurePath(), PurePath("a")
+    assert internal_tls(none, none, none, role=Role.BROKER) is None
+    for given in ((file, none, none), (none, file, file), (file, file, none)):
         with pytest.raises(OttlaError, match="belong together") as told:
             internal_tls(*given, role=Role.BROKER)
         assert told.value.code == ErrorCode.INVALID_CONFIG

@@ -66,7 +66,7 @@ def _of_tls(config: BrokerConfig) -> dict[str, str]:
         "ssl.principal.mapping.rules": config.ssl_principal_mapping_rules,
         "ssl.truststore.type": config.ssl_truststore_type,
     }
-    if tls.key_password:
+    if tls.key_password_file:
         values["ssl.key.password"] = ""
     if tls.truststore:
         values["ssl.truststore.location"] = tls.truststore
