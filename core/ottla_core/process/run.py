@@ -92,7 +92,13 @@ def _check_etcd(settings: EtcdSettings, *, insecure: bool) -> None:
 
 def _endpoints(settings: ServiceSettings) -> Iterator[Endpoint]:
     yield from getattr(settings, "kafka_endpoints", ())
-    yield Endpoint("gRPC, which services speak to each other,", settings.host, "it would serve everyone in plaintext")
+    has_tls = getattr(settings, "internal_tls_certificate", NO_FILE) != NO_FILE
+    yield Endpoint(
+        "gRPC, which services speak to each other,",
+        settings.host,
+        "" if has_tls else "it would serve everyone in plaintext",
+        "set internal_tls_certificate, internal_tls_key and internal_tls_ca",
+    )
     yield Endpoint(
         "the admin port",
         settings.admin_host,
