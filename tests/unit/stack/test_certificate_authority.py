@@ -279,6 +279,19 @@ def test_a_kill_in_a_rotation_is_repaired_by_the_next_one(
     )
 
 
+def test_a_key_without_its_certificate_is_reason_enough_to_issue_both_again(
+    place: CaDirectory, kill_at: Callable[[int], None]
+) -> None:
+    path = place.issue(BROKER, LIFETIME)
+    kill_at(2)
+    with pytest.raises(KilledError):
+        place.rotate(LIFETIME, timedelta(0), ["broker-0"])
+    kill_at(0)
+    assert not is_pair(path)
+    assert place.rotate(LIFETIME, timedelta(0)) == [path]
+    assert is_pair(path)
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_kill_while_the_authority_is_replaced_leaves_one_that_signs(
     place: CaDirectory, kill_at: Callable[[int], None], number: int
