@@ -92,9 +92,8 @@ def _plaintext(chance: random.Random) -> bytes:
     return mutated(chance, data) if chance.random() < 0.5 else data
 
 
-TLS_AT_PLAINTEXT: Final[Sequence[Draw]] = (_tls,)
-SASL_FRAMES: Final[Sequence[Draw]] = (_sasl, _sasl, _tls)
-PLAINTEXT_AT_TLS: Final[Sequence[Draw]] = (_plaintext, _tls)
+DRAWS: Final[Sequence[Sequence[Draw]]] = ((_tls,), (_sasl, _sasl, _tls), (_plaintext, _tls))
+"""What comes to a port without TLS, to one that expects a login, and to one with TLS."""
 
 
 async def fuzz(port: int, seed: int, cases: int, draws: Sequence[Draw]) -> Told:

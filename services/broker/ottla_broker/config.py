@@ -116,7 +116,12 @@ class BrokerConfig:
     def kafka_endpoints(self) -> tuple[Endpoint, ...]:
         """These are the Kafka listeners, for the check that none of them is open to a network by mistake."""
         return tuple(
-            Endpoint(f"the Kafka listener {each.name}", each.bound.host, "it would serve clients in plaintext")
+            Endpoint(
+                f"the Kafka listener {each.name}",
+                each.bound.host,
+                "it would serve clients in plaintext",
+                "give it SASL_SSL or SSL in kafka_listener_protocols",
+            )
             for each in self.kafka
             if not each.has_tls
         )
