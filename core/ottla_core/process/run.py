@@ -33,6 +33,8 @@ class ServiceSettings(Protocol):
     @property
     def admin_token_file(self) -> PurePath: ...
     @property
+    def internal_tls_certificate(self) -> str: ...
+    @property
     def insecure(self) -> bool: ...
     @property
     def log_level(self) -> str: ...
@@ -92,7 +94,12 @@ def _check_etcd(settings: EtcdSettings, *, insecure: bool) -> None:
 
 def _endpoints(settings: ServiceSettings) -> Iterator[Endpoint]:
     yield from getattr(settings, "kafka_endpoints", ())
-    yield Endpoint("gRPC, which services speak to each other,", settings.host, "it would serve everyone in plaintext")
+    yield Endpoint(
+        "gRPC, which services speak to each other,",
+        settings.host,
+        "" if settings.internal_tls_certificate else "it would serve everyone in plaintext",
+        "set internal_tls_certificate, internal_tls_key and internal_tls_ca",
+    )
     yield Endpoint(
         "the admin port",
         settings.admin_host,
