@@ -35,7 +35,8 @@ class Container:
     health: str
     restarts: int
     ports: Mapping[str, tuple[str, str]]  # "9092/tcp" → (host address, host port)
-    exit_code: int = 0
+    started: str
+    exit_code: int
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:
@@ -48,6 +49,7 @@ class Container:
             state.get("Health", {}).get("Status", "none"),
             described["RestartCount"],
             {port: (to[0]["HostIp"], to[0]["HostPort"]) for port, to in published.items() if to},
+            state["StartedAt"],
             state["ExitCode"],
         )
 

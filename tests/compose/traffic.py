@@ -48,13 +48,14 @@ EVERYTHING: Final[Numbers] = {str(n) for n in range(RECORDS)}
 class Traffic:
     """Inside the block the clients run; `errors` holds what they said went wrong, in words."""
 
-    def __init__(self, topic: str, access: Access = OPEN) -> None:
+    def __init__(self, topic: str, access: Access = OPEN, rate: int = RATE) -> None:
         self.errors: Final[list[str]] = []
         self.seen_by_sdk: Final[Numbers] = set()
         self.seen_by_cli: Final[Numbers] = set()
         self.read = 0  # by the SDK's consumer, with what at-least-once delivery wrote twice
         self._topic = topic
         self._access = access
+        self._rate = rate
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
@@ -71,7 +72,7 @@ class Traffic:
         with tempfile.TemporaryFile("w+") as lines:
             lines.writelines(f"{n}\n" for n in range(half, RECORDS))
             lines.seek(0)
-            produce = [*access.ottla, "produce", self._topic, "--rate", f"{RATE}/s"]
+            produce = [*access.ottla, "produce", self._topic, "--rate", f"{self._rate}/s"]
             self._cli_producer = subprocess.Popen(produce, stdin=lines, stdout=subprocess.DEVNULL)
         for work in (self._consume, self._read_cli, lambda: self._produce(range(half))):
             thread = threading.Thread(target=self._guarded, args=[work], daemon=True)
@@ -90,12 +91,19 @@ class Traffic:
 
     def wait_for_share(self, share: float) -> None:
         """Return when both consumers have seen that share of the records, or a client has said that it can't go on."""
-        enough = share * RECORDS
-        wait_for(
-            lambda: self.errors or min(len(self.seen_by_sdk), len(self.seen_by_cli)) >= enough,
-            f"{share:.0%} of the records seen by both consumers",
-            limit_s=_LIMIT_S,
-        )
+        self._wait_for(share * RECORDS)
+
+    def wait_for_more(self, records: int) -> None:
+        """Return when both consumers have seen that many more records than now, or a client has said that it can't
+        go on."""
+        self._wait_for(self._seen_by_both() + records)
+
+    def _wait_for(self, enough: float) -> None:
+        what = f"{enough:.0f} of {RECORDS} records, seen by both consumers"
+        wait_for(lambda: self.errors or self._seen_by_both() >= enough, what, limit_s=_LIMIT_S)
+
+    def _seen_by_both(self) -> int:
+        return min(len(self.seen_by_sdk), len(self.seen_by_cli))
 
     def _end(self, name: str, client: subprocess.Popen[Any], number: signal.Signals | None) -> None:
         """Its exit code counts; where it has to be ended by force, that is an error too."""
@@ -119,7 +127,7 @@ class Traffic:
         sent: list[ottla.Delivery] = []
         began_at = time.monotonic()
         for n in numbers:
-            time.sleep(max(0.0, began_at + len(sent) / RATE - time.monotonic()))
+            time.sleep(max(0.0, began_at + len(sent) / self._rate - time.monotonic()))
             sent.append(self._producer.send(str(n), key=str(n % 97)))
         for one in sent:
             one.result(timeout=_LIMIT_S)
