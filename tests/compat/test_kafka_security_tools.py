@@ -61,7 +61,6 @@ def tool(alice: ottla.Admin, address: str, tmp_path: Path) -> Tool:
 
 
 @TOOLS.cell
-@pytest.mark.feature(172)
 @pytest.mark.parametrize(
     ("role", "options"),
     [
@@ -84,7 +83,6 @@ def test_kafka_acls_gives_what_a_producer_or_a_consumer_needs(
 
 
 @TOOLS.cell
-@pytest.mark.feature(172)
 def test_kafka_acls_lists_and_removes_what_the_sdk_has_created(tool: Tool, alice: ottla.Admin) -> None:
     denied = Acl.deny("User:eve", "write", Resource.topic("orders-", prefixed=True), host="10.0.0.0/8")
     alice.acls.create(denied, Acl.allow("User:*", "read", Resource.group("*")))
@@ -99,7 +97,6 @@ def test_kafka_acls_lists_and_removes_what_the_sdk_has_created(tool: Tool, alice
 
 
 @TOOLS.cell
-@pytest.mark.feature(172)
 def test_kafka_configs_adds_describes_and_deletes_a_users_password(
     tool: Tool, alice: ottla.Admin, address: str
 ) -> None:
@@ -118,7 +115,6 @@ def test_kafka_configs_adds_describes_and_deletes_a_users_password(
 
 
 @TOOLS.cell
-@pytest.mark.feature(172)
 def test_kafka_configs_describes_the_settings_of_the_authorizer(tool: Tool, alice: ottla.Admin) -> None:
     broker = str(alice.cluster.describe().brokers[0].id)
     described = tool("kafka-configs", "--describe", "--all", "--entity-type", "brokers", "--entity-name", broker)

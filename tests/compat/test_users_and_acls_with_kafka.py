@@ -58,7 +58,6 @@ def can_log_in(kafka: SecuredKafka, password: str) -> bool:
 
 
 @DIFFERS.cell
-@pytest.mark.feature(172)
 def test_users(clean: ottla.Admin, kafka: SecuredKafka) -> None:
     clean.users.set_password("carol", "first-secret")
     assert dict(clean.users.describe("carol")[0].iterations) == {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}
@@ -78,7 +77,6 @@ def test_users(clean: ottla.Admin, kafka: SecuredKafka) -> None:
 
 
 @DIFFERS.cell
-@pytest.mark.feature(172)
 def test_acls(clean: ottla.Admin) -> None:
     clean.acls.create(WRITES, DENIED, MANAGES)
     clean.acls.create(WRITES)
@@ -93,7 +91,6 @@ def test_acls(clean: ottla.Admin) -> None:
 
 
 @DIFFERS.cell
-@pytest.mark.feature(172)
 def test_who_may_not_change_them_is_told_so(clean: ottla.Admin, kafka: SecuredKafka) -> None:
     with ottla.Admin(kafka.server.bootstrap_of(LISTENER), login=scram("bob", USERS["bob"])) as bob:
         for forbidden in (
@@ -109,7 +106,6 @@ def test_who_may_not_change_them_is_told_so(clean: ottla.Admin, kafka: SecuredKa
 
 
 @DIFFERS.cell
-@pytest.mark.feature(172)
 def test_the_command_line_tests_what_kafka_would_decide(clean: ottla.Admin, kafka: SecuredKafka) -> None:
     clean.acls.create(WRITES, DENIED)
 

@@ -175,7 +175,7 @@ class GuardedBroker:
 
     # ---- what is behind it ------------------------------------------------------------------------------------------
 
-    async def call(self, method: Method[Any, Any], request: Any, timeout: float = 0.0) -> Any:
+    async def call(self, method: Method[Any, Any], request: Any, timeout: float = 0.0, *, principal: str = "") -> Any:
         self.reached.append(method.name)
         if method.name in self.answers:
             return self.answers[method.name]

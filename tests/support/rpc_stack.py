@@ -74,14 +74,14 @@ class ScriptedBroker:
 
 
 class Stack:
-    def __init__(self, tls: InternalTls | None = None) -> None:
+    def __init__(self, tls: InternalTls | None = None, *, port: int = 0) -> None:
         self.service = ScriptedBroker()
         self.metrics = Metrics()
         self.why_not: str | None = None
         self.on_drain: Callable[[], None] = lambda: None
         self.server = RpcServer(
             "127.0.0.1",
-            0,
+            port,
             self.metrics,
             ready=lambda: self.why_not,
             tls=tls,

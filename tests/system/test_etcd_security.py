@@ -330,7 +330,7 @@ async def test_tls_and_plaintext_that_meet_are_told_apart(etcd: SecuredEtcd, tmp
     plain.start()
     store = EtcdStore([f"https://{plain.endpoint}"], etcd.by_certificate())
     try:
-        with pytest.raises(StoreRefusedError, match="it ends the connection without TLS; if that lasts, write http://"):
+        with pytest.raises(StoreRefusedError, match="it ends connections with TLS; if that lasts, write http://"):
             await store.snapshot("/", timeout=T)
     finally:
         await store.close()

@@ -253,6 +253,33 @@ async def test_a_rotation_reaches_new_connections_and_leaves_open_streams_alone(
     await peer.close()
 
 
+async def test_a_stream_that_is_opened_again_takes_the_new_certificate(
+    stack: Stack, services: ServiceCertificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(internal_tls, "LOOK_INTERVAL_S", 0.0)
+    peer = AioPeer(stack.address, tls=services.of(Role.GROUP_COORDINATOR))
+
+    async def is_served() -> bool:
+        try:
+            await peer.gathered(Broker.CALLS).call(Broker.CHECK_FENCE, pb.CheckFenceRequest(), timeout=LIMIT_S)
+        except OttlaError as error:
+            return error.code == ErrorCode.NOT_CONTROLLER  # it is the script's answer
+        return False
+
+    assert await is_served()
+    services.directory.replace_authority(timedelta(days=100))
+    services.directory.rotate(timedelta(days=50), timedelta(0))
+    services.directory.retire_authorities()
+    await stack.server.stop(grace_s=0)
+    restarted = Stack(services.of(Role.BROKER), port=stack.server.port)
+    await restarted.server.start()
+    async with asyncio.timeout(LIMIT_S):
+        while not await is_served():
+            await asyncio.sleep(0.01)
+    await peer.close()
+    await restarted.server.stop(grace_s=0)
+
+
 async def test_the_former_authority_opens_nothing_after_it_has_retired(
     stack: Stack, services: ServiceCertificates
 ) -> None:

@@ -11,11 +11,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from tests.fuzz.stack import Stack
+from tests.walk.pages import programs, promised, text
 from users import PASSWORDS, Users
 from waiting import LIMIT_S, wait_until
 
@@ -69,7 +71,6 @@ def can_log_in(address: str, password: str, mechanism: Any, user: str = "carol")
     return True
 
 
-@pytest.mark.feature(172)
 def test_a_user_logs_in_with_its_password_until_it_is_changed_or_the_user_is_deleted(
     clean: ottla.Admin, address: str
 ) -> None:
@@ -101,7 +102,6 @@ def test_a_missing_user_is_named_with_the_nearest_one(clean: ottla.Admin) -> Non
     clean.users.delete("caroll", if_missing="ok")
 
 
-@pytest.mark.feature(172)
 def test_acls_are_created_found_by_filters_and_deleted(clean: ottla.Admin) -> None:
     clean.acls.create(WRITES, READS, DENIED, WRITES)
     clean.acls.create(WRITES)
@@ -118,7 +118,6 @@ def test_acls_are_created_found_by_filters_and_deleted(clean: ottla.Admin) -> No
     assert clean.acls.list() == []
 
 
-@pytest.mark.feature(172)
 def test_an_acl_counts_once_it_is_created_and_until_it_is_deleted(clean: ottla.Admin, address: str) -> None:
     clean.users.set_password("carol", "first-secret")
     login = ottla.Scram("carol", "first-secret", "SCRAM-SHA-256")
@@ -175,6 +174,20 @@ def test_asyncio_has_both(clean: ottla.Admin, address: str) -> None:
     assert asyncio.run(use()) == [READS]
 
 
+def test_the_program_of_the_page_prints_what_it_says(
+    clean: ottla.Admin, address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (program,) = programs(text("docs/use/users-and-acls.md"))
+    login = ottla.Scram("alice", PASSWORDS["alice"], "SCRAM-SHA-256")
+    monkeypatch.setattr(ottla, "Admin", partial(ottla.Admin, address, login=login))
+    exec(program, {})  # the page is ours
+    assert capsys.readouterr().out.splitlines() == promised(program)
+    assert (clean.users.list(), [str(acl) for acl in clean.acls.list()]) == (
+        [],
+        ["everyone may not do everything with topic salaries"],
+    )
+
+
 # ---- the command line ------------------------------------------------------------------------------------------------
 class Ran(NamedTuple):
     code: int
@@ -222,7 +235,6 @@ def shell(clean: ottla.Admin, address: str, tmp_path: Path) -> Shell:
     return run
 
 
-@pytest.mark.feature(172)
 def test_users_from_the_command_line(shell: Shell, address: str, tmp_path: Path) -> None:
     added = shell("user add carol --password-stdin -o json", "first-secret\n")
     assert (added.code, json.loads(added.out)["items"][0]["action"]) == (0, "added")
@@ -271,7 +283,6 @@ def test_a_password_is_typed_twice_and_not_shown(shell: Shell, address: str) -> 
     assert can_log_in(address, "typed-secret", "SCRAM-SHA-256")
 
 
-@pytest.mark.feature(172)
 def test_acls_from_the_command_line(shell: Shell, clean: ottla.Admin) -> None:
     assert shell("acl add carol consume topic:orders group:billing").code == 0
     assert shell("acl add carol write topic:orders- --prefixed --host 10.0.0.0/8").code == 0
@@ -300,7 +311,6 @@ def test_acls_from_the_command_line(shell: Shell, clean: ottla.Admin) -> None:
     assert clean.acls.list() == []
 
 
-@pytest.mark.feature(172)
 def test_the_command_line_names_the_acl_that_decides(shell: Shell, clean: ottla.Admin) -> None:
     clean.acls.create(WRITES, READS, Acl.deny("User:*", "alter", Resource.topic("*")))
     for line, code, sentence in [
@@ -324,7 +334,6 @@ def test_the_command_line_names_the_acl_that_decides(shell: Shell, clean: ottla.
     assert (item["allowed"], item["decided_by"], item["acl"]["pattern"]) == (True, "acl", "prefixed")
 
 
-@pytest.mark.feature(172)
 def test_a_change_that_locks_its_author_out_is_warned_of(shell: Shell, clean: ottla.Admin) -> None:
     clean.users.set_password("root", "roots-secret")
     told = shell("user rm root --dry-run").err

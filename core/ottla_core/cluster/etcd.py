@@ -20,8 +20,8 @@ from typing import Any, Final, Generic, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from ottla_core.cluster.etcd_login import EtcdLogin
-from ottla_core.cluster.etcd_refusals import STALE, refusal
+from ottla_core.cluster.etcd_login import EtcdLogin, WrongPasswordError
+from ottla_core.cluster.etcd_refusals import NO_CONNECTION, STALE, refusal
 from ottla_core.cluster.etcd_security import NO_SECURITY, EtcdSecurity, has_tls, target
 from ottla_core.cluster.store import (
     CompactedError,
@@ -63,11 +63,12 @@ _log = logging.getLogger(__name__)
 _METADATA: Final = (("hasleader", "true"),)  # a member that is cut off from the cluster says so instead of waiting
 # These are what etcd or grpc say if the request was never taken up. With any other text, the outcome is not known.
 _DEFINITE: Final = (
-    "failed to connect to all addresses",
+    NO_CONNECTION,
     "etcdserver: no leader",
     "etcdserver: too many requests",
     "etcdserver: mvcc: database space exceeded",
 )
+_LOGIN_FAILED: Final = "etcdserver: authentication failed"
 _NO_AUTHENTICATION: Final = "etcdserver: authentication is not enabled"
 _REJECTED: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
 
@@ -391,6 +392,8 @@ class _Member:
             return await self._login.token(timeout)
         except TimeoutError:
             raise _RpcError(grpc.StatusCode.DEADLINE_EXCEEDED, f"no login within {timeout:.1f} s") from None
+        except WrongPasswordError as error:
+            raise _RpcError(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
         except OttlaError as error:
             raise StoreRefusedError(f"no login at etcd: {error}") from None
 
@@ -400,6 +403,8 @@ class _Member:
         except _RpcError as error:
             if error.details == _NO_AUTHENTICATION:  # until an operator switches it on
                 return ""
+            if error.details.startswith(_LOGIN_FAILED):
+                raise WrongPasswordError(error.details) from None
             raise
 
 

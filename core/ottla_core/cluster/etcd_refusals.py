@@ -1,14 +1,16 @@
 """Tells an operator why etcd and a service don't accept each other, from the texts of etcd and gRPC.
 
-Each row has a part of the text, and the sentence for it. These problems don't go away by themselves.
+Each row has a pattern of the text, and the sentence for it. These problems don't go away by themselves. A call that
+failed with such a text did nothing: gRPC had no connection, or etcd has refused the caller first.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from ottla_core.cluster.etcd_security import EtcdSecurity
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 
 STALE: Final = (
     "etcdserver: invalid auth token",
@@ -19,6 +21,9 @@ STALE: Final = (
 )
 """With these texts etcd may have refused a token, or missed one, so a call is worth a new login. etcd says "permission
 denied" to a watch with an invalid token before 3.5.3, and to a call without a token if the certificate names a user."""
+
+NO_CONNECTION: Final = "failed to connect to all addresses"
+"""gRPC's words if it has sent nothing. A connection that breaks later may have the same reason behind them."""
 
 _REJECTED_CERTIFICATE: Final = (
     "it does not accept this service's certificate ({certificate}), which has expired or comes from a CA that etcd "
@@ -38,8 +43,14 @@ _REFUSALS: Final = (
     ("ALERT_UNKNOWN_CERTIFICATE", _REJECTED_CERTIFICATE),
     ("ALERT_UNSUPPORTED_CERTIFICATE", _REJECTED_CERTIFICATE),
     ("WRONG_VERSION_NUMBER", "it speaks no TLS; write http:// before its address, or set etcd up with TLS"),
-    ("Handshake read failed", "it ends the connection without TLS; if that lasts, write http:// before its address"),
-    ("Socket closed", "it ends the connection at once; if that lasts, write https:// before its address"),
+    (
+        f"{NO_CONNECTION}.*Handshake read failed",
+        "it ends connections with TLS; if that lasts, write http:// before its address",
+    ),
+    (
+        f"{NO_CONNECTION}.*Socket closed",
+        "it ends connections at once; if that lasts, write https:// before its address",
+    ),
     ("etcdserver: authentication failed", "the user {user} or the password in {password_file} is wrong"),
     (
         "etcdserver: permission denied",
@@ -56,8 +67,8 @@ _REFUSALS: Final = (
 
 def refusal(details: str, security: EtcdSecurity) -> str | None:
     """Return the sentence for a text, or None if it is another problem, such as an etcd that is away."""
-    for part, sentence in _REFUSALS:
-        if part in details:
+    for pattern, sentence in _REFUSALS:
+        if re.search(pattern, details, re.DOTALL):
             if sentence is _REJECTED_CERTIFICATE and security.certificate == NO_FILE:
                 return _NO_CERTIFICATE
             return sentence.format(

@@ -14,7 +14,7 @@ from typing import Final, Protocol, Self
 from urllib.parse import urlsplit
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.secret_file import NO_FILE, check_private, read_secret
+from ottla_core.files.secret_file import NO_FILE, check_private, read_secret
 from ottla_core.security.secret import Secret
 
 _TLS: Final = "https"

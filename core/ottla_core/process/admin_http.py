@@ -26,8 +26,8 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from ottla_core.files.secret_file import NO_FILE
 from ottla_core.process.admin_token import AdminToken
-from ottla_core.secret_file import NO_FILE
 from ottla_core.telemetry import LATENCY_BUCKETS_S, Counter, Histogram, Metrics
 
 _LOOP_HUNG_AFTER_S: Final = 5.0

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.secret_file import read_secret
+from ottla_core.files.secret_file import read_secret
 from ottla_core.security.secret import Secret
 
 _log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from ottla_core import telemetry
 from ottla_core.cluster import etcd_security
 from ottla_core.cluster.etcd_security import EtcdSecurity, EtcdSettings
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
 from ottla_core.process import lifecycle, service_config
 from ottla_core.process.exposure import Endpoint, check_exposure, is_loopback
-from ottla_core.secret_file import NO_FILE
 
 _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
 
@@ -33,7 +33,7 @@ class ServiceSettings(Protocol):
     @property
     def admin_token_file(self) -> PurePath: ...
     @property
-    def internal_tls_certificate(self) -> str: ...
+    def internal_tls_certificate(self) -> PurePath: ...
     @property
     def insecure(self) -> bool: ...
     @property
@@ -97,7 +97,7 @@ def _endpoints(settings: ServiceSettings) -> Iterator[Endpoint]:
     yield Endpoint(
         "gRPC, which services speak to each other,",
         settings.host,
-        "" if settings.internal_tls_certificate else "it would serve everyone in plaintext",
+        "" if settings.internal_tls_certificate != NO_FILE else "it would serve everyone in plaintext",
         "set internal_tls_certificate, internal_tls_key and internal_tls_ca",
     )
     yield Endpoint(

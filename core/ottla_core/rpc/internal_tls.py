@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple, Protocol
 
 import grpc
 
+from ottla_core.clock import Clock, SystemClock
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
 from ottla_core.security.service_identity import Role, ServiceIdentity, identity_of
 
 LOOK_INTERVAL_S: Final = 1.0
@@ -34,11 +35,11 @@ class InternalTlsSettings(Protocol):
     """The settings that say where the files are. Without all three, calls between services are not protected."""
 
     @property
-    def internal_tls_certificate(self) -> str: ...
+    def internal_tls_certificate(self) -> PurePath: ...
     @property
-    def internal_tls_key(self) -> str: ...
+    def internal_tls_key(self) -> PurePath: ...
     @property
-    def internal_tls_ca(self) -> str: ...
+    def internal_tls_ca(self) -> PurePath: ...
 
 
 class Files(NamedTuple):
@@ -66,15 +67,15 @@ _Seen = tuple[tuple[int, int, int], ...]
 class InternalTls:
     """The certificate of this process. It may be used from any thread."""
 
-    def __init__(self, files: Files, role: Role) -> None:
+    def __init__(self, files: Files, role: Role, clock: Clock | None = None) -> None:
         """Read the files. Raises INVALID_CONFIG if they can't be used by a service of this role."""
         self._files: Final = files
         self._role: Final = role
+        self._clock: Final = clock or SystemClock()
         self._lock: Final = threading.Lock()
         self._seen: _Seen | None = _looked_at(files)
-        self._looked_at_s = time.monotonic()
-        self._material = _read(files, role)
-        _log_expiry(self._material)
+        self._looked_at_s = self._clock.monotonic()
+        self._material = self._read()
 
     @property
     def identity(self) -> ServiceIdentity:
@@ -87,12 +88,13 @@ class InternalTls:
 
     def recent(self) -> Material:
         """Return the material for a channel, as of at most a second ago."""
-        return self._material if time.monotonic() - self._looked_at_s < LOOK_INTERVAL_S else self.current()
+        is_recent = self._clock.monotonic() - self._looked_at_s < LOOK_INTERVAL_S
+        return self._material if is_recent else self.current()
 
     def current(self) -> Material:
         """Return the material for a connection, with the files as they are now."""
         with self._lock:
-            self._looked_at_s = time.monotonic()
+            self._looked_at_s = self._clock.monotonic()
             seen = _looked_at(self._files)
             if seen != self._seen:
                 self._seen = seen
@@ -115,12 +117,23 @@ class InternalTls:
 
     def _replace(self) -> None:
         try:
-            self._material = _read(self._files, self._role)
+            self._material = self._read()
         except OttlaError as error:
             _log.warning("%s; the former certificate stays in use", error)
             return
         _log.info("new connections to and from other services use another certificate of %s", self.identity)
-        _log_expiry(self._material)
+
+    def _read(self) -> Material:
+        now = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
+        material = _read(self._files, self._role, now)
+        if material.expires_at - now < SOON:
+            _log.warning(
+                "the certificate of %s expires at %s UTC; issue another one with `ottla ca rotate`, which needs no "
+                "restart",
+                material.identity,
+                material.expires_at.strftime("%Y-%m-%d %H:%M"),
+            )
+        return material
 
 
 def open_internal_tls(settings: InternalTlsSettings, role: Role) -> InternalTls | None:
@@ -130,11 +143,12 @@ def open_internal_tls(settings: InternalTlsSettings, role: Role) -> InternalTls 
     )
 
 
-def internal_tls(certificate: str, key: str, ca: str, *, role: Role) -> InternalTls | None:
+def internal_tls(certificate: PurePath, key: PurePath, ca: PurePath, *, role: Role) -> InternalTls | None:
     """Return the certificate for the files, or None if none is given. Raises INVALID_CONFIG."""
-    if not any((certificate, key, ca)):
+    given = [path for path in (certificate, key, ca) if path != NO_FILE]
+    if not given:
         return None
-    if not all((certificate, key, ca)):
+    if len(given) < len(Files._fields):
         raise _unusable(
             "internal_tls_certificate, internal_tls_key and internal_tls_ca belong together, and not all are set",
             "set all of them, or none for a cluster whose services trust everyone who reaches their ports",
@@ -150,13 +164,13 @@ def _looked_at(files: Files) -> _Seen | None:
     return tuple((stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats)
 
 
-def _read(files: Files, role: Role) -> Material:
+def _read(files: Files, role: Role, now: datetime) -> Material:
     certificate, key, ca = (_content(name, path) for name, path in files._asdict().items())
-    identity, expires_at = _checked(files, certificate, key, ca)
+    identity, expires_at = _checked(files, certificate, key, ca, now)
     if identity.role is not role:
         raise _unusable(
-            f"the certificate {files.certificate} is of {identity}, and this service is a {role}",
-            f"give it a certificate of its role: `ottla ca issue {role} NAME`",
+            f"the certificate {files.certificate} is of {identity}, and the role has to be {role}",
+            f"give the service a certificate of its role: `ottla ca issue {role} NAME`",
         )
     return Material(
         identity,
@@ -176,7 +190,9 @@ def _content(setting: str, path: Path) -> bytes:
         ) from None
 
 
-def _checked(files: Files, certificate: bytes, key: bytes, ca: bytes) -> tuple[ServiceIdentity, datetime]:
+def _checked(
+    files: Files, certificate: bytes, key: bytes, ca: bytes, now: datetime
+) -> tuple[ServiceIdentity, datetime]:
     """Return who the certificate says that this is, and until when. Raises INVALID_CONFIG if another service would
     reject it."""
     from cryptography import x509
@@ -198,7 +214,7 @@ def _checked(files: Files, certificate: bytes, key: bytes, ca: bytes) -> tuple[S
     own = chain[0]
     if public_key != own.public_key():
         raise _unusable(f"{files.key} is not the key of {files.certificate}", "give the key of the certificate")
-    if own.not_valid_after_utc <= datetime.now(UTC):
+    if own.not_valid_after_utc <= now:
         raise _unusable(
             f"the certificate {files.certificate} has expired at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
             "issue another one with `ottla ca rotate`",
@@ -227,15 +243,6 @@ def _checked(files: Files, certificate: bytes, key: bytes, ca: bytes) -> tuple[S
             "issue one with `ottla ca issue ROLE NAME`; those of Kafka clients and listeners are for Kafka's port",
         )
     return identity, own.not_valid_after_utc
-
-
-def _log_expiry(material: Material) -> None:
-    if material.expires_at - datetime.now(UTC) < SOON:
-        _log.warning(
-            "the certificate of %s expires at %s UTC; issue another one with `ottla ca rotate`, which needs no restart",
-            material.identity,
-            material.expires_at.strftime("%Y-%m-%d %H:%M"),
-        )
 
 
 def _unusable(message: str, hint: str) -> OttlaError:

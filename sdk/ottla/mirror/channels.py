@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
@@ -62,7 +62,8 @@ class ToMirror:
         try:
             return self._peer.call(method, request, timeout=timeout)
         except OttlaError as error:
-            if error.code != ErrorCode.NETWORK_EXCEPTION:
+            # The hint is about certificates: a mirror is there, and there is no talking to it.
+            if error.code != ErrorCode.NETWORK_EXCEPTION or error.hint:
                 raise from_core(error) from None
             raise error_from_code(
                 error.code,
@@ -85,7 +86,7 @@ def _certificate(tls: Tls) -> InternalTls | None:
         )
     key = tls.key or tls.certificate
     try:
-        return internal_tls(os.fspath(tls.certificate), os.fspath(key), os.fspath(tls.ca), role=Role.ADMIN)
+        return internal_tls(PurePath(tls.certificate), PurePath(key), PurePath(tls.ca), role=Role.ADMIN)
     except OttlaError as error:
         raise config_error(error.message, hint=error.hint) from None
 

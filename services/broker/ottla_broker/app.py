@@ -186,6 +186,7 @@ class _Parts:
             config.sasl_enabled_mechanisms,
             ClusterCredentials(self.metadata, self.credentials),
             config.connection_failed_authentication_delay_ms / 1000,
+            lambda: self.metadata.image.login_secret.value,
         )
         return KafkaSide(
             config.kafka,

@@ -6,18 +6,18 @@ cluster.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
 from ottla_broker.listener_settings import KafkaListener, check_mechanisms, check_ports_differ, read_listeners
-from ottla_broker.tls_settings import DEFAULT_CLIENT_AUTH, PEM, PROTOCOLS, ClientAuth, TlsSettings, read_tls
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
 from ottla_core.process.exposure import Endpoint
-from ottla_core.secret_file import NO_FILE
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
 from ottla_core.security.principal_mapping import DEFAULT_RULES
 from ottla_core.security.scram import MECHANISMS
+from ottla_core.security.tls_settings import DEFAULT_CLIENT_AUTH, PEM, PROTOCOLS, ClientAuth, TlsSettings, read_tls
 
 _KAFKA_PORT: Final = 9092
 _DATA: Final = PurePath("data")
@@ -44,7 +44,7 @@ class BrokerConfig:
     connection_failed_authentication_delay_ms: int = 100  # how long the answer to a failed login waits
     ssl_keystore_location: PurePath = NO_FILE  # PEM file with the private key and the certificates of SSL listeners
     ssl_keystore_type: str = PEM  # PEM, and nothing else
-    ssl_key_password: str = field(default="", repr=False)  # password of an encrypted key; set it in the environment
+    ssl_key_password_file: PurePath = NO_FILE  # file with the password of an encrypted key, for its owner alone
     ssl_truststore_location: PurePath = NO_FILE  # PEM file with the authorities that sign the clients' certificates
     ssl_truststore_type: str = PEM  # PEM, and nothing else
     ssl_client_auth: tuple[str, ...] = DEFAULT_CLIENT_AUTH  # none, requested or required; NAME:required for a listener
@@ -67,9 +67,9 @@ class BrokerConfig:
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points
     retention_check_interval_s: float = 300.0  # seconds between checks for segments past their retention
-    internal_tls_certificate: str = ""  # PEM file with this service's certificate for gRPC; all three files or none
-    internal_tls_key: str = ""  # PEM file with the certificate's private key
-    internal_tls_ca: str = ""  # PEM file with the authorities whose certificates other services must have
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:
@@ -104,9 +104,9 @@ class BrokerConfig:
         if not any(listener.has_tls for listener in self.kafka):
             return None
         return read_tls(
-            (self.ssl_keystore_location, self.ssl_keystore_type),
-            (self.ssl_truststore_location, self.ssl_truststore_type),
-            self.ssl_key_password,
+            (_path(self.ssl_keystore_location), self.ssl_keystore_type),
+            (_path(self.ssl_truststore_location), self.ssl_truststore_type),
+            _path(self.ssl_key_password_file),
             self.ssl_enabled_protocols,
             self.ssl_cipher_suites,
             self.ssl_principal_mapping_rules,
@@ -149,9 +149,14 @@ class BrokerConfig:
     def _check_tls(self) -> None:
         tls = self.tls
         asking = [listener.name for listener in self.kafka if listener.client_auth is not ClientAuth.NONE]
-        if tls is not None and tls.truststore is None and asking:
+        if tls is not None and not tls.truststore and asking:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 f"the listener {asking[0]} asks for certificates (ssl_client_auth), and none would be trusted",
                 hint="set ssl_truststore_location to a PEM file with the authorities that sign them",
             )
+
+
+def _path(file: PurePath) -> str:
+    """Return the path, or an empty text for a setting that is not set."""
+    return "" if file == NO_FILE else str(file)

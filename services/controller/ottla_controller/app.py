@@ -6,6 +6,7 @@ leadership is given back, and a standby takes it while the last calls are answer
 
 from __future__ import annotations
 
+import secrets
 from functools import partial
 
 from ottla_controller.change_log import recorded
@@ -14,6 +15,7 @@ from ottla_controller.coordinators import ShardAssigner
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.configs import decide_first_configs
 from ottla_controller.machines.decision import Decision
+from ottla_controller.machines.login_secret import LOGIN_SECRET_BYTES, decide_login_secret
 from ottla_controller.machines.min_isr import decide_remove_own_values
 from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.metrics import add_metrics
@@ -68,7 +70,9 @@ def build(
     )
 
     def prepare(image: ClusterImage) -> Decision[None]:
-        return decide_first_configs(image, first_configs) if image.is_new else decide_remove_own_values(image)
+        configs = decide_first_configs(image, first_configs) if image.is_new else decide_remove_own_values(image)
+        secret = decide_login_secret(image, lambda: secrets.token_bytes(LOGIN_SECRET_BYTES))
+        return Decision(None, (*configs.writes, *secret.writes))
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"

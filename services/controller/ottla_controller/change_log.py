@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import RpcHandler
-from ottla_proto.contracts import Controller, Method
+from ottla_proto.contracts import Method
 
 _log = logging.getLogger(__name__)
 
@@ -22,23 +22,23 @@ _SHOWN_CHARACTERS: Final = 80
 
 _Names = Callable[[Any], Iterable[str]]
 
-_NAMES: Final[Mapping[Method[Any, Any], _Names]] = {
-    Controller.CREATE_TOPICS: lambda request: (topic.name for topic in request.topics),
-    Controller.DELETE_TOPICS: lambda request: [*request.names, *(topic_id.hex() for topic_id in request.topic_ids)],
-    Controller.CREATE_PARTITIONS: lambda request: (topic.name for topic in request.topics),
-    Controller.ALTER_CONFIGS: lambda request: (altered.resource.name for altered in request.resources),
-    Controller.ELECT_LEADERS: lambda request: (f"{p.topic}-{p.partition}" for p in request.partitions),
-    Controller.DECLARE_RESTORED: lambda request: (),
-    Controller.CREATE_ACLS: lambda request: (f"{acl.principal} on {acl.name}" for acl in request.acls),
-    Controller.DELETE_ACLS: lambda request: (f"{each.principal} on {each.name}" for each in request.filters),
-    Controller.ALTER_SCRAM_CREDENTIALS: lambda request: (change.user for change in request.changes),
+_NAMES: Final[Mapping[str, _Names]] = {
+    "CreateTopics": lambda request: (topic.name for topic in request.topics),
+    "DeleteTopics": lambda request: [*request.names, *(topic_id.hex() for topic_id in request.topic_ids)],
+    "CreatePartitions": lambda request: (topic.name for topic in request.topics),
+    "AlterConfigs": lambda request: (altered.resource.name for altered in request.resources),
+    "ElectLeaders": lambda request: (f"{p.topic}-{p.partition}" for p in request.partitions),
+    "DeclareRestored": lambda request: (),
+    "CreateAcls": lambda request: (f"{acl.principal} on {acl.name}" for acl in request.acls),
+    "DeleteAcls": lambda request: (f"{each.principal} on {each.name}" for each in request.filters),
+    "AlterScramCredentials": lambda request: (change.user for change in request.changes),
 }
-"""What a request names, by the methods that clients have brokers call to change something."""
+"""What a request names, by the method of the controller that a client has its broker call to change something."""
 
 
 def recorded(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:
     """Return the handler of a method, which also logs the changes that it has made for others."""
-    names_of = _NAMES.get(method)
+    names_of = _NAMES.get(method.name)
     if names_of is None:
         return handler
 

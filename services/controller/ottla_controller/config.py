@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class ControllerConfig:
     etcd_quota_bytes: int = 2 << 30  # value of etcd's --quota-backend-bytes; both have the same default
     lease_ttl_s: int = 3
     first_configs: tuple[str, ...] = ()  # cluster-wide configs of a new cluster, each as name=value
-    internal_tls_certificate: str = ""  # PEM file with this service's certificate for gRPC; all three files or none
-    internal_tls_key: str = ""  # PEM file with the certificate's private key
-    internal_tls_ca: str = ""  # PEM file with the authorities whose certificates other services must have
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def cluster_configs(self) -> dict[str, str]:

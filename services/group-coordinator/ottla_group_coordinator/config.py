@@ -13,7 +13,7 @@ from pathlib import PurePath
 from ottla_core.configs.config_values import OF_GROUPS
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000
@@ -51,9 +51,9 @@ class GroupCoordinatorConfig:
     offsets_commit_timeout_ms: int = 5_000  # Kafka clients' commits go through a broker and wait at most 10 s.
     producer_id_expiration_ms: int = 86_400_000
     metrics_max_partitions: int = 1_000  # maximum number of partitions whose lag /metrics shows; each has two series
-    internal_tls_certificate: str = ""  # PEM file with this service's certificate for gRPC; all three files or none
-    internal_tls_key: str = ""  # PEM file with the certificate's private key
-    internal_tls_ca: str = ""  # PEM file with the authorities whose certificates other services must have
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> GroupCoordinatorConfig:

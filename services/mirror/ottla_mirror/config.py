@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class MirrorConfig:
     insecure: bool = False
     advertised_host: str = ""  # where clients connect, or `host` if this is empty
     session_timeout_s: float = 15.0  # seconds until other mirrors take over from a mirror that died; at least 6
-    internal_tls_certificate: str = ""  # PEM file with this service's certificate for gRPC; all three files or none
-    internal_tls_key: str = ""  # PEM file with the certificate's private key
-    internal_tls_ca: str = ""  # PEM file with the authorities whose certificates other services must have
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"

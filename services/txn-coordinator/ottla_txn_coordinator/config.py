@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from ottla_core.configs.config_values import OF_TRANSACTIONS
-from ottla_core.secret_file import NO_FILE
+from ottla_core.files.secret_file import NO_FILE
 from ottla_txn_coordinator.machines.transaction import TransactionSettings
 
 
@@ -38,9 +38,9 @@ class TxnCoordinatorConfig:
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000  # milliseconds between expiry checks
     transaction_two_phase_commit_enable: bool = False  # whether clients may use two-phase commit, which has no timeout
     first_producer_epoch: int = 0  # producer epoch of a new transactional id; tests set it near the maximum
-    internal_tls_certificate: str = ""  # PEM file with this service's certificate for gRPC; all three files or none
-    internal_tls_key: str = ""  # PEM file with the certificate's private key
-    internal_tls_ca: str = ""  # PEM file with the authorities whose certificates other services must have
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> TxnCoordinatorConfig:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from ssl import TLSVersion
 
 import pytest
 
 from ottla_broker.__main__ import main
 from ottla_broker.config import BrokerConfig
 from ottla_broker.listener_settings import Address, KafkaListener
-from ottla_broker.tls_settings import ClientAuth
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.process import lifecycle, service_config
+from ottla_core.security.tls_settings import ClientAuth
 
 
 def settings(**environment: str) -> BrokerConfig:
@@ -162,17 +161,17 @@ def test_who_shows_a_certificate(protocols: str, client_auth: str, expected: lis
 @pytest.mark.parametrize(
     ("given", "least", "most", "ciphers"),
     [
-        ({}, TLSVersion.TLSv1_2, TLSVersion.TLSv1_3, ""),
-        ({"ssl_enabled_protocols": "TLSv1.3"}, TLSVersion.TLSv1_3, TLSVersion.TLSv1_3, ""),
+        ({}, "TLSv1.2", "TLSv1.3", ""),
+        ({"ssl_enabled_protocols": "TLSv1.3"}, "TLSv1.3", "TLSv1.3", ""),
         (
             {"ssl_cipher_suites": OF_TLS12},  # Kafka's lists have the ciphers of all versions
-            TLSVersion.TLSv1_2,
-            TLSVersion.TLSv1_2,
+            "TLSv1.2",
+            "TLSv1.2",
             "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256",
         ),
     ],
 )
-def test_versions_and_ciphers(given: dict[str, str], least: TLSVersion, most: TLSVersion, ciphers: str) -> None:
+def test_versions_and_ciphers(given: dict[str, str], least: str, most: str, ciphers: str) -> None:
     tls = settings(**TLS, **given).tls
     assert tls is not None
     assert (tls.least_version, tls.most_version, tls.ciphers) == (least, most, ciphers)
@@ -181,13 +180,6 @@ def test_versions_and_ciphers(given: dict[str, str], least: TLSVersion, most: TL
 def test_plain_needs_no_permission_where_every_login_has_tls() -> None:
     read = settings(**{**TLS, **LOGINS, "kafka_listeners": "SASL_SSL://:9092"}, sasl_enabled_mechanisms="PLAIN")
     assert [listener.has_tls and listener.expects_login for listener in read.kafka] == [True]
-
-
-def test_the_password_of_the_key_is_in_no_description() -> None:
-    read = settings(**TLS, ssl_key_password="planted")
-    assert read.tls is not None
-    assert read.tls.key_password == "planted"
-    assert "planted" not in f"{read!r} {read.tls!r}"
 
 
 @pytest.mark.parametrize(

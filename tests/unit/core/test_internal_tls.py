@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 from service_certificates import ServiceCertificates
 
+from ottla_core.clock import ManualClock
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.rpc import internal_tls as module
 from ottla_core.rpc.internal_tls import Files, InternalTls, internal_tls
 from ottla_core.security.service_identity import Role
 from ottla_stack.ca.subject import Subject
@@ -32,8 +33,9 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def test_none_of_the_settings_is_plaintext_and_some_of_them_are_a_mistake() -> None:
-    assert internal_tls("", "", "", role=Role.BROKER) is None
-    for given in (("a", "", ""), ("", "a", "a"), ("a", "a", "")):
+    none, file = PurePath(), PurePath("a")
+    assert internal_tls(none, none, none, role=Role.BROKER) is None
+    for given in ((file, none, none), (none, file, file), (file, file, none)):
         with pytest.raises(OttlaError, match="belong together") as told:
             internal_tls(*given, role=Role.BROKER)
         assert told.value.code == ErrorCode.INVALID_CONFIG
@@ -91,7 +93,7 @@ def _gone(services: ServiceCertificates, files: Files) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (_wrong_role, "is of controller/0, and this service is a broker"),
+        (_wrong_role, "is of controller/0, and the role has to be broker"),
         (_clients, "names no role of a service"),
         (_expired, "has expired at"),
         (_foreign, "no authority in .* has signed"),
@@ -133,16 +135,18 @@ def test_new_files_are_taken_and_the_half_of_them_is_not(
     assert "new connections to and from other services use another certificate of broker/0" in caplog.messages
 
 
-def test_a_channel_looks_at_the_files_at_most_once_in_an_interval(
-    services: ServiceCertificates, monkeypatch: pytest.MonkeyPatch
+def test_a_channel_looks_at_the_files_at_most_once_a_second(
+    services: ServiceCertificates,
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_INTERVAL_S", 3600.0)
-    tls, files = services.of(Role.BROKER), services.files(Role.BROKER)
+    services.of(Role.BROKER)
+    files, clock = services.files(Role.BROKER), ManualClock(wall_ms=time.time_ns() // 1_000_000)
+    tls = InternalTls(files, Role.BROKER, clock)
     before, issued = tls.recent(), services.issued(BROKER)
     replace(files.key, issued.key)
     replace(files.certificate, issued.certificate)
+    clock.advance(0.9)
     assert tls.recent() is before
-    monkeypatch.setattr(module, "LOOK_INTERVAL_S", 0.0)
+    clock.advance(0.2)
     assert tls.recent() is not before
 
 

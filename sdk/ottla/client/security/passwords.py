@@ -49,8 +49,8 @@ def password_in(data: bytes, source: str) -> Secret:
 
 
 def password_in_file(name: str, path: str) -> Secret:
-    """Return the password in a file that only its owner may read. `name` is the setting or option that has the path.
-    Raises ConfigError."""
+    """Return the password in a file, and log a warning if others can read it. `name` is the setting or option that has
+    the path. Raises ConfigError."""
     source = f"{name}: {path}"
     if "\0" in path:
         raise config_error(f"{name} has a NUL", hint="check the path")

@@ -61,15 +61,15 @@ def _of_tls(config: BrokerConfig) -> dict[str, str]:
         "ssl.cipher.suites": ",".join(config.ssl_cipher_suites),
         "ssl.client.auth": of_all[-1] if of_all else "none",
         "ssl.enabled.protocols": ",".join(config.ssl_enabled_protocols),
-        "ssl.keystore.location": str(tls.keystore),
+        "ssl.keystore.location": tls.keystore,
         "ssl.keystore.type": config.ssl_keystore_type,
         "ssl.principal.mapping.rules": config.ssl_principal_mapping_rules,
         "ssl.truststore.type": config.ssl_truststore_type,
     }
-    if tls.key_password:
+    if tls.key_password_file:
         values["ssl.key.password"] = ""
-    if tls.truststore is not None:
-        values["ssl.truststore.location"] = str(tls.truststore)
+    if tls.truststore:
+        values["ssl.truststore.location"] = tls.truststore
     return values
 
 

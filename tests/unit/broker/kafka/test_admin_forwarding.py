@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,19 +13,24 @@ from images import image_of, topic_id, with_topic
 from waiting import until
 
 from ottla_broker.kafka import auto_topics
+from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.forwarding import forward, limit_s
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
     alter_configs,
+    alter_user_scram_credentials,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_topics,
     describe_cluster,
     describe_configs,
     describe_quorum,
     elect_leaders,
 )
+from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateCall
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController
@@ -244,6 +250,74 @@ async def test_what_fails_as_a_whole_is_told_for_each_topic_or_resource(name: st
     assert encode(answer, version)
 
 
+class Allowed(Access):
+    """The access of a client whom an authorizer allows everything."""
+
+    is_limited = True
+
+
+OF_SECURITY: dict[str, tuple[Any, int, Callable[[], Any]]] = {
+    "CreateAcls": (
+        create_acls.handle,
+        3,
+        lambda: messages.CreateAclsRequest(
+            creations=[
+                messages.CreateAclsRequest.AclCreation(
+                    resource_type=2,
+                    resource_name="t",
+                    resource_pattern_type=3,
+                    principal="User:bob",
+                    host="*",
+                    operation=3,
+                    permission_type=3,
+                )
+            ]
+        ),
+    ),
+    "DeleteAcls": (
+        delete_acls.handle,
+        3,
+        lambda: messages.DeleteAclsRequest(
+            filters=[
+                messages.DeleteAclsRequest.DeleteAclsFilter(
+                    resource_type_filter=2,
+                    resource_name_filter="t",
+                    pattern_type_filter=3,
+                    principal_filter="User:bob",
+                    host_filter="*",
+                    operation=3,
+                    permission_type=3,
+                )
+            ]
+        ),
+    ),
+    "AlterUserScramCredentials": (
+        alter_user_scram_credentials.handle,
+        0,
+        lambda: messages.AlterUserScramCredentialsRequest(
+            deletions=[messages.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="bob", mechanism=1)],
+            upsertions=[],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*REQUESTS, *OF_SECURITY])
+async def test_the_controller_hears_which_client_has_sent_the_request(name: str) -> None:
+    handler, version, asked = REQUESTS[name][:3] if name in REQUESTS else OF_SECURITY[name]
+    backend = AsksController(OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "cut off", hint="look"))
+    caller = Caller("", "127.0.0.1", login=cast(Any, SimpleNamespace(principal=ALICE)))
+    await handler(backend, asked(), replace(request_of(version), caller=caller, access=Allowed()))
+    assert backend.principals == [ALICE]
+
+
+async def test_the_controller_hears_which_client_has_declared_a_restore() -> None:
+    backend = AsksController(pb.DeclareRestoredResponse())
+    method = PRIVATE_METHODS[Controller.DECLARE_RESTORED.path]
+    await method.serve(cast(Any, backend), pb.DeclareRestoredRequest(), PrivateCall(ALICE, 5.0))
+    assert backend.principals == [ALICE]
+
+
 CREATED = pb.CreateTopicsResponse(topics=[pb.TopicCreated(name="t", topic_id=topic_id(1), partitions=1)])
 DELETED = pb.DeleteTopicsResponse(topics=[pb.TopicDeleted(name="t", topic_id=topic_id(1))])
 GROWN = pb.CreatePartitionsResponse(topics=[pb.PartitionsCreated(name="t")])
@@ -373,6 +447,7 @@ async def test_a_topic_that_is_created_or_there_by_now_is_waited_for_and_a_refus
     backend.replicas = SimpleNamespace(until=until)
     refused = await auto_topics.create(cast(Any, backend), list(codes), ALICE)
     assert refused == {"no": ErrorCode.INVALID_REPLICATION_FACTOR}
+    assert backend.principals == [ALICE]
     assert {(t.partitions, t.replication_factor) for t in backend.requests[0].topics} == {(-1, -1)}
     (condition,) = waited
     there = with_topic(with_topic(image_of(1), "made", number=1), "there", number=2)

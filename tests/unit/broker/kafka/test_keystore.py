@@ -15,9 +15,9 @@ from waiting import until
 from ottla_broker.kafka.keystore import Keystore
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_broker.storage.disk_threads import DiskThreads
-from ottla_broker.tls_settings import ClientAuth, TlsSettings, read_tls
 from ottla_core.clock import SystemClock
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.security.tls_settings import ClientAuth, TlsSettings, read_tls
 
 LOOK_S = 0.01
 PASSWORD = "planted-password"
@@ -40,6 +40,16 @@ async def threads() -> AsyncIterator[DiskThreads]:
     await threads.stop()
 
 
+class CountingThreads(DiskThreads):
+    """Counts what the keystore has read or made."""
+
+    looks = 0
+
+    def keep(self, *args: Any, **kwargs: Any) -> Any:
+        self.looks += 1
+        return super().keep(*args, **kwargs)
+
+
 @pytest.fixture
 def at(tmp_path: Path) -> Callable[..., Path]:
     """A function that puts the text of some files into the keystore."""
@@ -54,16 +64,23 @@ def at(tmp_path: Path) -> Callable[..., Path]:
     return put
 
 
-def settings(keystore: Path, truststore: Path = Path(), **changed: Any) -> TlsSettings:
+def settings(keystore: Path, truststore: Path | str = "", **changed: Any) -> TlsSettings:
     given: dict[str, Any] = {
-        "keystore": (keystore, "PEM"),
-        "truststore": (truststore, "PEM"),
-        "key_password": "",
+        "keystore": (str(keystore), "PEM"),
+        "truststore": (str(truststore), "PEM"),
+        "key_password_file": "",
         "protocols": ("TLSv1.2", "TLSv1.3"),
         "cipher_suites": (),
         "mapping_rules": "DEFAULT",
     }
     return read_tls(**{**given, **changed})
+
+
+def password_file(folder: Path, password: str) -> str:
+    file = folder / "password"
+    file.touch(0o600)
+    file.write_text(password + "\n")
+    return str(file)
 
 
 def keystore(threads: DiskThreads, read: TlsSettings) -> Keystore:
@@ -104,8 +121,8 @@ async def test_a_keystore_without_what_it_needs_is_refused(
         ([certificate.certificate], {}, "it has no private key"),
         ([certificate.key], {}, "it has no certificate that can be read"),
         ([other.key, certificate.certificate], {}, "its private key is not that of its first certificate"),
-        ([key, certificate.certificate], {}, "its private key is encrypted, and ssl_key_password does not open it"),
-        ([key, certificate.certificate], {"key_password": "not-it"}, "and ssl_key_password does not open it"),
+        ([key, certificate.certificate], {}, "its private key is encrypted, and ssl_key_password_file"),
+        ([key, certificate.certificate], {"key_password_file": password_file(tmp_path, "not-it")}, "does not open it"),
     ]
     for parts, changed, words in bad:
         message = await refusal(threads, settings(at(*parts), **changed))
@@ -123,9 +140,10 @@ async def test_an_encrypted_key_is_opened_by_its_password(
     authority: Authority,
     certificate: Certificate,
     caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
 ) -> None:
     path = at(encrypted(certificate.key, PASSWORD), certificate.certificate)
-    store = keystore(threads, settings(path, key_password=PASSWORD))
+    store = keystore(threads, settings(path, key_password_file=password_file(tmp_path, PASSWORD)))
     with caplog.at_level(logging.DEBUG):
         await store.start()
         assert subject(store, authority) == {"commonName": "broker"}
@@ -154,12 +172,12 @@ async def test_new_connections_get_the_new_certificate(
 
 
 async def test_a_new_file_that_can_not_be_used_is_reported_once_and_the_former_stays(
-    threads: DiskThreads,
     at: Callable[..., Path],
     authority: Authority,
     certificate: Certificate,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    threads = CountingThreads()
     store = keystore(threads, settings(at(certificate.both)))
     await store.start()
     first = store.contexts
@@ -169,11 +187,14 @@ async def test_a_new_file_that_can_not_be_used_is_reported_once_and_the_former_s
     ):
         at(*bad)
         await until(lambda words=words: words in caplog.text)
+        looks = threads.looks
+        await until(lambda looks=looks: threads.looks > looks + 6)
     assert store.contexts is first
     assert subject(store, authority) == {"commonName": "broker"}
     at(authority.issue("good", "DNS:localhost").both)
     await until(lambda: subject(store, authority) == {"commonName": "good"})
     await store.stop()
+    await threads.stop()
     assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == ["ERROR", "ERROR"]
     assert "Traceback" not in caplog.text
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from listeners import CONTROL, LIMITS, PRODUCE, Around
 from tls_peers import Certificates, Port, TlsClient
+from waiting import until
 
 from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.network.budget import Budget
@@ -79,10 +80,12 @@ async def test_a_request_right_behind_the_handshake_is_answered(dial: Callable[[
     client.give(client.step())
     await asyncio.sleep(0)
     finished = client.step()
-    client.say(frame(b"too early"))
+    body = b"too early" * 30_000
+    client.say(frame(body, PRODUCE))  # more than a handshake may have
     client.give(finished + client.step())
+    assert not client.socket.reading  # until the handshake has its turn
     await client.talk()
-    assert around.began == [b"too early"]
+    assert around.began == [body]
 
 
 async def test_a_large_request_is_opened_as_it_was_sent(dial: Callable[[], TlsClient], around: Around) -> None:
@@ -265,6 +268,60 @@ async def test_nothing_is_read_while_the_connection_does_not_read(
     assert client.socket.reading
 
 
+class Reader(asyncio.BufferedProtocol):
+    """A connection that stops reading after each of its buffers."""
+
+    def __init__(self, principal: str) -> None:
+        self.transport: asyncio.Transport
+        self.read = bytearray()
+        self._buffer = bytearray(100)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.read += self._buffer[:nbytes]
+        self.transport.pause_reading()
+
+
+async def test_a_connection_gets_nothing_while_it_does_not_read(certificates: Certificates, port: Port) -> None:
+    readers: list[Reader] = []
+
+    def new(principal: str) -> Reader:
+        readers.append(Reader(principal))
+        return readers[-1]
+
+    client = await opened(TlsClient(port, certificates.client_context(), cast(Any, new)))
+    (reader,) = readers
+    data = bytes(range(250))
+    client.say(data)
+    client.say(data)
+    client.give(client.step())
+    for count in (100, 200, 300, 400, 500):
+        await asyncio.sleep(0)
+        assert bytes(reader.read) == (data + data)[:count]
+        assert not client.socket.reading
+        reader.transport.resume_reading()
+        assert len(reader.read) == count  # the connection is in the middle of its own call
+    await until(lambda: client.socket.reading)
+    reader.transport.pause_reading()
+    assert not client.socket.reading
+
+
+async def test_a_lost_client_leaves_nothing_behind(dial: Callable[[], TlsClient], around: Around) -> None:
+    client = await opened(dial())
+    client.socket.full = True
+    client.say(frame(b"x" * 500_000, PRODUCE))
+    client.give(client.step())
+    client.lose()
+    client.socket.kept.clear()
+    assert client.transport.get_write_buffer_size() == 0
+    assert (around.open, around.budget.held_bytes) == (0, 0)
+
+
 async def test_a_large_response_takes_turns_with_other_work(dial: Callable[[], TlsClient], port: Port) -> None:
     client = await opened(dial())
     body = b"z" * 2_000_000
@@ -274,6 +331,33 @@ async def test_a_large_response_takes_turns_with_other_work(dial: Callable[[], T
     assert 0 < first < 400_000
     await client.talk()
     assert bytes(client.received) == body
+
+
+async def test_a_client_that_only_changes_its_keys_takes_turns_with_others(dial: Callable[[], TlsClient]) -> None:
+    client, beside = await opened(dial()), await opened(dial())
+    client.give(client.change_keys(60_000))  # it takes OpenSSL tens of milliseconds
+    assert not client.socket.reading
+    beside.say(frame(b"beside"))
+    beside.give(beside.step())
+    beside.step()
+    assert beside.received == b"beside"
+    await until(lambda: client.socket.reading)
+    client.say(frame(b"at last"))
+    await client.talk()
+    assert client.received == b"at last"
+
+
+async def test_answers_to_changes_of_keys_do_not_pile_up(dial: Callable[[], TlsClient], port: Port) -> None:
+    client = await opened(dial())
+    client.socket.full = True
+    for _ in range(10):
+        client.give(client.change_keys(60_000))
+        await until(lambda: client.socket.reading or client.socket.closed)
+        if client.socket.closed:
+            break
+    assert client.socket.aborted
+    assert client.socket.largest_kept < 250_000
+    assert port.refused == ["the client changes its TLS keys, and does not take the answers"]
 
 
 # ---- limits ---------------------------------------------------------------------------------------------------------
@@ -305,6 +389,7 @@ async def test_a_handshake_has_few_bytes(certificates: Certificates, around: Aro
     port = Port(certificates.server_context(), replace(ROOMY, max_handshake_bytes=100))
     client = TlsClient(port, certificates.client_context(), partial(KafkaConnection, around, "A", None))
     client.give(client.step())
+    await asyncio.sleep(0)
     assert client.socket.closed
     assert "the TLS handshake is not done" in port.refused[0]
 

@@ -35,6 +35,7 @@ DOCUMENTED = (
         (r"RULE:^CN=(.*),O=a\/b$/$1\/x/", "CN=c,O=a/b", "c/x"),
         (r"RULE:CN=(\w+).*/$1@$4/", SERVICE, "Duke@$4"),  # the pattern has no fourth group
         (r"RULE:CN=(\w+).*/$12/", SERVICE, "Duke2"),
+        (rf"RULE:CN={'(.)' * 10}.*/$10$9/", "CN=abcdefghijk", "ji"),
         (r"RULE:CN=(\w+).*/a\$1/", SERVICE, "a$1"),
         (r"RULE:CN=(?<n>\w+).*/${n}/U", SERVICE, "DUKE"),
         (r"RULE:CN=\w+.*/<$0>/", LOWER.upper(), f"<{LOWER.upper()}>"),
