@@ -9,6 +9,7 @@ import sys
 import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.rpc.internal_tls import Files, InternalTls
 from ottla_core.security.service_identity import Role
 from ottla_stack import container_keys
+from ottla_stack.ca.directory import AUTHORITY_LIFETIME, CaDirectory
 from ottla_stack.ca.subject import subject_of
 from ottla_stack.container_keys import ARCHIVE, ContainerKeys, rotate, write_archive
 from ottla_stack.secure_files import SecureFiles
@@ -133,6 +135,17 @@ def test_other_addresses_of_clients_cost_the_listeners_new_certificates_and_nobo
     assert changed(before, contents(keys)) == expected | {f"broker-{n}/listener.keystore.pem" for n in (0, 1)}
     named = hosts(keys.files.ca / "listener-broker-0.pem")
     assert named == {"broker-0", "10.1.2.3", "localhost", "127.0.0.1", "::1"}
+
+
+def test_a_certificate_that_ends_soon_is_issued_again_and_one_of_a_former_authority_is_not(keys: ContainerKeys) -> None:
+    place = CaDirectory(keys.files.ca)
+    place.rotate(timedelta(days=29), timedelta(), ["broker-1"])
+    place.replace_authority(AUTHORITY_LIFETIME)
+    keys.hand_out()
+    before = contents(keys)
+    keys.make_missing()
+    keys.hand_out()
+    assert changed(before, contents(keys)) == {"broker-1/service.key", "broker-1/service.pem"}
 
 
 @pytest.mark.parametrize("name", ["mirror-0", "admin-0", "broker", "lost+found"])
