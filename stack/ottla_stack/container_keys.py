@@ -12,6 +12,7 @@ own. A file whose content is up to date is left alone, since services read their
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -47,6 +48,7 @@ SOON: Final = timedelta(days=30)
 _DIRECTORY: Final = Path("/var/lib/ottla/security")
 _HANDED_OUT: Final = Path("/run/ottla")
 _INSIDE, _OUTSIDE = "BOOTSTRAP_INSIDE", "BOOTSTRAP_OUTSIDE"
+_ADDRESSES: Final = r"[^\s:,']+:\d+(,[^\s:,']+:\d+)*"
 _GROUP: Final = 10001
 """The group of our images. Etcd's, too, is one of them."""
 _GROUP_OF_PROMETHEUS: Final = 65534
@@ -95,8 +97,14 @@ class ContainerKeys:
                     replace_file(path, content, _MODE, self.group_of(name))
 
     def names(self) -> list[str]:
-        """Return the names of the containers."""
-        return sorted(path.name for path in self.handed_out.iterdir())
+        """Return the names of the containers. Raises ConfigError if there is none."""
+        names = sorted(path.name for path in self.handed_out.glob("*"))
+        if not names:
+            raise config_error(
+                f"{self.handed_out} has no directory of a container",
+                hint="run this in the container `certificates` of docker-compose.secure.yml",
+            )
+        return names
 
     def contents(self, name: str) -> dict[str, bytes]:
         """Return the files of a container in the order in which they are written: authorities first, and a key before
@@ -230,9 +238,18 @@ def write_archive(directory: Path) -> None:
         archive.add(directory, ARCHIVE, filter=private)
 
 
+def _addresses(variable: str) -> str:
+    """Return the addresses of brokers in a variable of the environment. Raises ConfigError."""
+    addresses = os.environ.get(variable, "")
+    if not re.fullmatch(_ADDRESSES, addresses):
+        hint = "set it to host:port of each broker, separated by commas"
+        raise config_error(f"{variable} is {addresses[:80]!r}, which has no address of a broker", hint=hint)
+    return addresses
+
+
 def main(words: Sequence[str]) -> int:
-    keys = ContainerKeys(SecureFiles(_DIRECTORY), _HANDED_OUT, os.environ[_INSIDE], os.environ[_OUTSIDE])
     try:
+        keys = ContainerKeys(SecureFiles(_DIRECTORY), _HANDED_OUT, _addresses(_INSIDE), _addresses(_OUTSIDE))
         match words:
             case []:
                 keys.make_missing()
@@ -243,6 +260,7 @@ def main(words: Sequence[str]) -> int:
             case ["client"]:
                 write_archive(keys.handed_out / CLIENT)
             case ["rotate", *options]:
+                keys.make_missing()
                 code = rotate(keys, options)
                 keys.hand_out()
                 return code

@@ -22,7 +22,7 @@ from ottla_core.security.service_identity import Role
 from ottla_stack import container_keys
 from ottla_stack.ca.directory import AUTHORITY_LIFETIME, CaDirectory
 from ottla_stack.ca.subject import subject_of
-from ottla_stack.container_keys import ARCHIVE, ContainerKeys, rotate, write_archive
+from ottla_stack.container_keys import ARCHIVE, ContainerKeys, main, rotate, write_archive
 from ottla_stack.secure_files import SecureFiles
 
 SERVICES = ("controller-0", "broker-0", "broker-1", "group-coordinator-0", "txn-coordinator-0")
@@ -153,6 +153,40 @@ def test_a_directory_that_is_named_after_no_container_is_an_error(keys: Containe
     (keys.handed_out / name).mkdir()
     with pytest.raises(OttlaError, match="is no container that gets keys"):
         keys.make_missing()
+
+
+@pytest.fixture
+def in_container(keys: ContainerKeys, monkeypatch: pytest.MonkeyPatch) -> ContainerKeys:
+    """Let the command find the directories and the settings of its container."""
+    monkeypatch.setattr(container_keys, "_DIRECTORY", keys.files.directory)
+    monkeypatch.setattr(container_keys, "_HANDED_OUT", keys.handed_out)
+    monkeypatch.setenv("BOOTSTRAP_INSIDE", INSIDE)
+    monkeypatch.setenv("BOOTSTRAP_OUTSIDE", OUTSIDE)
+    return keys
+
+
+@pytest.mark.parametrize("addresses", ["", "localhost", "localhost:9092,", "localhost:9092 other:9092", "a'b:1"])
+def test_addresses_that_no_client_can_use_are_named(
+    in_container: ContainerKeys, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], addresses: str
+) -> None:
+    monkeypatch.setenv("BOOTSTRAP_OUTSIDE", addresses)
+    before = contents(in_container)
+    assert main([]) == 1
+    assert capsys.readouterr().err.startswith(f"ottla: BOOTSTRAP_OUTSIDE is {addresses!r}, which has no address")
+    assert contents(in_container) == before
+
+
+def test_outside_its_container_the_command_says_where_to_run_it(
+    in_container: ContainerKeys, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(container_keys, "_HANDED_OUT", tmp_path / "nothing")
+    assert main([]) == 1
+    assert "run this in the container `certificates`" in capsys.readouterr().err
+
+
+def test_an_unknown_word_changes_nothing(in_container: ContainerKeys, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rotat"]) == 2
+    assert capsys.readouterr().err.startswith("usage: ")
 
 
 def test_the_archive_has_the_client_s_files_for_its_reader_alone(
