@@ -27,7 +27,7 @@ LEGAL = {
 SERVICES = pytest.mark.parametrize(
     "settings", [BrokerConfig, ControllerConfig, GroupCoordinatorConfig, MirrorConfig, TxnCoordinatorConfig]
 )
-SECRET = re.compile("password|secret|token|credential|private|(?<!kafka)_key")
+SECRET = re.compile("password|secret|token|credential|private|(?<!kafka)_key(?!store)")
 """Names of settings that have to do with secrets."""
 
 
