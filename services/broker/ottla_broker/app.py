@@ -23,6 +23,7 @@ from ottla_broker.kafka.credentials_file import CredentialsFile
 from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.encoded_topics import EncodedTopics
+from ottla_broker.kafka.keystore import Keystore
 from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.wiring import KafkaSide, fetch_sessions
 from ottla_broker.maintenance.background_work import Maintenance
@@ -162,6 +163,7 @@ class _Parts:
             self.mirrors,
         )
         self.credentials = CredentialsFile(config.sasl_credentials_file)
+        self.keystore = None if config.tls is None else Keystore(config.tls, self.threads, clock)
         self.kafka = self._kafka_side(backend, around_kafka)
         self._serve()
         self.registration = self._registration(incarnation)
@@ -185,6 +187,7 @@ class _Parts:
             unstable=config.unstable_api_versions_enable,
             logins=logins,
             authorizer=authorizer,
+            keystore=self.keystore,
         )
 
     def _serve(self) -> None:
@@ -241,6 +244,7 @@ class _Parts:
             self.cleaner,
             Maintenance(config, replicas.table, self.log_dir, self.clock, threads, self.fail),
             self.credentials,
+            *([] if self.keystore is None else [self.keystore]),
             # The ports open after the replicas are whole, so no client meets a partition that is still being recovered.
             self.server,
             self.kafka.listener,

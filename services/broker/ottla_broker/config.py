@@ -6,13 +6,15 @@ cluster.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final
 
 from ottla_broker.listener_settings import KafkaListener, check_mechanisms, check_ports_differ, read_listeners
+from ottla_broker.tls_settings import DEFAULT_CLIENT_AUTH, PEM, PROTOCOLS, ClientAuth, TlsSettings, read_tls
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
+from ottla_core.security.principal_mapping import DEFAULT_RULES
 from ottla_core.security.scram import MECHANISMS
 
 _KAFKA_PORT: Final = 9092
@@ -31,11 +33,20 @@ class BrokerConfig:
     kafka_port: int = _KAFKA_PORT  # port for Kafka's protocol, on the same host; 0 picks a free port
     kafka_listeners: tuple[str, ...] = ()  # NAME://host:port listeners, instead of kafka_port (`listener_settings`)
     kafka_advertised: tuple[str, ...] = ()  # address for clients; default: the one they dialled (`kafka.addresses`)
-    kafka_listener_protocols: tuple[str, ...] = ()  # NAME:PROTOCOL, PLAINTEXT or SASL_PLAINTEXT (`listener_settings`)
-    sasl_enabled_mechanisms: tuple[str, ...] = MECHANISMS  # how clients of SASL_PLAINTEXT listeners log in
-    sasl_plain_without_tls: bool = False  # whether PLAIN may be enabled, which sends passwords in clear
+    kafka_listener_protocols: tuple[str, ...] = ()  # NAME:PROTOCOL, such as EXTERNAL:SASL_SSL (`listener_settings`)
+    sasl_enabled_mechanisms: tuple[str, ...] = MECHANISMS  # how clients of SASL listeners log in
+    sasl_plain_without_tls: bool = False  # whether PLAIN may be enabled on SASL_PLAINTEXT, where it is sent in clear
     sasl_credentials_file: PurePath = _NO_FILE  # TOML file with the users' SCRAM credentials, for its owner alone
     connection_failed_authentication_delay_ms: int = 100  # how long the answer to a failed login waits
+    ssl_keystore_location: PurePath = _NO_FILE  # PEM file with the private key and the certificates of SSL listeners
+    ssl_keystore_type: str = PEM  # PEM, and nothing else
+    ssl_key_password: str = field(default="", repr=False)  # password of an encrypted key; set it in the environment
+    ssl_truststore_location: PurePath = _NO_FILE  # PEM file with the authorities that sign the clients' certificates
+    ssl_truststore_type: str = PEM  # PEM, and nothing else
+    ssl_client_auth: tuple[str, ...] = DEFAULT_CLIENT_AUTH  # none, requested or required; NAME:required for a listener
+    ssl_enabled_protocols: tuple[str, ...] = PROTOCOLS  # versions of TLS
+    ssl_cipher_suites: tuple[str, ...] = ()  # Kafka's names of ciphers; default: those of OpenSSL
+    ssl_principal_mapping_rules: str = DEFAULT_RULES  # who a client is by the name in its certificate
     authorizer_class_name: str = ""  # StandardAuthorizer checks every request of a Kafka client against the ACLs
     super_users: str = ""  # principals that may do everything, such as User:admin;User:ops; only with an authorizer
     allow_everyone_if_no_acl_found: bool = False  # whether a resource without ACLs is open to everyone
@@ -59,6 +70,7 @@ class BrokerConfig:
             )
         if any(listener.expects_login for listener in self.kafka):
             self._check_logins()
+        self._check_tls()
         _ = self.authorizer
         check_ports_differ(self.kafka, {"port, for gRPC,": self.port, "admin_port": self.admin_port})
 
@@ -66,7 +78,26 @@ class BrokerConfig:
     def kafka(self) -> tuple[KafkaListener, ...]:
         """These are the Kafka listeners, in the order of the settings."""
         return read_listeners(
-            self.host, self.kafka_port, self.kafka_listeners, self.kafka_advertised, self.kafka_listener_protocols
+            self.host,
+            self.kafka_port,
+            self.kafka_listeners,
+            self.kafka_advertised,
+            self.kafka_listener_protocols,
+            self.ssl_client_auth,
+        )
+
+    @property
+    def tls(self) -> TlsSettings | None:
+        """These are the settings of the listeners with TLS, or None if there are none."""
+        if not any(listener.has_tls for listener in self.kafka):
+            return None
+        return read_tls(
+            (self.ssl_keystore_location, self.ssl_keystore_type),
+            (self.ssl_truststore_location, self.ssl_truststore_type),
+            self.ssl_key_password,
+            self.ssl_enabled_protocols,
+            self.ssl_cipher_suites,
+            self.ssl_principal_mapping_rules,
         )
 
     @property
@@ -79,7 +110,8 @@ class BrokerConfig:
         )
 
     def _check_logins(self) -> None:
-        check_mechanisms(self.sasl_enabled_mechanisms, plain_without_tls=self.sasl_plain_without_tls)
+        all_have_tls = all(listener.has_tls for listener in self.kafka if listener.expects_login)
+        check_mechanisms(self.sasl_enabled_mechanisms, plain_is_protected=all_have_tls or self.sasl_plain_without_tls)
         if self.sasl_credentials_file == _NO_FILE:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
@@ -91,4 +123,14 @@ class BrokerConfig:
                 ErrorCode.INVALID_CONFIG,
                 "connection_failed_authentication_delay_ms is less than 0",
                 hint="set it to milliseconds, such as 100",
+            )
+
+    def _check_tls(self) -> None:
+        tls = self.tls
+        asking = [listener.name for listener in self.kafka if listener.client_auth is not ClientAuth.NONE]
+        if tls is not None and tls.truststore is None and asking:
+            raise OttlaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the listener {asking[0]} asks for certificates (ssl_client_auth), and none would be trusted",
+                hint="set ssl_truststore_location to a PEM file with the authorities that sign them",
             )

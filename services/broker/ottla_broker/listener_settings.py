@@ -2,7 +2,7 @@
 
     kafka_listeners           INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092      where connections are taken
     kafka_advertised          INTERNAL://broker-0:19092,EXTERNAL://localhost:9092   what clients of that listener get
-    kafka_listener_protocols  INTERNAL:PLAINTEXT,EXTERNAL:SASL_PLAINTEXT            whether they have to log in
+    kafka_listener_protocols  INTERNAL:PLAINTEXT,EXTERNAL:SASL_SSL                  whether there is TLS, and a login
 
 A broker with one listener needs no name: it has `kafka_port`, and plain host:port for kafka_advertised. As in Kafka,
 the case of names does not matter. Port 0 is a free port or, in an advertised address, the port that the listener has
@@ -12,9 +12,9 @@ The protocols are Kafka's listener.security.protocol.map. Without it a listener 
 one, and any other is PLAINTEXT. With it each listener needs an entry or such a name, as in Kafka: a name that is
 misspelled there must not open a port to everyone. As in Kafka, it may have entries for listeners that are not there.
 
-PLAIN sends passwords in clear, so it is for connections with TLS. Unlike Kafka, ottla does not enable it without TLS,
-unless sasl_plain_without_tls says that something else protects the connections, such as a proxy that ends TLS on this
-host.
+PLAIN sends passwords in clear, so it is for connections with TLS. Unlike Kafka, ottla does not enable it on
+SASL_PLAINTEXT, unless sasl_plain_without_tls says that something else protects the connections, such as a proxy that
+ends TLS on this host.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ottla_broker.tls_settings import DEFAULT_CLIENT_AUTH, ClientAuth, read_client_auth
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.plain import PLAIN
 from ottla_core.security.scram import MECHANISMS
@@ -32,11 +33,13 @@ ONLY_LISTENER: Final = "PLAINTEXT"
 
 SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
 """Kafka's protocol for logins without TLS."""
-
 _PLAINTEXT: Final = "PLAINTEXT"
-_SERVED: Final = (_PLAINTEXT, SASL_PLAINTEXT)
+_SSL: Final = "SSL"
+_SASL_SSL: Final = "SASL_SSL"
+_SERVED: Final = (_PLAINTEXT, _SSL, SASL_PLAINTEXT, _SASL_SSL)
 _NAME: Final = re.compile(r"[A-Z0-9][A-Z0-9_.-]*")
-_PROTECTED: Final = frozenset({"SSL", "TLS", "HTTPS", "SASL_SSL"})
+_MISLEADING: Final = frozenset({"TLS", "HTTPS"})
+"""These are no protocols of Kafka's, so a listener with such a name would have no TLS."""
 _EVERY_INTERFACE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - rejected here, not bound
 _EXAMPLE: Final = "such as EXTERNAL://kafka.example.org:9092"
 
@@ -48,20 +51,30 @@ class Address(NamedTuple):
 
 class KafkaListener(NamedTuple):
     """`bound` is where it takes connections. `advertised` is what its clients get; None means the address by which they
-    came. `protocol` is Kafka's name for it."""
+    came. `protocol` is Kafka's name for it. `client_auth` is whether clients show a certificate."""
 
     name: str
     bound: Address
     advertised: Address | None = None
     protocol: str = _PLAINTEXT
+    client_auth: ClientAuth = ClientAuth.NONE
 
     @property
     def expects_login(self) -> bool:
-        return self.protocol == SASL_PLAINTEXT
+        return self.protocol in (SASL_PLAINTEXT, _SASL_SSL)
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol in (_SSL, _SASL_SSL)
 
 
 def read_listeners(
-    host: str, port: int, listeners: Sequence[str], advertised: Sequence[str], protocols: Sequence[str] = ()
+    host: str,
+    port: int,
+    listeners: Sequence[str],
+    advertised: Sequence[str],
+    protocols: Sequence[str] = (),
+    client_auth: Sequence[str] = DEFAULT_CLIENT_AUTH,
 ) -> tuple[KafkaListener, ...]:
     """Return `listeners`, with `host` in place of an empty host; if there are none, the one on `host` and `port`.
 
@@ -70,24 +83,33 @@ def read_listeners(
     """
     bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
     reported, spoken = _advertised(advertised, bound), _protocols(protocols, bound)
+    asked = read_client_auth(client_auth, spoken)
     return tuple(
-        KafkaListener(name, Address(at.host or host, at.port), reported.get(name), spoken[name])
+        KafkaListener(
+            name,
+            Address(at.host or host, at.port),
+            reported.get(name),
+            spoken[name],
+            asked.get(name, ClientAuth.NONE),
+        )
         for name, at in bound.items()
     )
 
 
-def check_mechanisms(enabled: Sequence[str], *, plain_without_tls: bool) -> None:
-    """Raise INVALID_CONFIG unless all of these mechanisms of SASL may be enabled."""
+def check_mechanisms(enabled: Sequence[str], *, plain_is_protected: bool) -> None:
+    """Raise INVALID_CONFIG unless all of these mechanisms of SASL may be enabled. `plain_is_protected` says that every
+    listener with logins has TLS, or something in its place."""
     setting, served = "sasl_enabled_mechanisms", (*MECHANISMS, PLAIN)
     if not enabled or len(set(enabled)) < len(enabled):
         raise _invalid(f"{setting} is empty or has a mechanism twice", f"name some of {', '.join(served)}")
     for mechanism in enabled:
         if mechanism not in served:
             raise _invalid(f"{setting}: {mechanism!r} is not served", f"there is {', '.join(served)}")
-    if PLAIN in enabled and not plain_without_tls:
+    if PLAIN in enabled and not plain_is_protected:
         raise _invalid(
-            f"{setting} has PLAIN, which sends passwords in clear, and listeners serve no TLS yet",
-            f"use {' or '.join(MECHANISMS)}, or set sasl_plain_without_tls if a proxy on this host ends TLS",
+            f"{setting} has PLAIN, which sends passwords in clear, and a listener has {SASL_PLAINTEXT}",
+            f"give that listener {_SASL_SSL}, use {' or '.join(MECHANISMS)}, or set sasl_plain_without_tls if a proxy "
+            "on this host ends TLS",
         )
 
 
@@ -116,10 +138,10 @@ def _by_name(setting: str, entries: Iterable[str]) -> dict[str, Address]:
 
 
 def _name(setting: str, entry: str, name: str) -> str:
-    if name in _PROTECTED:
+    if name in _MISLEADING:
         raise _invalid(
-            f"{setting}: {entry!r} asks for {name}, and listeners serve no TLS yet",
-            f"use {SASL_PLAINTEXT}, or {ONLY_LISTENER} or a name of your own, inside a network that you trust",
+            f"{setting}: {entry!r} asks for {name}, which is no protocol of Kafka's",
+            f"use {_SSL} or {_SASL_SSL} for TLS, or a name of your own and kafka_listener_protocols",
         )
     if not _NAME.fullmatch(name):
         raise _invalid(f"{setting}: {entry!r} begins with no name", "a name has letters, digits, '_', '.' and '-'")
@@ -162,15 +184,16 @@ def _protocols(entries: Sequence[str], bound: Iterable[str]) -> dict[str, str]:
     for entry in map(str.strip, entries):
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
         if not (name and colon and protocol):
-            raise _invalid(f"{setting}: {entry!r} is not NAME:PROTOCOL", "write, for example, EXTERNAL:SASL_PLAINTEXT")
+            raise _invalid(f"{setting}: {entry!r} is not NAME:PROTOCOL", "write, for example, EXTERNAL:SASL_SSL")
         if name in mapped:
             raise _invalid(f"{setting} has {name} twice", "give each listener one protocol")
         mapped[name] = protocol
     spoken = {name: _protocol(setting, name, mapped) for name in bound}
     for name, protocol in spoken.items():
         if protocol not in _SERVED:
-            what = "listeners serve no TLS yet" if protocol in _PROTECTED else "it is no protocol of Kafka's"
-            raise _invalid(f"{setting}: {name} has {protocol}, and {what}", f"use {' or '.join(_SERVED)}")
+            raise _invalid(
+                f"{setting}: {name} has {protocol}, which is no protocol of Kafka's", f"use {' or '.join(_SERVED)}"
+            )
     return spoken
 
 

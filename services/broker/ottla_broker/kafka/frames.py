@@ -79,7 +79,8 @@ class Announcement:
 class Caller:
     """The client of a connection, the local address that it has connected to, and the listener.
 
-    `room` is the memory that its responses may take. `login` is None where the listener expects none.
+    `room` is the memory that its responses may take. `login` is None where the listener expects none. `certified` is
+    the principal by the client's certificate, which counts only there.
     """
 
     client_host: str
@@ -89,11 +90,13 @@ class Caller:
     announcement: Announcement = field(default_factory=Announcement, compare=False)
     decisions: KeptDecisions = field(default_factory=KeptDecisions, compare=False)
     login: Login | None = field(default=None, compare=False)
+    certified: str = ANONYMOUS
 
     @property
     def principal(self) -> str:
-        """This is who the client is, as Kafka spells it: the user who has logged in, or User:ANONYMOUS."""
-        return ANONYMOUS if self.login is None else self.login.principal
+        """This is who the client is, as Kafka spells it: the user who has logged in, the subject of the certificate
+        that the client has shown, or User:ANONYMOUS."""
+        return self.certified if self.login is None else self.login.principal
 
     def announce(self, software: str) -> None:
         """Note that ApiVersions was served, to a client whose software has this name."""

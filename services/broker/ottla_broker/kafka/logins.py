@@ -53,7 +53,7 @@ def admit(login: Login, key: int) -> None:
     """Raise CloseConnectionError if a request of this API has no business in this state of the login."""
     if login.action(_REQUESTS.get(key, LoginRequest.OTHER)) is LoginAction.CLOSE:
         raise CloseConnectionError(
-            f"a request of API {key} came before the login; check that the client's security.protocol is SASL_PLAINTEXT"
+            f"a request of API {key} came before the login; check that the client's security.protocol begins with SASL"
         )
 
 

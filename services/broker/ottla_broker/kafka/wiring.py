@@ -12,6 +12,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.kafka.keystore import Keystore
 from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.network.listener import Listener
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS
@@ -35,13 +36,21 @@ class KafkaSide:
         unstable: bool,
         logins: Logins,
         authorizer: CurrentAuthorizer | None = None,
+        keystore: Keystore | None = None,
     ) -> None:
         self._addresses: Final = backend.addresses
         apis = served(unstable=unstable)
         check_complete(apis, PRIVATE_METHODS)
         dispatcher = Dispatcher(backend, metrics, around, apis, authorizer)
         on_drain = backend.replicas.table.drain
-        self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=on_drain, new_login=logins.new)
+        self.listener: Final = Listener(
+            listeners,
+            dispatcher,
+            metrics,
+            on_drain=on_drain,
+            new_login=logins.new,
+            tls=None if keystore is None else keystore.identity,
+        )
 
     def addresses(self) -> dict[str, str]:
         """Return host:port by the listeners' names, the first one first."""

@@ -29,6 +29,7 @@ from ottla_broker.kafka.network.peer_end import has_ended
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.security.login import Login
+from ottla_core.security.principal import ANONYMOUS
 
 HandlerResult: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """A response's frame, None for no response, or a coroutine that returns one of them."""
@@ -104,9 +105,15 @@ class _Open(NamedTuple):
 
 class KafkaConnection(asyncio.BufferedProtocol):
     def __init__(
-        self, context: ListenerContext, listener: str = ONLY_LISTENER, new_login: Callable[[], Login] | None = None
+        self,
+        context: ListenerContext,
+        listener: str = ONLY_LISTENER,
+        new_login: Callable[[], Login] | None = None,
+        principal: str = ANONYMOUS,
     ) -> None:
+        """Make the connection of a client. `principal` is who it is without a login."""
         self._context = context
+        self._principal = principal
         self._listener = listener
         self._login = None if new_login is None else new_login()
         self._transport: asyncio.Transport | None = None
@@ -136,7 +143,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._out = Outbound(self._transport, limits.pace(limits.write_s))
         self._account = self._context.budget.account(client_host, self)
         dialled_host = _host(transport, "sockname")
-        self._caller = Caller(client_host, dialled_host, self._listener, self._account, login=self._login)
+        self._caller = Caller(
+            client_host,
+            dialled_host,
+            self._listener,
+            self._account,
+            login=self._login,
+            certified=self._principal,
+        )
         if not self._context.on_open(self, client_host):
             self._transport.abort()
 

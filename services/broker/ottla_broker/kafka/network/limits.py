@@ -39,6 +39,12 @@ class ConnectionLimits:
     login_s: int = 30
     """The time in which a client has to log in, where this is expected: as long as Kafka's clients wait for it
     (socket.connection.setup.timeout.max.ms)."""
+    handshake_s: int = 30
+    """The time in which a TLS handshake has to end."""
+    max_handshakes: int = 1_000
+    """How many TLS handshakes of a port may be under way. Each costs about 50 KB."""
+    max_handshake_bytes: int = 64 * 1024
+    """How much a client may send in its TLS handshake: many times a chain of certificates."""
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""
     min_bytes_per_s: int = 32 * 1024

@@ -1,7 +1,7 @@
 """The Kafka listener as a component: its ports, their connections, and what all of them share.
 
 There is a port for each listener that the settings name. They differ in the addresses that clients get (`addresses`),
-and in whether clients have to log in. The limits are the broker's.
+in whether clients have to log in, and in whether there is TLS. The limits are the broker's.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from ottla_broker.kafka.frames import Caller, Head
 from ottla_broker.kafka.network.budget import Budget
 from ottla_broker.kafka.network.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import FETCH_KEY, ConnectionLimits
+from ottla_broker.kafka.network.tls_port import TlsIdentity, TlsPort
+from ottla_broker.kafka.network.tls_transport import TlsTransport
+from ottla_broker.kafka.network.turns import Turns
 from ottla_broker.listener_settings import KafkaListener
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.rpc.server import PortInUseError
@@ -45,7 +48,7 @@ _LARGE_FOR_S: Final = 60
 class Listener:
     """A component: `start` binds and serves, and `stop` answers what is open and closes. `on_drain` is called when the
     stop begins, so that delayed requests may be answered now. `new_login` makes the logins of the listeners that
-    expect one."""
+    expect one, and `tls` finds the certificates of those with TLS."""
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Listener:
         limits: ConnectionLimits | None = None,
         on_drain: Callable[[], None] = lambda: None,
         new_login: Callable[[], Login] | None = None,
+        tls: Callable[[KafkaListener], TlsIdentity] | None = None,
     ) -> None:
         self.ports: Final = {listener.name: listener.bound.port for listener in listeners}
         self.limits: Final = limits or ConnectionLimits()
@@ -67,6 +71,9 @@ class Listener:
         self._listeners: Final = listeners
         self._on_drain = on_drain
         self._new_login = new_login
+        self._tls = tls
+        self._tls_ports: Final[list[TlsPort]] = []
+        self._turns: Final = Turns()
         self._connections: Final[dict[KafkaConnection, None]] = {}
         """They are in the order in which they came."""
         self._rejected = metrics.counter(
@@ -100,10 +107,9 @@ class Listener:
 
     async def _listen(self, listener: KafkaListener) -> None:
         name, (host, port) = listener.name, listener.bound
-        new_login = self._new_login if listener.expects_login else None
         try:
             server = await asyncio.get_running_loop().create_server(
-                partial(KafkaConnection, self, name, new_login), host, port, backlog=_BACKLOG, reuse_port=False
+                self._protocol(listener), host, port, backlog=_BACKLOG, reuse_port=False
             )
         except OSError:
             raise PortInUseError(host, port) from None
@@ -111,6 +117,17 @@ class Listener:
         for listening in server.sockets:
             keep_alive(listening)  # connections inherit this
         self.ports[name] = server.sockets[0].getsockname()[1]
+
+    def _protocol(self, listener: KafkaListener) -> Callable[[], asyncio.BaseProtocol]:
+        """Return what makes the protocol of each new connection to the port."""
+        new_login = self._new_login if listener.expects_login else None
+        new_connection = partial(KafkaConnection, self, listener.name, new_login)
+        if not listener.has_tls:
+            return new_connection
+        assert self._tls is not None, "the settings of a listener with TLS name its certificate"
+        port = TlsPort(self._tls(listener), self.limits, self._turns, self.now, self.on_rejected)
+        self._tls_ports.append(port)
+        return partial(TlsTransport, port, new_connection)
 
     async def stop(self) -> None:
         await self._close()
@@ -190,6 +207,8 @@ class Listener:
             self._warned = 0
             self.budget.on_tick()
             now = self.now()
+            for port in self._tls_ports:
+                port.on_tick(now)
             for connection in list(self._connections):
                 self._tick_one(connection, now)
 
@@ -207,6 +226,8 @@ class Listener:
         await end_task(self._ticking)
         for server in self._servers:
             server.close()
+        for port in self._tls_ports:
+            port.abort_all()
 
     def _abort_all(self) -> None:
         for connection in list(self._connections):

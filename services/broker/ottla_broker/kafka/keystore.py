@@ -1,0 +1,234 @@
+"""The certificates of the Kafka listeners, in files that may be replaced while the broker runs.
+
+The broker looks at the files every few seconds, in a thread. New connections get what it has found last, and those that
+are open go on. A file that can't be used is reported once, and the former certificate stays. It is easy to leave such a
+file behind in the middle of a rotation, and every client would feel it.
+
+OpenSSL reads the keystore itself, because Python has no other way to give it a chain and a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+from cryptography import x509
+
+from ottla_broker.listener_settings import KafkaListener
+from ottla_broker.storage import files
+from ottla_broker.storage.disk_threads import DiskThreads
+from ottla_broker.tls_settings import ClientAuth, TlsSettings
+from ottla_core.clock import Clock
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.tasks import end_task
+from ottla_core.security.distinguished_name import distinguished_name
+from ottla_core.security.principal import ANONYMOUS, of_user
+from ottla_core.security.principal_mapping import PrincipalMapping
+
+_log = logging.getLogger(__name__)
+
+_LOOK_INTERVAL_S: Final = 2.0
+_MAX_FILE_BYTES: Final = 1024 * 1024
+_VERIFY: Final = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+class _Files(NamedTuple):
+    """The content of the keystore and the truststore."""
+
+    keystore: bytes
+    truststore: bytes
+
+    def digest(self) -> bytes:
+        return sha256(sha256(self.keystore).digest() + self.truststore).digest()
+
+
+class PortIdentity:
+    """Who the broker is for the clients of a listener, and who they are for it (tls_port.TlsIdentity)."""
+
+    def __init__(self, keystore: Keystore, client_auth: ClientAuth, mapping: PrincipalMapping) -> None:
+        self._keystore: Final = keystore
+        self._client_auth: Final = client_auth
+        self._mapping: Final = mapping
+
+    def context(self) -> ssl.SSLContext:
+        return self._keystore.contexts[self._client_auth]
+
+    def principal(self, certificate: bytes | None) -> str | None:
+        if certificate is None:
+            return ANONYMOUS
+        try:
+            name = self._mapping.name(distinguished_name(certificate))
+        except ValueError:  # OpenSSL reads certificates that the other library does not
+            return None
+        return None if name is None else of_user(name)
+
+
+class Keystore:
+    """A component: `start` reads the files, and from then on it looks whether they have changed."""
+
+    def __init__(
+        self, settings: TlsSettings, threads: DiskThreads, clock: Clock, look_interval_s: float = _LOOK_INTERVAL_S
+    ) -> None:
+        self.contexts: dict[ClientAuth, ssl.SSLContext] = {}
+        self._settings: Final = settings
+        self._threads: Final = threads
+        self._clock: Final = clock
+        self._look_interval_s: Final = look_interval_s
+        self._seen = b""
+        """The digest of the files that were looked at last, whether they could be used or not."""
+        self._reported = ""
+        self._looking: asyncio.Task[None] | None = None
+
+    def identity(self, listener: KafkaListener) -> PortIdentity:
+        return PortIdentity(self, listener.client_auth, self._settings.mapping)
+
+    async def start(self) -> None:
+        found = await self._threads.keep(partial(_read, self._settings))
+        self._seen = found.digest()
+        self.contexts, leaf = await self._threads.keep(partial(_contexts, self._settings, found))
+        if warning := _validity(leaf, self._now()) or _without_names(leaf):
+            _log.warning("the certificate in %s %s", self._settings.keystore, warning)
+        self._looking = asyncio.create_task(self._look(), name="keystore")
+
+    async def stop(self) -> None:
+        await end_task(self._looking)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(self._look_interval_s)
+            try:
+                await self._look_once()
+                self._reported = ""
+            except OttlaError as error:
+                self._report(error.message)
+            except Exception as error:  # whatever it is, the former certificate is better than none
+                self._report(f"{type(error).__name__} while it was read")
+
+    async def _look_once(self) -> None:
+        found = await self._threads.keep(partial(_read, self._settings))
+        digest = found.digest()
+        if digest == self._seen:
+            return
+        contexts, leaf = await self._threads.keep(partial(_contexts, self._settings, found))
+        if reason := _validity(leaf, self._now()):
+            raise _unusable(self._settings.keystore, f"its certificate {reason}", "")
+        self.contexts, self._seen = contexts, digest
+        _log.info(
+            "new connections get the certificate from %s that is valid until %s",
+            self._settings.keystore,
+            leaf.not_valid_after_utc.isoformat(),
+        )
+        if warning := _without_names(leaf):
+            _log.warning("the certificate in %s %s", self._settings.keystore, warning)
+
+    def _report(self, reason: str) -> None:
+        """Say once why the files can't be used, until they can or the reason is another one."""
+        if reason != self._reported:
+            self._reported = reason
+            _log.error("the former certificate stays in use: %s", reason)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
+
+
+def _read(settings: TlsSettings) -> _Files:
+    truststore = settings.truststore
+    return _Files(
+        _content(settings.keystore, is_secret=True),
+        b"" if truststore is None else _content(truststore, is_secret=False),
+    )
+
+
+def _content(path: PurePath, *, is_secret: bool) -> bytes:
+    try:
+        if is_secret and not files.is_private(path):
+            raise _unusable(path, "other users can read the private key", f"run `chmod 600 {path}`")
+        if files.size_bytes(path) > _MAX_FILE_BYTES:
+            raise _unusable(path, f"it has more than {_MAX_FILE_BYTES} bytes", "give a PEM file")
+        return files.read_bytes(path)
+    except OSError as error:
+        raise _unusable(
+            path, f"it can't be read ({error.strerror})", "give a PEM file that the broker can read"
+        ) from None
+
+
+def _contexts(settings: TlsSettings, found: _Files) -> tuple[dict[ClientAuth, ssl.SSLContext], x509.Certificate]:
+    """Return a context for each way to ask for certificates, and the broker's own one. Raises INVALID_CONFIG."""
+    leaf, *_ = _certificates(settings.keystore, found.keystore)
+    authorities = "" if settings.truststore is None else found.truststore.decode(errors="replace")
+    if settings.truststore is not None:
+        _certificates(settings.truststore, found.truststore)
+    asked = ClientAuth if authorities else (ClientAuth.NONE,)
+    return {auth: _context(settings, found.keystore, authorities, auth) for auth in asked}, leaf
+
+
+def _context(settings: TlsSettings, keystore: bytes, authorities: str, auth: ClientAuth) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version, context.maximum_version = settings.least_version, settings.most_version
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    # With TLS 1.3 each connection proves who the client is, and none resumes a session for which a certificate was
+    # valid once. TLS 1.2 keeps its tickets, because without them OpenSSL keeps 20,000 sessions in memory.
+    context.num_tickets = 0
+    if settings.ciphers:
+        context.set_ciphers(settings.ciphers)
+    _load(context, settings, keystore)
+    if auth is not ClientAuth.NONE:
+        context.load_verify_locations(cadata=authorities)
+    context.verify_mode = _VERIFY[auth]
+    return context
+
+
+def _load(context: ssl.SSLContext, settings: TlsSettings, keystore: bytes) -> None:
+    path = settings.keystore
+    if b"PRIVATE KEY-----" not in keystore:
+        raise _unusable(path, "it has no private key", "put the key and the chain of certificates into one PEM file")
+    try:
+        # Without a password OpenSSL would ask on the terminal, and wait.
+        context.load_cert_chain(path, password=settings.key_password)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            raise _unusable(
+                path, "its private key is not that of its first certificate", "put the two in order"
+            ) from None
+        if b"ENCRYPTED" in keystore:
+            raise _unusable(path, "its private key is encrypted, and ssl_key_password does not open it", "") from None
+        raise _unusable(path, "OpenSSL does not take its private key or certificates", "check the file") from None
+
+
+def _certificates(path: PurePath, content: bytes) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(content)
+    except ValueError:
+        raise _unusable(path, "it has no certificate that can be read", "give a PEM file with certificates") from None
+
+
+def _validity(leaf: x509.Certificate, now: datetime) -> str:
+    """Say why the certificate is not valid now, or nothing."""
+    if leaf.not_valid_after_utc < now:
+        return f"has expired at {leaf.not_valid_after_utc.isoformat()}; renew it, or check this machine's clock"
+    if leaf.not_valid_before_utc > now:
+        return f"is valid only from {leaf.not_valid_before_utc.isoformat()}; check this machine's clock"
+    return ""
+
+
+def _without_names(leaf: x509.Certificate) -> str:
+    """Say that the certificate names no host, or nothing."""
+    try:
+        leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (x509.ExtensionNotFound, ValueError):
+        return "has no subject alternative names (SAN), so clients that check the host name reject it"
+    return ""
+
+
+def _unusable(path: PurePath, reason: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_CONFIG, f"{path} can't be used for TLS: {reason}", hint=hint)

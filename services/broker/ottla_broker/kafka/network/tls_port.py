@@ -1,0 +1,89 @@
+"""What the TLS connections of one port share: the certificate, the handshakes that are under way, and their limits.
+
+A handshake costs memory before anyone knows the client. So their number is limited, and with it their bytes. When there
+are too many, the oldest one ends, because clients that mean it are done within milliseconds.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ottla_broker.kafka.network.limits import ConnectionLimits
+from ottla_broker.kafka.network.tls_session import TlsSession
+from ottla_broker.kafka.network.turns import Turns
+
+_SCRATCH_BYTES: Final = 64 * 1024
+
+
+class TlsIdentity(Protocol):
+    """Who the broker is for the clients of a port, and who they are for it."""
+
+    def context(self) -> ssl.SSLContext:
+        """Return the latest certificates, for a new connection."""
+        ...
+
+    def principal(self, certificate: bytes | None) -> str | None:
+        """Return the principal of a client that has shown this certificate, or None if no rule maps its name."""
+        ...
+
+
+class Handshake(Protocol):
+    """A connection whose handshake is not done."""
+
+    def refuse(self, reason: str) -> None:
+        """End the connection, and report the reason."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class TlsPort:
+    """The TLS of one port. `turns` may be shared by several."""
+
+    def __init__(
+        self,
+        identity: TlsIdentity,
+        limits: ConnectionLimits,
+        turns: Turns,
+        now: Callable[[], float],
+        on_rejected: Callable[[str, str], None],
+    ) -> None:
+        self.limits: Final = limits
+        self.turns: Final = turns
+        self.on_rejected: Final = on_rejected
+        self.principal: Final = identity.principal
+        self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
+        """Reads go into this buffer. A connection that has read into it takes everything out before another reads."""
+        self._identity: Final = identity
+        self._now: Final = now
+        self._handshakes: Final[dict[Handshake, float]] = {}
+        """When each has begun. They are in the order in which they came."""
+
+    def new_session(self) -> TlsSession:
+        return TlsSession(self._identity.context())
+
+    @property
+    def handshakes(self) -> int:
+        """The number of handshakes under way."""
+        return len(self._handshakes)
+
+    def on_begin(self, handshake: Handshake) -> None:
+        self._handshakes[handshake] = self._now()
+        if len(self._handshakes) > self.limits.max_handshakes:
+            oldest = next(iter(self._handshakes))
+            oldest.refuse(f"more than {self.limits.max_handshakes} TLS handshakes are open, and this is the oldest one")
+
+    def on_end(self, handshake: Handshake) -> None:
+        self._handshakes.pop(handshake, None)
+
+    def on_tick(self, now: float) -> None:
+        """End the handshakes that take too long. It is called once a second."""
+        limit_s = self.limits.handshake_s
+        for handshake in [one for one, begun_at in self._handshakes.items() if now - begun_at > limit_s]:
+            handshake.refuse(f"the TLS handshake was not done within {limit_s} s")
+
+    def abort_all(self) -> None:
+        for handshake in list(self._handshakes):
+            handshake.abort()

@@ -1,0 +1,253 @@
+"""TLS between a socket and its KafkaConnection, which does not know of it.
+
+For the socket this is asyncio's protocol, and for the connection it is the transport. The connection is made when the
+handshake is done, so whoever gets no further costs no more than a handshake (module tls_port).
+
+Responses are sealed piece by piece, as the socket takes them. So a large response is in memory once, whatever the
+client takes of it. What the client sends is opened right into the connection's buffers. While the connection does not
+read, nothing is read from the socket either, and at most one read's bytes wait here.
+
+Signing in a handshake and sealing large responses take the loop's time, so connections take turns (module turns).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, Final, cast
+
+from ottla_broker.kafka.network.tls_failures import handshake_failure, record_failure
+from ottla_broker.kafka.network.tls_port import TlsPort
+from ottla_broker.kafka.network.tls_session import RECORD_BYTES
+
+_SEALED_AT_ONCE: Final = 4 * RECORD_BYTES
+"""How much is sealed for one write to the socket."""
+_SEALED_IN_A_TURN: Final = 16 * RECORD_BYTES
+"""How much of a response is sealed before others have their turn: less than a millisecond's work."""
+
+
+class _Phase(Enum):
+    HANDSHAKE = "the client is not known, and there is no connection"
+    OPEN = "data goes both ways"
+    CLOSING = "nothing is read, and what was written leaves"
+    CLOSED = "the socket closes itself"
+
+
+class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
+    """Calls `new_connection` with the client's principal when the handshake is done."""
+
+    def __init__(self, port: TlsPort, new_connection: Callable[[str], asyncio.BufferedProtocol]) -> None:
+        super().__init__()
+        self._port: Final = port
+        self._new_connection: Final = new_connection
+        self._session: Final = port.new_session()
+        self._phase = _Phase.HANDSHAKE
+        self._socket: asyncio.Transport
+        self._client_host = ""
+        self._connection: asyncio.BufferedProtocol | None = None
+        self._handshake_bytes = 0
+        self._first_byte = 0
+        self._socket_takes = True
+        self._writing_paused = False  # what the connection was told
+        self._reading = True
+
+    # ---- events of the socket --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)
+        self._socket.set_write_buffer_limits(high=0)  # it tells at once when it does not take everything
+        address = transport.get_extra_info("peername")
+        self._client_host = str(address[0]) if isinstance(address, tuple) else ""
+        self._port.on_begin(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._phase is _Phase.HANDSHAKE and self._handshake_bytes:
+            self._port.on_rejected("the client has ended the connection in the TLS handshake", self._client_host)
+        self._phase = _Phase.CLOSED
+        self._forget()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._port.scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        sealed = self._port.scratch[:nbytes]
+        match self._phase:
+            case _Phase.HANDSHAKE:
+                self._on_handshake(sealed)
+            case _Phase.OPEN:
+                for at in range(0, nbytes, RECORD_BYTES):
+                    self._session.take(sealed[at : at + RECORD_BYTES])
+                    self._deliver()
+            case _:
+                pass  # it came in the turn in which reading was paused, and nobody wants it
+
+    def eof_received(self) -> bool:
+        """Close once the written responses have left. The socket would close itself with data that is not sealed."""
+        if self._phase is _Phase.HANDSHAKE:
+            return False
+        self.close()
+        return True
+
+    def pause_writing(self) -> None:
+        self._socket_takes = False
+
+    def resume_writing(self) -> None:
+        self._socket_takes = True
+        self._seal()
+
+    # ---- the handshake ---------------------------------------------------------------------------------------------
+
+    def _on_handshake(self, sealed: memoryview) -> None:
+        if not self._handshake_bytes:
+            self._first_byte = sealed[0]
+        self._handshake_bytes += len(sealed)
+        if self._handshake_bytes > self._port.limits.max_handshake_bytes:
+            self.refuse(f"the client has sent {self._handshake_bytes} bytes, and the TLS handshake is not done")
+            return
+        self._session.take(sealed)
+        self._port.turns.take(self._shake_hands)
+
+    def _shake_hands(self) -> None:
+        if self._phase is not _Phase.HANDSHAKE:
+            return
+        try:
+            is_done = self._session.shake_hands()
+        except ssl.SSLError as error:
+            self.refuse(handshake_failure(error, self._first_byte))
+            return
+        self._send_pending()
+        if is_done:
+            self._open()
+
+    def _open(self) -> None:
+        principal = self._port.principal(self._session.certificate())
+        if principal is None:
+            self.refuse("no rule of ssl_principal_mapping_rules matches the name in the client's certificate")
+            return
+        self._phase = _Phase.OPEN
+        self._port.on_end(self)
+        self._connection = self._new_connection(principal)
+        self._connection.connection_made(self)
+        self._tell_connection()
+        self._deliver()  # clients may send a request right behind their last message of the handshake
+
+    def refuse(self, reason: str) -> None:
+        """End the connection, because TLS has failed. The client gets an alert, if TLS has one for it."""
+        if self._phase in (_Phase.HANDSHAKE, _Phase.OPEN):
+            self._port.on_rejected(reason, self._client_host)
+            self._phase = _Phase.CLOSED
+            self._send_pending()
+            self._forget()
+            if self._socket_takes:
+                self._socket.close()
+            else:
+                self._socket.abort()  # closing would wait for a client that takes nothing
+
+    def _forget(self) -> None:
+        self._port.on_end(self)
+        self._port.turns.drop(self._shake_hands)
+        self._port.turns.drop(self._seal)
+        self._session.drop()
+
+    # ---- data ------------------------------------------------------------------------------------------------------
+
+    def _deliver(self) -> None:
+        """Give the connection what TLS opens, as long as it reads."""
+        connection, session = self._connection, self._session
+        if connection is None or self._phase is not _Phase.OPEN:
+            return
+        try:
+            while self._reading and self._phase is _Phase.OPEN:
+                count = session.open_into(cast(memoryview, connection.get_buffer(-1)))
+                if not count:
+                    break
+                connection.buffer_updated(count)
+        except ssl.SSLError as error:
+            self.refuse(record_failure(error))
+            return
+        self._send_pending()
+        if session.has_ended:
+            self.close()
+
+    def _send_pending(self) -> None:
+        if said := self._session.pending():
+            self._socket.write(said)
+
+    def _seal(self) -> None:
+        """Seal what the socket takes, for a while."""
+        session, left_bytes = self._session, _SEALED_IN_A_TURN
+        try:
+            while session.unsealed_bytes and self._socket_takes and left_bytes > 0:
+                self._socket.writelines(session.seal(_SEALED_AT_ONCE))  # it may call `pause_writing`
+                left_bytes -= _SEALED_AT_ONCE
+        except ssl.SSLError as error:
+            self.refuse(record_failure(error))
+            return
+        if session.unsealed_bytes and self._socket_takes:
+            self._port.turns.take(self._seal)
+        self._tell_connection()
+
+    def _tell_connection(self) -> None:
+        """Tell the connection whether all that it has written was taken, and close if it has closed."""
+        is_taken = self._socket_takes and not self._session.unsealed_bytes
+        if self._connection is not None and is_taken is self._writing_paused:
+            self._writing_paused = not is_taken
+            if is_taken:
+                self._connection.resume_writing()
+            else:
+                self._connection.pause_writing()
+        if self._phase is _Phase.CLOSING and not self._session.unsealed_bytes:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._phase = _Phase.CLOSED
+        self._socket.write(self._session.end())
+        self._socket.close()
+
+    # ---- for the connection ----------------------------------------------------------------------------------------
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._socket.get_extra_info(name, default)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Do nothing: the connection is always told when the client does not take everything at once."""
+
+    def get_write_buffer_size(self) -> int:
+        return self._session.unsealed_bytes + self._socket.get_write_buffer_size()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        if self._phase is _Phase.OPEN:
+            self._session.write(list_of_data)
+            self._seal()
+
+    def pause_reading(self) -> None:
+        self._reading = False
+        self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        self._socket.resume_reading()
+        asyncio.get_running_loop().call_soon(
+            self._deliver
+        )  # what TLS has kept; the connection is in the middle of a call
+
+    def is_closing(self) -> bool:
+        return self._phase in (_Phase.CLOSING, _Phase.CLOSED)
+
+    def close(self) -> None:
+        if self._phase is _Phase.OPEN:
+            self._phase = _Phase.CLOSING
+            if self._reading:
+                self._socket.pause_reading()
+            if not self._session.unsealed_bytes:
+                self._finish()
+
+    def abort(self) -> None:
+        self._phase = _Phase.CLOSED
+        self._forget()
+        self._socket.abort()

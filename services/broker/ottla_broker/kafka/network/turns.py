@@ -1,0 +1,52 @@
+"""Work of many connections that would hold the loop for long if all of it was done in one turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ottla_core.event_loop.slices import SLICE_S, Slice
+
+_log = logging.getLogger(__name__)
+
+
+class Turns:
+    """Does the work in the order in which it was asked for, and lets the loop serve others after each `slice_s`.
+
+    One piece of work is not interrupted, so each should take about a millisecond at most.
+    """
+
+    def __init__(self, slice_s: float = SLICE_S) -> None:
+        self._slice_s: Final = slice_s
+        self._waiting: Final[dict[Callable[[], None], None]] = {}
+        self._is_due = False
+
+    def take(self, work: Callable[[], None]) -> None:
+        """Do the work in one of the next turns of the loop. Work that waits already is done once."""
+        self._waiting[work] = None
+        self._run_soon()
+
+    def drop(self, work: Callable[[], None]) -> None:
+        """Forget the work, if it waits."""
+        self._waiting.pop(work, None)
+
+    def _run_soon(self) -> None:
+        if self._waiting and not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_due = False
+        slice_ = Slice(self._slice_s)
+        while self._waiting:
+            work = next(iter(self._waiting))
+            del self._waiting[work]
+            try:
+                work()
+            except Exception:  # a bug in one connection must not stop the others
+                _log.exception("work on a TLS connection failed")
+            if slice_.is_over:
+                break
+        self._run_soon()
