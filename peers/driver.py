@@ -36,6 +36,8 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         answers each by {"gives": value} or {"raises": class, "message"}: peers/java/consumers.py. It
                         ends at the end of stdin. No limit of 30 s.
 
+The security of its connections is not in the options: peers/security.py says where it is found.
+
 A record is {"key": base64|null, "value": base64|null, "headers": [[name, base64|null], …], "timestamp_ms": n}.
 """
 
@@ -49,8 +51,10 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import IO, Any, Final
 
+from peers import security
 from peers.client import LIMIT_S, End, Rec, Step
 from peers.member import DrivenMember
 from peers.place import PeerError
@@ -165,6 +169,10 @@ class Driver:
         options = {"bootstrap": bootstrap, "topic": topic, "group": group, "instance": instance}
         words = json.dumps({**options, "assignor": assignor, "reset": reset})
         return DrivenMember([*self._command, "group", words], self._environment)
+
+    def secured(self, folder: Path) -> Driver:
+        """Return a driver of this client whose connections have the security in the folder."""
+        return Driver(self._command, **{**self._environment, security.VARIABLE: str(folder)})
 
     def program(self, what: str) -> list[str]:
         """Return the command of a program that answers calls until its stdin is closed."""

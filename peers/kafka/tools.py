@@ -9,6 +9,7 @@ from typing import Final
 from peers.jvm import SHORT_LIVED
 from peers.kafka.jars import classpath, java
 from peers.place import PeerError
+from peers.security import properties_file
 
 _TOOLS: Final = "org.apache.kafka.tools"
 _MAIN: Final = {
@@ -39,7 +40,13 @@ _LIMIT_S: Final = 60.0
 
 def command(tool: str, arguments: Sequence[str]) -> list[str]:
     """To be started as it is. Raises PeerError where the jars can't be had."""
-    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *arguments]
+    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *arguments, *_security(arguments)]
+
+
+def _security(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that tell a tool, which connects, the security of this process's connections."""
+    file = properties_file()
+    return [] if file is None or "--bootstrap-server" not in arguments else ["--command-config", str(file)]
 
 
 def run_tool(tool: str, *arguments: str, given: str = "") -> str:

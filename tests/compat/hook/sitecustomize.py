@@ -1,5 +1,5 @@
-"""Python imports this module at the start of each process of a run with logins."""
+"""Python imports this module at the start of each process of a run with security."""
 
-from tests.compat.on_kafka.default_login import install_from_environment
+from tests.compat.default_login import install_from_environment
 
 install_from_environment()
