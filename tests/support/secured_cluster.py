@@ -98,8 +98,7 @@ class Security:
         principal = f"User:CN={user}" if self.protocol == "SSL" else f"User:{user}"
         bindings = [
             AclBinding(
-                *(kind, name, ResourcePatternType.LITERAL),
-                *(principal, "*", AclOperation.ALL, AclPermissionType.ALLOW),
+                kind, name, ResourcePatternType.LITERAL, principal, "*", AclOperation.ALL, AclPermissionType.ALLOW
             )
             for kind, name in _RESOURCES
         ]

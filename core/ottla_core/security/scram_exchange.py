@@ -124,7 +124,7 @@ def _parse_final(message: bytes, header: bytes, nonces: tuple[bytes, bytes]) -> 
     _check_extensions(parts[2:])
     if _decoded(parts[0][2:]) != header:
         raise _violation("its last message has another header than its first")
-    if not any([hmac.compare_digest(parts[1][2:], nonce) for nonce in nonces]):
+    if not any(hmac.compare_digest(parts[1][2:], nonce) for nonce in nonces):
         raise _violation("its last message has another nonce than this exchange")
     return unproved, _decoded(proof)
 
