@@ -45,6 +45,7 @@ class Authority:
             *("-days", str(days), "-extfile", extensions, "-out", signed),
         )
         both = self._folder / f"{name}-both.pem"
+        both.touch(0o600)
         both.write_text(key.read_text() + signed.read_text())
         return Certificate(signed, key, both)
 

@@ -14,7 +14,11 @@ from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror.config import MirrorConfig
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
-LEGAL = {"authorizer_class_name": "StandardAuthorizer", "super_users": "User:alice"}
+LEGAL = {
+    "authorizer_class_name": "StandardAuthorizer",
+    "ssl_client_auth": "required",
+    "super_users": "User:alice",
+}
 """Texts of settings that can't have any text."""
 
 

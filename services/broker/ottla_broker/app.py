@@ -25,6 +25,7 @@ from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.keystore import Keystore
 from ottla_broker.kafka.logins import Logins
+from ottla_broker.kafka.process_configs import process_configs
 from ottla_broker.kafka.wiring import KafkaSide, fetch_sessions
 from ottla_broker.maintenance.background_work import Maintenance
 from ottla_broker.maintenance.data_directory import DataDirectory
@@ -161,6 +162,7 @@ class _Parts:
             clock,
             self.threads,
             self.mirrors,
+            process_configs(config),
         )
         self.credentials = CredentialsFile(config.sasl_credentials_file)
         self.keystore = None if config.tls is None else Keystore(config.tls, self.threads, clock)

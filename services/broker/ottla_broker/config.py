@@ -11,11 +11,11 @@ from pathlib import PurePath
 from typing import Final
 
 from ottla_broker.listener_settings import KafkaListener, check_mechanisms, check_ports_differ, read_listeners
-from ottla_broker.tls_settings import DEFAULT_CLIENT_AUTH, PEM, PROTOCOLS, ClientAuth, TlsSettings, read_tls
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
 from ottla_core.security.principal_mapping import DEFAULT_RULES
 from ottla_core.security.scram import MECHANISMS
+from ottla_core.security.tls_settings import DEFAULT_CLIENT_AUTH, PEM, PROTOCOLS, ClientAuth, TlsSettings, read_tls
 
 _KAFKA_PORT: Final = 9092
 _DATA: Final = PurePath("data")
@@ -92,8 +92,8 @@ class BrokerConfig:
         if not any(listener.has_tls for listener in self.kafka):
             return None
         return read_tls(
-            (self.ssl_keystore_location, self.ssl_keystore_type),
-            (self.ssl_truststore_location, self.ssl_truststore_type),
+            (_path(self.ssl_keystore_location), self.ssl_keystore_type),
+            (_path(self.ssl_truststore_location), self.ssl_truststore_type),
             self.ssl_key_password,
             self.ssl_enabled_protocols,
             self.ssl_cipher_suites,
@@ -128,9 +128,14 @@ class BrokerConfig:
     def _check_tls(self) -> None:
         tls = self.tls
         asking = [listener.name for listener in self.kafka if listener.client_auth is not ClientAuth.NONE]
-        if tls is not None and tls.truststore is None and asking:
+        if tls is not None and not tls.truststore and asking:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 f"the listener {asking[0]} asks for certificates (ssl_client_auth), and none would be trusted",
                 hint="set ssl_truststore_location to a PEM file with the authorities that sign them",
             )
+
+
+def _path(file: PurePath) -> str:
+    """Return the path, or an empty text for a setting that is not set."""
+    return "" if file == _NO_FILE else str(file)

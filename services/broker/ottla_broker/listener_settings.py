@@ -23,10 +23,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ottla_broker.tls_settings import DEFAULT_CLIENT_AUTH, ClientAuth, read_client_auth
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.plain import PLAIN
 from ottla_core.security.scram import MECHANISMS
+from ottla_core.security.tls_settings import DEFAULT_CLIENT_AUTH, ClientAuth, read_client_auth
 
 ONLY_LISTENER: Final = "PLAINTEXT"
 """Kafka's name for a listener that was given none."""

@@ -11,6 +11,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.process import lifecycle, service_config
+from ottla_core.security.tls_settings import ClientAuth
 
 
 def settings(**environment: str) -> BrokerConfig:
@@ -56,6 +57,8 @@ def test_one_listener_needs_no_name(given: dict[str, str], expected: KafkaListen
 
 
 LOGINS = {"kafka_listeners": "SASL_PLAINTEXT://:9092", "sasl_credentials_file": "users.toml"}
+TLS = {"kafka_listeners": "SSL://:9092", "ssl_keystore_location": "broker.pem"}
+OF_TLS12 = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 TWO = "INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092"
 
 
@@ -65,13 +68,28 @@ TWO = "INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092"
         ({"kafka_listeners": "0.0.0.0:9092"}, "'0.0.0.0:9092' has no name"),
         ({"kafka_listeners": "://0.0.0.0:9092"}, "begins with no name"),
         ({"kafka_listeners": "MY LISTENER://h:9092"}, "begins with no name"),
-        ({"kafka_listeners": "SSL://0.0.0.0:9093"}, "asks for SSL, and listeners serve no TLS yet"),
-        ({"kafka_listeners": "sasl_ssl://:9092"}, "asks for SASL_SSL, and listeners serve no TLS yet"),
+        ({"kafka_listeners": "TLS://0.0.0.0:9093"}, "asks for TLS, which is no protocol of Kafka's"),
+        ({"kafka_listeners": "SSL://0.0.0.0:9093"}, "a listener has TLS, and there is no certificate"),
+        ({"kafka_listeners": "A://:9092", "kafka_listener_protocols": "A:SSL"}, "and there is no certificate"),
+        ({**TLS, "ssl_keystore_type": "JKS"}, "ssl_keystore_type is 'JKS', and the broker reads PEM alone"),
+        ({**TLS, "ssl_truststore_type": "PKCS12"}, "ssl_truststore_type is 'PKCS12'"),
+        ({**TLS, "ssl_client_auth": "maybe"}, "'maybe' is no way to ask for certificates"),
+        ({**TLS, "ssl_client_auth": "OTHER:required"}, "there is no listener OTHER with TLS"),
+        ({**TLS, "ssl_client_auth": "required"}, "SSL asks for certificates (ssl_client_auth), and none would be"),
+        ({**TLS, "ssl_enabled_protocols": "TLSv1.2,TLSv1.1"}, "ssl_enabled_protocols has 'TLSv1.1'"),
+        ({**TLS, "ssl_enabled_protocols": ","}, "ssl_enabled_protocols is empty"),
+        ({**TLS, "ssl_cipher_suites": "TLS_RSA_WITH_AES_128_CBC_SHA"}, "which is not served"),
+        ({**TLS, "ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, "some ciphers of TLS 1.3"),
         (
-            {"kafka_listeners": "A://:9092", "kafka_listener_protocols": "A:SSL"},
-            "A has SSL, and listeners serve no TLS",
+            {**TLS, "ssl_cipher_suites": OF_TLS12, "ssl_enabled_protocols": "TLSv1.3"},
+            "has no cipher for ssl_enabled_protocols",
         ),
-        ({"kafka_listeners": "A://:9092", "kafka_listener_protocols": "A:TCP"}, "A has TCP, and it is no protocol"),
+        ({**TLS, "ssl_principal_mapping_rules": "RULE:a"}, "ssl_principal_mapping_rules has 'RULE:a': it is no rule"),
+        (
+            {**LOGINS, "kafka_listeners": "SASL_SSL://:1,SASL_PLAINTEXT://:2", "sasl_enabled_mechanisms": "PLAIN"},
+            "PLAIN, which sends passwords in clear, and a listener has SASL_PLAINTEXT",
+        ),
+        ({"kafka_listeners": "A://:9092", "kafka_listener_protocols": "A:TCP"}, "A has TCP, which is no protocol"),
         ({"kafka_listeners": "A://:9092", "kafka_listener_protocols": "A"}, "'A' is not NAME:PROTOCOL"),
         ({"kafka_listeners": "A://:9092", "kafka_listener_protocols": "a:PLAINTEXT,A:SASL_PLAINTEXT"}, "has A twice"),
         (
@@ -114,9 +132,61 @@ def test_a_mistake_is_named_before_the_broker_starts(given: dict[str, str], word
 
 def test_so_is_it_by_the_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(lifecycle, "run", lambda build: 0)
-    monkeypatch.setattr(sys, "argv", ["ottla-broker", "--kafka-listeners", "SSL://:9093"])
+    monkeypatch.setattr(sys, "argv", ["ottla-broker", "--kafka-listeners", "HTTPS://:9093"])
     assert main() == 2
-    assert "listeners serve no TLS yet (INVALID_CONFIG); use SASL_PLAINTEXT, or PLAINTEXT or" in capsys.readouterr().err
+    assert "no protocol of Kafka's (INVALID_CONFIG); use SSL or SASL_SSL for TLS" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("protocols", "client_auth", "expected"),
+    [
+        ("INTERNAL:SSL,EXTERNAL:SASL_SSL", "none", [ClientAuth.NONE, ClientAuth.NONE]),
+        # As in Kafka, the login says who the client is, so only a listener's own entry counts there.
+        ("INTERNAL:SSL,EXTERNAL:SASL_SSL", "required", [ClientAuth.REQUIRED, ClientAuth.NONE]),
+        ("INTERNAL:SSL,EXTERNAL:SASL_SSL", "EXTERNAL:required", [ClientAuth.NONE, ClientAuth.REQUIRED]),
+        ("INTERNAL:SSL,EXTERNAL:SSL", "required, external:REQUESTED", [ClientAuth.REQUIRED, ClientAuth.REQUESTED]),
+        ("INTERNAL:PLAINTEXT,EXTERNAL:SSL", "required", [ClientAuth.NONE, ClientAuth.REQUIRED]),
+    ],
+)
+def test_who_shows_a_certificate(protocols: str, client_auth: str, expected: list[ClientAuth]) -> None:
+    read = settings(
+        **{**TLS, **LOGINS, "kafka_listeners": TWO},
+        kafka_listener_protocols=protocols,
+        ssl_client_auth=client_auth,
+        ssl_truststore_location="ca.pem",
+    )
+    assert [listener.client_auth for listener in read.kafka] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "least", "most", "ciphers"),
+    [
+        ({}, "TLSv1.2", "TLSv1.3", ""),
+        ({"ssl_enabled_protocols": "TLSv1.3"}, "TLSv1.3", "TLSv1.3", ""),
+        (
+            {"ssl_cipher_suites": OF_TLS12},  # Kafka's lists have the ciphers of all versions
+            "TLSv1.2",
+            "TLSv1.2",
+            "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256",
+        ),
+    ],
+)
+def test_versions_and_ciphers(given: dict[str, str], least: str, most: str, ciphers: str) -> None:
+    tls = settings(**TLS, **given).tls
+    assert tls is not None
+    assert (tls.least_version, tls.most_version, tls.ciphers) == (least, most, ciphers)
+
+
+def test_plain_needs_no_permission_where_every_login_has_tls() -> None:
+    read = settings(**{**TLS, **LOGINS, "kafka_listeners": "SASL_SSL://:9092"}, sasl_enabled_mechanisms="PLAIN")
+    assert [listener.has_tls and listener.expects_login for listener in read.kafka] == [True]
+
+
+def test_the_password_of_the_key_is_in_no_description() -> None:
+    read = settings(**TLS, ssl_key_password="planted")
+    assert read.tls is not None
+    assert read.tls.key_password == "planted"
+    assert "planted" not in f"{read!r} {read.tls!r}"
 
 
 @pytest.mark.parametrize(

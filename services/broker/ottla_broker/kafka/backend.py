@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.encoded_topics import EncodedTopics
@@ -39,6 +39,8 @@ class Backend:
     clock: Clock
     threads: DiskThreads
     mirrors: Mirrors
+    own_configs: Mapping[str, str] = field(default_factory=dict)
+    """The settings of the process that are described under Kafka's names (`process_configs`)."""
 
     @property
     def node_id(self) -> int:

@@ -23,18 +23,19 @@ from cryptography import x509
 from ottla_broker.listener_settings import KafkaListener
 from ottla_broker.storage import files
 from ottla_broker.storage.disk_threads import DiskThreads
-from ottla_broker.tls_settings import ClientAuth, TlsSettings
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.security.distinguished_name import distinguished_name
 from ottla_core.security.principal import ANONYMOUS, of_user
 from ottla_core.security.principal_mapping import PrincipalMapping
+from ottla_core.security.tls_settings import TLS_1_2, TLS_1_3, ClientAuth, TlsSettings
 
 _log = logging.getLogger(__name__)
 
 _LOOK_INTERVAL_S: Final = 2.0
 _MAX_FILE_BYTES: Final = 1024 * 1024
+_VERSIONS: Final = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
 _VERIFY: Final = {
     ClientAuth.NONE: ssl.CERT_NONE,
     ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
@@ -144,8 +145,8 @@ class Keystore:
 def _read(settings: TlsSettings) -> _Files:
     truststore = settings.truststore
     return _Files(
-        _content(settings.keystore, is_secret=True),
-        b"" if truststore is None else _content(truststore, is_secret=False),
+        _content(PurePath(settings.keystore), is_secret=True),
+        _content(PurePath(truststore), is_secret=False) if truststore else b"",
     )
 
 
@@ -165,16 +166,17 @@ def _content(path: PurePath, *, is_secret: bool) -> bytes:
 def _contexts(settings: TlsSettings, found: _Files) -> tuple[dict[ClientAuth, ssl.SSLContext], x509.Certificate]:
     """Return a context for each way to ask for certificates, and the broker's own one. Raises INVALID_CONFIG."""
     leaf, *_ = _certificates(settings.keystore, found.keystore)
-    authorities = "" if settings.truststore is None else found.truststore.decode(errors="replace")
-    if settings.truststore is not None:
+    authorities = found.truststore.decode(errors="replace")
+    if settings.truststore:
         _certificates(settings.truststore, found.truststore)
-    asked = ClientAuth if authorities else (ClientAuth.NONE,)
+    asked = ClientAuth if settings.truststore else (ClientAuth.NONE,)
     return {auth: _context(settings, found.keystore, authorities, auth) for auth in asked}, leaf
 
 
 def _context(settings: TlsSettings, keystore: bytes, authorities: str, auth: ClientAuth) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version, context.maximum_version = settings.least_version, settings.most_version
+    context.minimum_version = _VERSIONS[settings.least_version]
+    context.maximum_version = _VERSIONS[settings.most_version]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     # With TLS 1.3 each connection proves who the client is, and none resumes a session for which a certificate was
     # valid once. TLS 1.2 keeps its tickets, because without them OpenSSL keeps 20,000 sessions in memory.
@@ -205,7 +207,7 @@ def _load(context: ssl.SSLContext, settings: TlsSettings, keystore: bytes) -> No
         raise _unusable(path, "OpenSSL does not take its private key or certificates", "check the file") from None
 
 
-def _certificates(path: PurePath, content: bytes) -> list[x509.Certificate]:
+def _certificates(path: str, content: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(content)
     except ValueError:
@@ -230,5 +232,5 @@ def _without_names(leaf: x509.Certificate) -> str:
     return ""
 
 
-def _unusable(path: PurePath, reason: str, hint: str) -> OttlaError:
+def _unusable(path: PurePath | str, reason: str, hint: str) -> OttlaError:
     return OttlaError(ErrorCode.INVALID_CONFIG, f"{path} can't be used for TLS: {reason}", hint=hint)

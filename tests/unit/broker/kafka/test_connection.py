@@ -455,3 +455,12 @@ async def test_of_many_that_may_be_answered_at_length_a_few_begin_in_a_turn_and_
     assert len(began) == 8
     await until(lambda: len(began) == 200)
     assert listener.looks < 2 * 200
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_client_with_tls_is_named_as_what_it_is(around: Around, is_known: bool) -> None:
+    around.limits = replace(LIMITS, max_first=1_000)
+    client = Client(around, is_known=is_known)
+    client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100))
+    assert client.transport.closed
+    assert "the client speaks TLS, and this listener does not" in around.refused[0]

@@ -14,6 +14,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.process_configs import with_process_value
 from ottla_core.configs.config_key import ConfigType
 from ottla_core.configs.config_table import SYNONYMS
 from ottla_core.configs.config_values import Source, find_broker_key
@@ -47,7 +48,9 @@ async def handle(backend: Backend, request: DescribeConfigsRequest, context: Kaf
     requested = [resource for resource, result in zip(resources, local, strict=True) if result is None]
     try:
         described, cluster = await describe(backend, requested) if requested else ((), {})
-        respond = partial(_reported, cluster=cluster, request=request, is_ottlas=context.caller.is_ottlas)
+        respond = partial(
+            _reported, backend=backend, cluster=cluster, request=request, is_ottlas=context.caller.is_ottlas
+        )
         described_results = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
     except OttlaError as error:
         fields = error_fields(error)
@@ -108,12 +111,15 @@ def _reported(
     resource: _Resource,
     described: pb.ConfigsDescribed,
     *,
+    backend: Backend,
     cluster: Mapping[str, str],
     request: DescribeConfigsRequest,
     is_ottlas: bool,
 ) -> _Result:
     keys = _keys(resource)
     entries = [e for e in described.entries if _is_requested(resource, e, keys, is_ottlas)]
+    if resource.resource_type == BROKER and resource.resource_name:
+        entries = [with_process_value(e, backend.own_configs) for e in entries]
     configs = [_entry(resource, e, cluster, request, is_ottlas) for e in entries]
     return _result(resource, **reported_fields(described.error), configs=configs)
 

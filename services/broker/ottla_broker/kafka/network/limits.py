@@ -42,8 +42,8 @@ class ConnectionLimits:
     handshake_s: int = 30
     """The time in which a TLS handshake has to end."""
     max_handshakes: int = 1_000
-    """How many TLS handshakes of a port may be under way. Each costs about 50 KB."""
-    max_handshake_bytes: int = 64 * 1024
+    """How many TLS handshakes of a port may be under way. Each takes 19 KB, and at most about 100 KB."""
+    max_handshake_bytes: int = 32 * 1024
     """How much a client may send in its TLS handshake: many times a chain of certificates."""
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""
@@ -68,6 +68,11 @@ class ConnectionLimits:
 
         `is_known` says that a request of the connection has been done before, and its login.
         """
+        if size_bytes >> 16 == _TLS_RECORD:
+            raise MalformedError(
+                "the client speaks TLS, and this listener does not; check that the client's security.protocol is that "
+                "of this listener"
+            )
         limit = self.max_produce if key == PRODUCE_KEY else self.max_control
         if not is_known:
             limit = min(limit, self.max_first)
@@ -81,4 +86,6 @@ class ConnectionLimits:
             )
 
 
+_TLS_RECORD: Final = 0x1603
+"""The first two bytes of a client's TLS. As a size they are more than any limit."""
 _HEADER_BYTES: Final = 10  # key, version, correlation id, length of the client id

@@ -6,7 +6,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Final
 
-_HANDSHAKE_RECORD: Final = 0x16
+HANDSHAKE_RECORD: Final = 0x16
+"""The first byte that a client with TLS sends."""
 _NO_TLS: Final = "the client does not speak TLS; check that its security.protocol is that of this listener"
 _REASONS: Final[Mapping[str, str]] = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has shown no certificate, and ssl_client_auth requires one; "
@@ -37,7 +38,7 @@ _UNTRUSTED: Final[Mapping[int, str]] = {
 
 def handshake_failure(error: ssl.SSLError, first_byte: int) -> str:
     """Say why a handshake has failed. `first_byte` is the first one that the client has sent."""
-    if first_byte != _HANDSHAKE_RECORD:
+    if first_byte != HANDSHAKE_RECORD:
         return _NO_TLS
     if isinstance(error, ssl.SSLCertVerificationError):
         cause = _UNTRUSTED.get(error.verify_code, f"is not trusted ({error.verify_message})")

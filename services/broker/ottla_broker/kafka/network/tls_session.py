@@ -13,6 +13,7 @@ from typing import Final, cast
 
 RECORD_BYTES: Final = 16 * 1024
 """The most data in one record of TLS. Smaller pieces are joined, because each record costs 22 bytes and a call."""
+_NOTHING: Final = memoryview(b"")
 
 
 class TlsSession:
@@ -25,18 +26,30 @@ class TlsSession:
         self.unsealed_bytes = 0
         self.has_ended = False
         """Whether the client has said that it sends nothing more (close_notify)."""
+        self._coming = _NOTHING
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: Final = context.wrap_bio(self._in, self._out, server_side=True)
         self._unsealed: Final[deque[memoryview]] = deque()
 
     # ---- from the socket -------------------------------------------------------------------------------------------
 
+    @property
+    def has_more(self) -> bool:
+        """It tells whether bytes that were taken have not gone through TLS."""
+        return bool(self._coming)
+
     def take(self, sealed: memoryview) -> None:
-        """Take bytes that the client has sent."""
-        self._in.write(sealed)
+        """Take bytes that the client has sent. They stay where they are until `open_into` or `keep`."""
+        self._coming = memoryview(bytes(self._coming) + sealed) if self._coming else sealed
+
+    def keep(self) -> None:
+        """Copy what is left of the bytes that were taken, because their memory is for others now."""
+        if self._coming:
+            self._coming = memoryview(bytes(self._coming))
 
     def shake_hands(self) -> bool:
         """Take the next step of the handshake, and return whether it is finished. Raises SSLError."""
+        self._feed(len(self._coming))
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -44,22 +57,25 @@ class TlsSession:
         return True
 
     def open_into(self, buffer: memoryview) -> int:
-        """Write data of the client to the buffer, and return how many bytes. 0 means that there are none for now.
+        """Write data of the client to the buffer, and return how many bytes.
 
-        Raises SSLError for records that are damaged.
+        0 means that there are none for now, or that a step has brought none although there is more: a client may send
+        nothing but changes of its keys, each of which costs time. Raises SSLError for records that are damaged.
         """
-        count = 0
-        try:
-            while count < len(buffer):
+        count, is_step_over = 0, False
+        while count < len(buffer) and not self.has_ended:
+            try:
                 opened = cast(int, self._tls.read(len(buffer) - count, buffer[count:]))
-                if not opened:
-                    self.has_ended = True
+            except ssl.SSLWantReadError:
+                if is_step_over or not self._coming:
                     break
-                count += opened
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLZeroReturnError:
-            self.has_ended = True
+                is_step_over = True
+                self._feed(RECORD_BYTES)
+            except ssl.SSLZeroReturnError:
+                self.has_ended = True
+            else:
+                count, is_step_over = count + opened, False
+                self.has_ended = not opened
         return count
 
     def certificate(self) -> bytes | None:
@@ -101,6 +117,11 @@ class TlsSession:
         """Forget the data that is not sealed."""
         self._unsealed.clear()
         self.unsealed_bytes = 0
+
+    def _feed(self, size_bytes: int) -> None:
+        """Give TLS the first bytes of those that have come."""
+        self._in.write(self._coming[:size_bytes])
+        self._coming = self._coming[size_bytes:]
 
     def _next_piece(self) -> memoryview | bytes:
         """Take at most one record's data from the front: a slice of a large part, or small parts joined."""

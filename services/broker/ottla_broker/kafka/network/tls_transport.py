@@ -18,12 +18,18 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final, cast
 
-from ottla_broker.kafka.network.tls_failures import handshake_failure, record_failure
+from ottla_broker.kafka.network.tls_failures import HANDSHAKE_RECORD, handshake_failure, record_failure
 from ottla_broker.kafka.network.tls_port import TlsPort
 from ottla_broker.kafka.network.tls_session import RECORD_BYTES
+from ottla_core.event_loop.slices import Slice
 
 _SEALED_AT_ONCE: Final = 4 * RECORD_BYTES
 """How much is sealed for one write to the socket."""
+_MOST_UNTAKEN: Final = 2 * _SEALED_AT_ONCE
+"""Responses are sealed only if the socket takes them, so they leave less than this in its buffer."""
+_ALERT: Final = bytes.fromhex("15030300020228")
+"""The alert handshake_failure. OpenSSL says nothing to a client that does not speak TLS. Kafka does, and clients
+recognize a port with TLS by it."""
 _SEALED_IN_A_TURN: Final = 16 * RECORD_BYTES
 """How much of a response is sealed before others have their turn: less than a millisecond's work."""
 
@@ -51,7 +57,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._first_byte = 0
         self._socket_takes = True
         self._writing_paused = False  # what the connection was told
-        self._reading = True
+        self._reading = True  # what the connection wants
+        self._socket_reads = True
 
     # ---- events of the socket --------------------------------------------------------------------------------------
 
@@ -80,9 +87,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             case _Phase.HANDSHAKE:
                 self._on_handshake(sealed)
             case _Phase.OPEN:
-                for at in range(0, nbytes, RECORD_BYTES):
-                    self._session.take(sealed[at : at + RECORD_BYTES])
-                    self._deliver()
+                self._session.take(sealed)
+                self._deliver()
             case _:
                 pass  # it came in the turn in which reading was paused, and nobody wants it
 
@@ -110,14 +116,15 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.refuse(f"the client has sent {self._handshake_bytes} bytes, and the TLS handshake is not done")
             return
         self._session.take(sealed)
+        self._session.keep()
         self._port.turns.take(self._shake_hands)
 
     def _shake_hands(self) -> None:
-        if self._phase is not _Phase.HANDSHAKE:
-            return
         try:
             is_done = self._session.shake_hands()
         except ssl.SSLError as error:
+            if self._first_byte != HANDSHAKE_RECORD:
+                self._socket.write(_ALERT)
             self.refuse(handshake_failure(error, self._first_byte))
             return
         self._send_pending()
@@ -152,31 +159,50 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._port.on_end(self)
         self._port.turns.drop(self._shake_hands)
         self._port.turns.drop(self._seal)
+        self._port.turns.drop(self._deliver)
         self._session.drop()
 
     # ---- data ------------------------------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        """Give the connection what TLS opens, as long as it reads."""
+        """Give the connection what TLS opens, as long as it reads, and for a while. Then others have their turn."""
         connection, session = self._connection, self._session
         if connection is None or self._phase is not _Phase.OPEN:
             return
+        slice_ = Slice()
         try:
             while self._reading and self._phase is _Phase.OPEN:
-                count = session.open_into(cast(memoryview, connection.get_buffer(-1)))
-                if not count:
+                if count := session.open_into(memoryview(connection.get_buffer(-1))):
+                    connection.buffer_updated(count)
+                elif not session.has_more:
                     break
-                connection.buffer_updated(count)
+                if slice_.is_over and session.has_more:
+                    self._port.turns.take(self._deliver)
+                    break
         except ssl.SSLError as error:
             self.refuse(record_failure(error))
             return
+        session.keep()
         self._send_pending()
         if session.has_ended:
             self.close()
+        self._read_socket_if_due()
 
     def _send_pending(self) -> None:
+        """Send what TLS itself has to say. It fills the socket only if the client asks for more and more of it."""
         if said := self._session.pending():
             self._socket.write(said)
+            if self._phase is _Phase.OPEN and self._socket.get_write_buffer_size() > _MOST_UNTAKEN:
+                self.refuse("the client changes its TLS keys, and does not take the answers")
+
+    def _read_socket_if_due(self) -> None:
+        is_due = self._reading and self._phase is _Phase.OPEN and not self._session.has_more
+        if is_due is not self._socket_reads and not self._socket.is_closing():
+            self._socket_reads = is_due
+            if is_due:
+                self._socket.resume_reading()
+            else:
+                self._socket.pause_reading()
 
     def _seal(self) -> None:
         """Seal what the socket takes, for a while."""
@@ -227,14 +253,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     def pause_reading(self) -> None:
         self._reading = False
-        self._socket.pause_reading()
+        self._read_socket_if_due()
 
     def resume_reading(self) -> None:
         self._reading = True
-        self._socket.resume_reading()
-        asyncio.get_running_loop().call_soon(
-            self._deliver
-        )  # what TLS has kept; the connection is in the middle of a call
+        # TLS may have kept data. The connection is in the middle of a call of its own, and gets it after that.
+        asyncio.get_running_loop().call_soon(self._deliver)
 
     def is_closing(self) -> bool:
         return self._phase in (_Phase.CLOSING, _Phase.CLOSED)
@@ -242,8 +266,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def close(self) -> None:
         if self._phase is _Phase.OPEN:
             self._phase = _Phase.CLOSING
-            if self._reading:
-                self._socket.pause_reading()
+            self._read_socket_if_due()
             if not self._session.unsealed_bytes:
                 self._finish()
 

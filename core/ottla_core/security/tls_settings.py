@@ -1,4 +1,4 @@
-"""The TLS of a broker's Kafka listeners, read from its settings as Kafka spells them (`ssl.*`).
+"""Kafka's settings of TLS, `ssl.*`: which files, versions and ciphers, and whether clients show a certificate.
 
 Kafka's names of ciphers are translated to OpenSSL's. Python's `ssl` can't choose among the ciphers of TLS 1.3, so a
 list has either all three of them or none, which leaves TLS 1.3 out, as in Kafka.
@@ -9,21 +9,20 @@ there it counts only if the entry names the listener.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import PurePath
 from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.principal_mapping import PrincipalMapping
 
 PEM: Final = "PEM"
-PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
+TLS_1_2: Final = "TLSv1.2"
+TLS_1_3: Final = "TLSv1.3"
+PROTOCOLS: Final = (TLS_1_2, TLS_1_3)
 DEFAULT_CLIENT_AUTH: Final = ("none",)
 
-_VERSIONS: Final = dict(zip(PROTOCOLS, (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), strict=True))
 _OF_TLS13: Final = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"})
 _OF_TLS12: Final[Mapping[str, str]] = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -48,21 +47,21 @@ class ClientAuth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What the listeners with TLS have in common. `ciphers` are OpenSSL's names for TLS 1.2, or empty for its
-    defaults."""
+    """What the listeners with TLS have in common. The stores are paths, and the truststore is empty if there is none.
+    `ciphers` are OpenSSL's names for TLS 1.2, or empty for its defaults."""
 
-    keystore: PurePath
+    keystore: str
     key_password: str = field(repr=False)
-    truststore: PurePath | None
-    least_version: ssl.TLSVersion
-    most_version: ssl.TLSVersion
+    truststore: str
+    least_version: str
+    most_version: str
     ciphers: str
     mapping: PrincipalMapping
 
 
 def read_tls(
-    keystore: tuple[PurePath, str],
-    truststore: tuple[PurePath, str],
+    keystore: tuple[str, str],
+    truststore: tuple[str, str],
     key_password: str,
     protocols: Sequence[str],
     cipher_suites: Sequence[str],
@@ -75,7 +74,7 @@ def read_tls(
                 f"{setting} is {kind[:40]!r}, and the broker reads {PEM} alone",
                 f"convert the store with keytool and `openssl pkcs12`, and set {setting} to {PEM}",
             )
-    if keystore[0] == PurePath():
+    if not keystore[0]:
         raise _invalid(
             "a listener has TLS, and there is no certificate",
             "set ssl_keystore_location to a PEM file with the private key and the chain of certificates",
@@ -85,7 +84,7 @@ def read_tls(
     return TlsSettings(
         keystore[0],
         key_password,
-        None if truststore[0] == PurePath() else truststore[0],
+        truststore[0],
         min(versions),
         max(versions),
         ciphers,
@@ -116,15 +115,15 @@ def read_client_auth(entries: Iterable[str], protocols: Mapping[str, str]) -> di
 _EXAMPLE: Final = "write none, requested or required, or for one listener NAME:required"
 
 
-def _versions(protocols: Sequence[str]) -> list[ssl.TLSVersion]:
-    unknown = [protocol for protocol in protocols if protocol not in _VERSIONS]
+def _versions(protocols: Sequence[str]) -> list[str]:
+    unknown = [protocol for protocol in protocols if protocol not in PROTOCOLS]
     if unknown or not protocols:
         what = f"has {unknown[0][:40]!r}" if unknown else "is empty"
         raise _invalid(f"ssl_enabled_protocols {what}", f"there is {', '.join(PROTOCOLS)}")
-    return [_VERSIONS[protocol] for protocol in protocols]
+    return list(protocols)
 
 
-def _ciphers(suites: Sequence[str], versions: Sequence[ssl.TLSVersion]) -> tuple[str, list[ssl.TLSVersion]]:
+def _ciphers(suites: Sequence[str], versions: Sequence[str]) -> tuple[str, list[str]]:
     """Return OpenSSL's list of ciphers for TLS 1.2, and the versions that the suites leave."""
     if not suites:
         return "", list(versions)
@@ -139,7 +138,7 @@ def _ciphers(suites: Sequence[str], versions: Sequence[ssl.TLSVersion]) -> tuple
             f"name all of {', '.join(sorted(_OF_TLS13))}, or none, and TLSv1.3 is off",
         )
     of_tls12 = [_OF_TLS12[suite] for suite in suites if suite in _OF_TLS12]
-    usable = {ssl.TLSVersion.TLSv1_2: bool(of_tls12), ssl.TLSVersion.TLSv1_3: bool(of_tls13)}
+    usable = {TLS_1_2: bool(of_tls12), TLS_1_3: bool(of_tls13)}
     left = [version for version in versions if usable[version]]
     if not left:
         raise _invalid(f"{setting} has no cipher for ssl_enabled_protocols", "name ciphers of an enabled version")
