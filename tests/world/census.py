@@ -16,6 +16,9 @@ from tests.growth.verdict import WORK, Bound
 from tests.growth.walk import Root, Structure, Walk, module_of
 from tests.world.cluster import Cluster
 
+from ottla_broker.kafka.apis import APIS
+from ottla_core.telemetry import LATENCY_BUCKETS_S
+
 _LOOKS: Final = 3
 _BETWEEN_S: Final = 0.1
 _FOREIGN: Final = ("tests.", "grpc")
@@ -23,10 +26,14 @@ _NAMES: Final = {"controller": "controller", "broker": "broker", "group": "group
 """`tests.growth` calls the services by these names. The keys are their kinds in the world."""
 _LOGS: Final = (".log", ".index", ".timeindex")
 _GATHERED: Final = "each index of a segment writes its entries once they are 4 KiB, and the world has 36 segments"
+_METHODS: Final = 40
+"""More gRPC methods than a broker serves."""
+_SERIES: Final = "a broker has a histogram for each API and each method that was called since its start"
 BOUNDS: Final = (
     *BOUNDS_OF_GROWTH,
     Bound("broker, *: AbortedIndex._entries.pending", 36 * 8192, _GATHERED),
     Bound("broker, *: _EntryFile._tail.pending", 2 * 36 * 8192, _GATHERED),
+    Bound("broker: Histogram.counts", 3 * (len(APIS) + _METHODS) * (len(LATENCY_BUCKETS_S) + 1), _SERIES),
 )
 
 

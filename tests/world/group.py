@@ -191,7 +191,8 @@ class Group:
         try:
             was_lost = await self._retried(send)
         except _RejoinError as error:
-            if error.is_known:
+            # A commit of a later generation has taken it off the list already.
+            if error.is_known and commit in self._commits[number]:
                 self._commits[number].remove(commit)
             raise
         if was_lost:

@@ -25,6 +25,8 @@ class Metadata:
         self.partitions: Final[dict[PartitionId, Partition]] = {}
         self.brokers: Final[dict[int, Broker]] = {}
         """The last registration of each broker."""
+        self.registered_at: Final[dict[int, float]] = {}
+        """The time of each broker's last registration."""
         self.controller: Controller | None = None
         """The controller that was elected last."""
         self.registered: Final[set[int]] = set()
@@ -80,7 +82,10 @@ class Metadata:
     def _on_put(self, entry: Any, now: float) -> None:
         match key := parse_key(self._name, entry.key):
             case ("broker", number):
-                registration = self.brokers[number] = decode(key, entry)
+                former, registration = self.brokers.get(number), decode(key, entry)
+                self.brokers[number] = registration
+                if former is None or former.epoch != registration.epoch:
+                    self.registered_at[number] = now
                 self.registered.add(number)
                 if registration.read_only:
                     self.full.setdefault(number, now)

@@ -24,6 +24,7 @@ class Process:
         self.world: Final = world
         self.network: Final = network
         self.name: Final = name
+        self.started_at: Final = world.now
         self.is_alive = True
         self.ended: BaseException | None = None
         self._idle = False

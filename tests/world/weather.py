@@ -484,9 +484,16 @@ class Weather:
         return not self._recovering and is_reached and has_room and self._all_are_in_sync()
 
     def _all_are_in_sync(self) -> bool:
+        """Return whether each broker serves, and each replica is in the ISR.
+
+        A broker that was killed, and has not registered again, is still in ISRs, and leaves them when it registers.
+        """
         cluster = self._cluster
         return self._metadata.is_whole() and all(
-            cluster.is_up(name) and not cluster.is_stopping(name) for name in cluster.brokers
+            cluster.is_up(name)
+            and not cluster.is_stopping(name)
+            and self._metadata.registered_at.get(number, -1.0) >= cluster.processes[name].started_at
+            for number, name in enumerate(cluster.brokers)
         )
 
     def _replace_disk(self, name: str, *, by_backup: bool) -> Iterator[float]:
