@@ -56,7 +56,7 @@ class Kcat:
         idempotent: bool = False,
         partition: int = 0,
     ) -> list[int]:
-        command = self._command("-P", "-b", bootstrap, "-t", topic, "-p", str(partition), "-z", codec, "-vvv")
+        command = self.command("-P", "-b", bootstrap, "-t", topic, "-p", str(partition), "-z", codec, "-vvv")
         settings = {
             "acks": acks,
             "enable.idempotence": str(idempotent).lower(),
@@ -122,15 +122,16 @@ class Kcat:
         }
         if instance is not None:
             settings["group.instance.id"] = instance
-        return KcatMember(self._command("-b", bootstrap, *_words(settings)), topic, group)
+        return KcatMember(self.command("-b", bootstrap, *_words(settings)), topic, group)
 
-    def _command(self, *arguments: str) -> list[str]:
+    def command(self, *arguments: str) -> list[str]:
+        """Return a command line with the security of this process's connections."""
         return [self._kcat, *_words(security.librdkafka()), *arguments]
 
     def _run(self, *arguments: str) -> bytes:
         """What it says on stdout."""
         try:
-            done = subprocess.run(self._command(*arguments), capture_output=True, timeout=LIMIT_S, check=False)
+            done = subprocess.run(self.command(*arguments), capture_output=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired as error:
             raise PeerError(f"kcat {' '.join(arguments)} has not ended in {LIMIT_S:.0f} s") from error
         _check(done.returncode, done.stderr, arguments)

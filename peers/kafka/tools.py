@@ -40,7 +40,7 @@ _LIMIT_S: Final = 60.0
 
 def command(tool: str, arguments: Sequence[str]) -> list[str]:
     """To be started as it is. Raises PeerError where the jars can't be had."""
-    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *arguments, *_security(arguments)]
+    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *_security(arguments), *arguments]
 
 
 def _security(arguments: Sequence[str]) -> list[str]:

@@ -231,7 +231,8 @@ class Round:
             wait_until(lambda broker=broker: self._is_refused(broker.kafka_address))
 
     def _is_refused(self, address: str) -> bool:
-        login = {"PLAIN": ottla.Plain(USER, PASSWORD)}.get(self._way) or ottla.Scram(USER, PASSWORD, self._way)
+        mechanism: Any = self._way
+        login = ottla.Plain(USER, PASSWORD) if mechanism == "PLAIN" else ottla.Scram(USER, PASSWORD, mechanism)
         try:
             with ottla.Admin(address, login=login, tls=ottla.Tls(self._secured.authority.certificate)) as admin:
                 admin.topics.list()

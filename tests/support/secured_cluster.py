@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from users import Users
+
+import ottla
+from ottla_stack.cluster import Cluster
 
 ADMIN: Final = "admin"
 ADMIN_PASSWORD: Final = "admin-of-tests-99"
@@ -89,6 +94,19 @@ class Security:
             "sasl.password": known if password is None else password,
         }
 
+    def with_a_file(self, bootstrap: str) -> dict[str, str]:
+        """Return the settings of a client that reads its password from a file, with the addresses."""
+        settings = self.of_client()
+        password = self._folder / "password"
+        password.touch(0o600)
+        password.write_text(settings.pop("sasl.password"))
+        return {"bootstrap.servers": bootstrap, **settings, "sasl.password.file": str(password)}
+
+    def arguments(self, bootstrap: str) -> dict[str, Any]:
+        """Return the arguments of a client of the SDK that logs in."""
+        tls = ottla.Tls(self.authority.certificate)
+        return {"bootstrap": bootstrap, "login": ottla.Scram(USER, PASSWORD), "tls": tls}
+
     def admin(self, bootstrap: str) -> AdminClient:
         """Return a client of the super user."""
         return AdminClient({"bootstrap.servers": bootstrap, **self.of_client(ADMIN)})
@@ -121,3 +139,12 @@ class Security:
         folder = self._folder / "authority"
         made = Certificate(*(folder / f"{user}{end}" for end in (".pem", ".key", "-both.pem")))
         return made if made.both.exists() else self.authority.issue(user)
+
+
+@contextmanager
+def secured_cluster(folder: Path, **services: Any) -> Iterator[tuple[Cluster, Security]]:
+    """Start a cluster with logins, at which USER may do everything."""
+    security = Security(folder)
+    with Cluster(broker_settings=security.of_brokers, **services) as cluster:
+        security.allow(cluster.bootstrap)
+        yield cluster, security
