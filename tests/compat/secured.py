@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    from secured_cluster import Security
+    from cluster_security import Security
 
     folder = Path(os.environ[security.VARIABLE])
     secured = Security(folder.parent / "cluster")

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from certificates import Authority
+from cluster_security import ADMIN, ADMIN_PASSWORD, MECHANISMS, PASSWORD, USER, Security
 from confluent_kafka.admin import NewTopic
 from peers import python_clients, security
 from peers.client import Rec
@@ -32,7 +33,6 @@ from peers.driver import Driver
 from peers.go.driver import franz_go, sarama
 from peers.java.driver import java_client
 from peers.kafkajs.driver import kafkajs
-from secured_cluster import ADMIN, ADMIN_PASSWORD, MECHANISMS, PASSWORD, USER, Security
 from waiting import wait_until
 
 import ottla

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from cluster_security import PASSWORD
 from loadtest.locust.headless import Plan, run_locust
-from secured_cluster import PASSWORD, secured_cluster
+from secured_cluster import secured_cluster
 
 _SCENARIOS = ("ProduceKeyed", "EndToEnd", "Transactions", "GroupChurn", "Replay")
 

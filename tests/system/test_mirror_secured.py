@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster_security import PASSWORD
 from mirror_process import MirrorProcess
-from secured_cluster import PASSWORD, secured_cluster
+from secured_cluster import secured_cluster
 from waiting import wait_until
 
 import ottla
