@@ -34,19 +34,24 @@ _MAIN: Final = {
     "kafka-verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
     "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
 }
+_ADDRESS: Final = "--bootstrap-server"
 _QUICK_START: Final = (*SHORT_LIVED, "-Xmx256m")
 _LIMIT_S: Final = 60.0
 
 
 def command(tool: str, arguments: Sequence[str]) -> list[str]:
     """To be started as it is. Raises PeerError where the jars can't be had."""
-    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *_security(arguments), *arguments]
+    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *_secured(arguments)]
 
 
-def _security(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that tell a tool, which connects, the security of this process's connections."""
+def _secured(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the security of this process's connections, if the tool connects."""
     file = properties_file()
-    return [] if file is None or "--bootstrap-server" not in arguments else ["--command-config", str(file)]
+    if file is None or _ADDRESS not in arguments:
+        return list(arguments)
+    # Behind the address: some tools take it only before the word for what they do, and some only after that.
+    behind = arguments.index(_ADDRESS) + 2
+    return [*arguments[:behind], "--command-config", str(file), *arguments[behind:]]
 
 
 def run_tool(tool: str, *arguments: str, given: str = "") -> str:

@@ -101,7 +101,7 @@ async def fuzz(port: int, seed: int, cases: int, draws: Sequence[Draw]) -> Told:
     """Try cases at a port, some at a time."""
     chance = random.Random(seed)
     told = Told(cases, Counter(), [])
-    drawn = iter([(draw := chance.choice(draws)), draw(chance)] for _ in range(cases))
+    drawn = iter(((draw := chance.choice(draws)), draw(chance)) for _ in range(cases))
 
     async def work() -> None:
         for draw, data in drawn:
