@@ -146,6 +146,7 @@ class TlsClient:
         self.received = bytearray()
         self.ended = False
         self.is_open = False
+        self._arriving = bytearray()
         self._port: Final = port
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: Final = context.wrap_bio(self._in, self._out, server_hostname="localhost")
@@ -185,24 +186,23 @@ class TlsClient:
         return self._out.read()
 
     def give(self, data: bytes, piece_bytes: int = 1 << 20) -> None:
-        """Let the bytes arrive in pieces, as long as the socket is open and read."""
-        for at in range(0, len(data), piece_bytes):
-            rest = data[at : at + piece_bytes]
-            while rest and not self.socket.closed:
-                buffer = self.transport.get_buffer(-1)
-                count = min(len(buffer), len(rest))
-                buffer[:count] = rest[:count]
-                self.transport.buffer_updated(count)
-                rest = rest[count:]
+        """Let the bytes arrive in pieces. Those that the socket does not read now arrive with the next call."""
+        self._arriving += data
+        while self._arriving and self.socket.reading and not self.socket.closed:
+            buffer = self.transport.get_buffer(-1)
+            count = min(len(buffer), piece_bytes, len(self._arriving))
+            buffer[:count] = self._arriving[:count]
+            del self._arriving[:count]
+            self.transport.buffer_updated(count)
 
     async def talk(self, piece_bytes: int = 1 << 20) -> None:
         """Carry bytes both ways until neither side has any."""
         quiet = 0
         for _ in range(_MOST_TURNS):
-            data = self.step()
-            if data and self.socket.reading:
-                self.give(data, piece_bytes)
-            quiet = 0 if data or self.socket.sent else quiet + 1
+            data, before = self.step(), len(self._arriving)
+            self.give(data, piece_bytes)
+            is_moving = data or self.socket.sent or len(self._arriving) != before
+            quiet = 0 if is_moving else quiet + 1
             if quiet > _QUIET_TURNS:
                 return
             await asyncio.sleep(0)

@@ -80,10 +80,12 @@ async def test_a_request_right_behind_the_handshake_is_answered(dial: Callable[[
     client.give(client.step())
     await asyncio.sleep(0)
     finished = client.step()
-    client.say(frame(b"too early"))
+    body = b"too early" * 30_000
+    client.say(frame(body, PRODUCE))  # more than a handshake may have
     client.give(finished + client.step())
+    assert not client.socket.reading  # until the handshake has its turn
     await client.talk()
-    assert around.began == [b"too early"]
+    assert around.began == [body]
 
 
 async def test_a_large_request_is_opened_as_it_was_sent(dial: Callable[[], TlsClient], around: Around) -> None:
@@ -387,6 +389,7 @@ async def test_a_handshake_has_few_bytes(certificates: Certificates, around: Aro
     port = Port(certificates.server_context(), replace(ROOMY, max_handshake_bytes=100))
     client = TlsClient(port, certificates.client_context(), partial(KafkaConnection, around, "A", None))
     client.give(client.step())
+    await asyncio.sleep(0)
     assert client.socket.closed
     assert "the TLS handshake is not done" in port.refused[0]
 

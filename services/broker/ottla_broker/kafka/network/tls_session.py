@@ -49,12 +49,15 @@ class TlsSession:
 
     def shake_hands(self) -> bool:
         """Take the next step of the handshake, and return whether it is finished. Raises SSLError."""
-        self._feed(len(self._coming))
-        try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            return False
-        return True
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                if not self._coming:
+                    return False
+                self._feed(RECORD_BYTES)
+            else:
+                return True
 
     def open_into(self, buffer: memoryview) -> int:
         """Write data of the client to the buffer, and return how many bytes.

@@ -112,11 +112,11 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if not self._handshake_bytes:
             self._first_byte = sealed[0]
         self._handshake_bytes += len(sealed)
-        if self._handshake_bytes > self._port.limits.max_handshake_bytes:
-            self.refuse(f"the client has sent {self._handshake_bytes} bytes, and the TLS handshake is not done")
-            return
         self._session.take(sealed)
         self._session.keep()
+        # More may come before the turn, even requests, and would be taken for a handshake that is too long.
+        self._socket_reads = False
+        self._socket.pause_reading()
         self._port.turns.take(self._shake_hands)
 
     def _shake_hands(self) -> None:
@@ -130,6 +130,11 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._send_pending()
         if is_done:
             self._open()
+        elif self._handshake_bytes > self._port.limits.max_handshake_bytes:
+            self.refuse(f"the client has sent {self._handshake_bytes} bytes, and the TLS handshake is not done")
+        else:
+            self._socket_reads = True
+            self._socket.resume_reading()
 
     def _open(self) -> None:
         principal = self._port.principal(self._session.certificate())
