@@ -31,7 +31,7 @@ func (f franzGo) connect(o Options, more ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(settings...)
 }
 
-// settings of any client of it: the brokers, and the security of their connections.
+// settings adds what every client has: the brokers, and the security of their connections.
 func (franzGo) settings(o Options, more ...kgo.Opt) ([]kgo.Opt, error) {
 	security, err := readSecurity()
 	if err != nil {

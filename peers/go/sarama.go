@@ -56,7 +56,7 @@ func secureSarama(config *sarama.Config, security Security) (err error) {
 	return nil
 }
 
-// saramaScram is what applications have around the module that sarama's documentation names.
+// saramaScram adapts the module that sarama's own examples use for SCRAM.
 type saramaScram struct {
 	hash         scram.HashGeneratorFcn
 	conversation *scram.ClientConversation

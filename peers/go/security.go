@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Security of all connections of this process: peers/security.py says where it is found. Nothing is plaintext.
+// Security is that of all connections of this process: peers/security.py says where it is found. Its zero value is
+// plaintext without a login.
 type Security struct {
 	Protocol    string `json:"security.protocol"`
 	Mechanism   string `json:"sasl.mechanism"`

@@ -12,7 +12,7 @@ final class Security {
 
     private Security() {}
 
-    /** The settings of a client, with its security. */
+    /** Returns the settings of a client together with its security. */
     static Map<String, Object> with(Map<String, Object> settings) {
         Map<String, Object> all = new HashMap<>(SETTINGS);
         all.putAll(settings);

@@ -49,7 +49,7 @@ def _secured(arguments: Sequence[str]) -> list[str]:
     file = properties_file()
     if file is None or _ADDRESS not in arguments:
         return list(arguments)
-    # Behind the address: some tools take it only before the word for what they do, and some only after that.
+    # Right behind the address. Some tools expect it before the name of their command, others after that name.
     behind = arguments.index(_ADDRESS) + 2
     return [*arguments[:behind], "--command-config", str(file), *arguments[behind:]]
 
