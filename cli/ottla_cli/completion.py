@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.admin.admin import Admin
 
 _COMPLETION_S: Final = 0.3
+_RESOURCE_TYPES: Final = ("topic:", "group:", "transactional-id:", "cluster")
 
 
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -30,6 +31,20 @@ def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
 def complete_txn(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete transactional ids, likewise."""
     return _complete(ctx, incomplete, lambda admin: [found.name for found in admin.transactions.list()])
+
+
+def complete_user(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete names of users, likewise."""
+    return _complete(ctx, incomplete, lambda admin: [user.name for user in admin.users.list()])
+
+
+def complete_resource(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the types of resources, and the names of topics and groups behind them."""
+    kind, colon, _ = incomplete.partition(":")
+    if not colon:
+        return [word for word in _RESOURCE_TYPES if word.startswith(incomplete)]
+    complete = {"topic": complete_topic, "group": complete_group, "transactional-id": complete_txn}.get(kind)
+    return [f"{kind}:{name}" for name in complete(ctx, incomplete[len(kind) + 1 :])] if complete else []
 
 
 def _complete(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Sequence[str]]) -> list[str]:

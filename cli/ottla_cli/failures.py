@@ -6,7 +6,7 @@
 | 1 | it failed |
 | 2 | the command line is wrong, or requests something impossible |
 | 3 | part of it failed |
-| 4 | the topic, partition, group, broker or config does not exist |
+| 4 | the topic, partition, group, broker, config or user does not exist |
 | 124 | it ran out of time, as for timeout(1) |
 | 130, 141 | Ctrl-C; the reader of the output has closed it: as for every program of a Unix shell |
 """
@@ -44,6 +44,7 @@ _NOT_FOUND: Final = (
     ErrorCode.BROKER_ID_NOT_REGISTERED,
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    ErrorCode.RESOURCE_NOT_FOUND,
 )
 
 
@@ -52,8 +53,9 @@ _CLI_COMMANDS: Final = {
     "describe": ("show", "info"),
     "info": ("show",),
     "get": ("show",),
-    "new": ("create",),
+    "new": ("create", "add"),
     "add": ("create",),
+    "create": ("add",),
     "delete": ("rm",),
     "remove": ("rm",),
     "trim-prefix": ("delete-records",),
@@ -62,6 +64,8 @@ _CLI_COMMANDS: Final = {
     "logdirs": ("log-dirs",),
     "describe-producers": ("producers",),
     "find-hanging": ("hanging",),
+    "check": ("test",),
+    "password": ("passwd",),
 }
 """What Kafka's tools and others call the commands."""
 
@@ -70,6 +74,7 @@ _NOISE: Final = re.compile(r"(?<=: )Value error, ")
 
 _CLI_TERMS: Final = {
     "Admin().topics.create(…)": "`ottla topic create`",
+    "Admin().users.set_password(…)": "`ottla user add`",
     "bootstrap= (or OTTLA_BOOTSTRAP)": "-b (or OTTLA_BOOTSTRAP)",
     "bootstrap=": "-b ",
     "pass login=, or set security.protocol": "use a --profile that logs in",

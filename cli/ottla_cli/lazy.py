@@ -21,7 +21,7 @@ from ottla_cli.settings import Settings
 from ottla_core.errors import ErrorCode
 
 ENTRY_POINTS: Final = "ottla.commands"
-SERVER_MODULES: Final = ("grpc_health", "prometheus_client")
+SERVER_MODULES: Final = ("cryptography", "grpc_health", "prometheus_client")
 """What the services import and the SDK does not: if these are there, so is the extra."""
 
 MODULES: Final[Mapping[str, tuple[str, str]]] = {
@@ -38,6 +38,8 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
         "ottla_cli.commands.txn",
         "Show and abort transactions, show which one blocks readers, and find hanging ones.",
     ),
+    "user": ("ottla_cli.commands.user", "List, add and remove users who log in, and change their passwords."),
+    "acl": ("ottla_cli.commands.acl", "List, add and remove ACLs, and test what a user may do."),
     "cluster": ("ottla_cli.commands.cluster", "Show the cluster, its health, its brokers and its controllers."),
     "mirror": ("ottla_cli.commands.mirror", "Show a mirror's flows, translate offsets, pause flows and fail over."),
     "metadata": ("ottla_cli.commands.metadata", "Declare that the metadata store was restored from a backup."),
@@ -54,6 +56,7 @@ SERVER: Final[Mapping[str, str]] = {
     "down": "Stop the cluster on this machine, and keep its data.",
     "status": "Show what runs on this machine.",
     "log": "Inspect, check and export log files without a cluster.",
+    "ca": "Issue certificates for services and clients: an authority for development.",
 }
 """Commands that come with the server, from the entry points."""
 

@@ -74,7 +74,7 @@ def write_table(listing: Listing, *, indent: int = 0) -> None:
         table.add_column(column.upper().replace("_", " "), justify=justify, overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, emoji=False, highlight=False)
     with console.capture() as capture:
         console.print(table, width=console.width - indent)
     for line in capture.get().splitlines():

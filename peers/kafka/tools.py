@@ -13,6 +13,7 @@ from peers.security import properties_file
 
 _TOOLS: Final = "org.apache.kafka.tools"
 _MAIN: Final = {
+    "kafka-acls": f"{_TOOLS}.AclCommand",
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
     "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
     "kafka-cluster": f"{_TOOLS}.ClusterTool",

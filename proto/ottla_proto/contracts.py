@@ -1,4 +1,4 @@
-"""The methods of every contract as typed values, with the operation that each one is authorized as.
+"""The methods of every contract as typed values, with the operation of Kafka's that each one amounts to.
 
 `Method` carries the request and response types, so that clients and services are typed end to end. A test compares this
 table with the descriptors, and a service whose contract has a method that is missing here does not start.

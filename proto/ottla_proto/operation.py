@@ -1,4 +1,4 @@
-"""Kafka's ACL operations, which are also what every method of the contracts is authorized as."""
+"""Kafka's ACL operations. Every method of the contracts amounts to one of them, too."""
 
 from __future__ import annotations
 

@@ -157,6 +157,14 @@ class Acl(_message.Message):
     permission: int
     def __init__(self, format: _Optional[int] = ..., resource_type: _Optional[int] = ..., name: _Optional[str] = ..., pattern_type: _Optional[int] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[int] = ..., permission: _Optional[int] = ...) -> None: ...
 
+class LoginSecret(_message.Message):
+    __slots__ = ("format", "secret")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    secret: bytes
+    def __init__(self, format: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
+
 class ScramCredential(_message.Message):
     __slots__ = ("format", "iterations", "salt", "stored_key", "server_key")
     FORMAT_FIELD_NUMBER: _ClassVar[int]

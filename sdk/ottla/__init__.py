@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla.admin.acl import Acl, AclFilter, Resource
     from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
     from ottla.admin.configs import ConfigEntry
     from ottla.admin.group_info import (
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
         TransactionInfo,
         TransactionSummary,
     )
+    from ottla.admin.users import UserInfo
     from ottla.app.app import App
     from ottla.app.context import Context, ThreadContext
     from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
     from ottla.client.security.logins import OAuthBearer, Plain, Scram
-    from ottla.client.security.secret import Secret
     from ottla.client.security.tls import Tls
     from ottla.consumer.batch import Batch
     from ottla.consumer.consumer import Consumer
@@ -94,8 +95,10 @@ if TYPE_CHECKING:
     from ottla.table.table import Table
     from ottla.table.watch import Change, Watch
     from ottla_core.model import TopicPartition
+    from ottla_core.security.secret import Secret
 
 _HOMES = {
+    "ottla.admin.acl": ("Acl", "AclFilter", "Resource"),
     "ottla.admin.admin": ("Admin", "BrokerInfo", "ClusterInfo", "LogDirInfo"),
     "ottla.app.app": ("App",),
     "ottla.app.context": ("Context", "ThreadContext"),
@@ -103,7 +106,7 @@ _HOMES = {
     "ottla.consumer.consumer": ("Consumer",),
     "ottla.producer.delivery": ("Delivery", "RecordMetadata"),
     "ottla.client.security.logins": ("OAuthBearer", "Plain", "Scram"),
-    "ottla.client.security.secret": ("Secret",),
+    "ottla_core.security.secret": ("Secret",),
     "ottla.client.security.tls": ("Tls",),
     "ottla.errors": (
         "AuthenticationError",
@@ -166,6 +169,7 @@ _HOMES = {
         "TransactionSummary",
     ),
     "ottla.admin.replica_verification": ("ReplicaCheck",),
+    "ottla.admin.users": ("UserInfo",),
     "ottla.mirror.client": ("MirrorClient",),
     "ottla.mirror.flow_info": ("FlowInfo", "MirroredPartition", "MovedGroup", "MovedGroups", "MovedPosition"),
     "ottla.mirror.verification": ("CopyCheck",),
@@ -175,6 +179,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # Literal, for type checkers; a test compares it with _HOMES.
 __all__ = [
+    "Acl",
+    "AclFilter",
     "ActiveProducer",
     "Admin",
     "App",
@@ -237,6 +243,7 @@ __all__ = [
     "RecordTooLargeError",
     "RejectError",
     "ReplicaCheck",
+    "Resource",
     "RetriableError",
     "Rows",
     "Scram",
@@ -256,6 +263,7 @@ __all__ = [
     "TransactionSummary",
     "TruncationError",
     "UnknownTopicError",
+    "UserInfo",
     "WakeupError",
     "Watch",
     "read",

@@ -28,6 +28,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.plural import counted
 from ottla_mirror import mirror_file
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
+from ottla_stack.secure_files import PROFILE, SecureFiles
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock, unreadable_state
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
 from ottla_stack.view import COLUMNS, stack_rows, stack_table
@@ -53,6 +54,21 @@ def up(
     mirror: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also run a mirror with the flows in this file.")
     ] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Have services prove to each other who they are, by certificates of `ottla ca` in this directory. "
+            "Missing ones are issued.",
+        ),
+    ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="TLS on all connections, a first user with a new password, and ACLs for all others.",
+        ),
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Run in the background; return once the stack is ready.")
     ] = False,
@@ -66,6 +82,11 @@ def up(
     ] = READY_LIMIT_S,
 ) -> None:
     """Start a real cluster on this machine: etcd, a controller, brokers and coordinators, each in its own process."""
+    if secure and ca is not None:
+        raise config_error(
+            "--secure and --ca exclude each other", hint="leave --ca out: --secure has its own authority"
+        )
+    files = SecureFiles(directory.absolute() / "security") if secure else None
     plan = StackPlan(
         directory.absolute(),
         port_base,
@@ -75,8 +96,11 @@ def up(
         group_coordinators,
         txn_coordinators,
         _checked(mirror),
+        files.ca if files else ca and ca.absolute(),
+        files,
     )
     _check_ports(plan)
+    _make_missing(plan)
     if detach:
         raise typer.Exit(_detach(plan, ready_within))
     held = lock(plan.directory)
@@ -84,6 +108,16 @@ def up(
         raise typer.Exit(asyncio.run(_supervise(plan, ready_within)))
     finally:
         held.close()
+
+
+def _make_missing(plan: StackPlan) -> None:
+    """Make the certificates, the first user and the profile that the stack needs and lacks. Raises ConfigError."""
+    from ottla_stack import secure  # here, because most stacks need no certificates
+
+    if plan.secure is not None:
+        secure.make_missing(plan, plan.secure)
+    elif plan.certificates is not None:
+        secure.issue_missing(plan.certificates, secure.services_of(plan))
 
 
 def _check_ports(plan: StackPlan) -> None:
@@ -177,7 +211,7 @@ async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> No
     plan = supervisor.plan
     addresses = f"bootstrap {plan.bootstrap}"
     stop = f"stop with Ctrl-C or `{_command('down', plan.directory)}`"
-    message = f"ready: {counted(plan.brokers, 'broker')}, {addresses}; {stop}"
+    message = f"ready: {counted(plan.brokers, 'broker')}, {addresses}; {stop}{_for_clients(plan)}"
     if not _out.is_terminal:
         print(message, flush=True)
         await stopped
@@ -187,6 +221,21 @@ async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> No
         while not stopped.done():
             await asyncio.wait({stopped}, timeout=1.0)
             live.update(_live_view(supervisor))
+
+
+def _for_clients(plan: StackPlan) -> str:
+    """Return a line that says how to log in, or "" for a stack that nobody logs in to."""
+    if plan.secure is None:
+        return ""
+    file = shlex.quote(str(plan.secure.clients))
+    return f"\nto log in as its first user: export OTTLA_CONFIG={file} OTTLA_PROFILE={PROFILE}"
+
+
+def _secured_by(plan: StackPlan) -> tuple[str, ...]:
+    """Return the options that secure the stack."""
+    if plan.secure is not None:
+        return ("--secure",)
+    return () if plan.certificates is None else ("--ca", str(plan.certificates))
 
 
 def _live_view(supervisor: Supervisor) -> Group:
@@ -222,6 +271,7 @@ def _detach(plan: StackPlan, ready_within_s: float) -> int:
         *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
         *("--group-coordinators", str(plan.group_coordinators), "--txn-coordinators", str(plan.txn_coordinators)),
         *(("--mirror", str(plan.mirror)) if plan.mirror else ()),
+        *_secured_by(plan),
         *("--ready-within", str(ready_within_s)),
     ]
     with log.open("w") as output:
@@ -233,7 +283,7 @@ def _detach(plan: StackPlan, ready_within_s: float) -> int:
         state = StackState.read(plan.directory)
         if state is not None and state.ready and state.supervisor.pid == process.pid:
             _out.print(stack_table(state))
-            _out.print(f"ready; bootstrap {plan.bootstrap}")
+            _out.print(f"ready; bootstrap {plan.bootstrap}{_for_clients(plan)}", soft_wrap=True)
             _out.print(f"stop with: {_command('down', plan.directory)}")
             return 0
         time.sleep(0.05)

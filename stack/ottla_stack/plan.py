@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ottla_stack.secure_files import SecureFiles
+
 DEFAULT_PORT_BASE: Final = 9600
 _ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _GROUP_COORDINATOR = 0, 1, 40, 50, 60
 _TXN_COORDINATOR, _MIRROR, _ADMIN = 70, 80, 100
@@ -36,6 +38,10 @@ class StackPlan:
     txn_coordinators: int = 2
     mirror: Path | None = None
     """It is the file of a mirror's flows. Without it no mirror runs."""
+    certificates: Path | None = None
+    """It is the directory of `ottla ca`, from which each service has a certificate. Without it they need none."""
+    secure: SecureFiles | None = None
+    """With it all connections have TLS, clients log in, and ACLs say what they may do."""
 
     @property
     def etcd_port(self) -> int:
@@ -78,7 +84,8 @@ class StackPlan:
         if kind == "mirror":
             settings["file"] = self.mirror
         else:
-            settings |= {"cluster-id": self.cluster_id, "etcd": f"127.0.0.1:{self.etcd_port}"}
+            scheme = "https://" if self.secure else ""
+            settings |= {"cluster-id": self.cluster_id, "etcd": f"{scheme}127.0.0.1:{self.etcd_port}"}
         if kind == "broker":
             settings["data-dir"] = self.directory / f"broker-{number}"
             settings["kafka-port"] = kafka_port
@@ -88,6 +95,11 @@ class StackPlan:
             settings["transaction-two-phase-commit-enable"] = "true"  # for Spark's writes exactly once
         if kind == "controller":
             settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
+        if self.secure:
+            settings.pop("kafka-port", None)
+            settings |= self.secure.settings(kind, kafka_port)
+        if self.certificates:
+            settings |= _internal_tls(self.certificates, f"{kind}-{number}")
         command = [
             sys.executable,
             "-m",
@@ -95,3 +107,11 @@ class StackPlan:
             *(f"--{key}={value}" for key, value in settings.items()),
         ]
         return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN, kafka_port)
+
+
+def _internal_tls(directory: Path, name: str) -> dict[str, object]:
+    return {
+        "internal-tls-certificate": directory / f"{name}.pem",
+        "internal-tls-key": directory / f"{name}.key",
+        "internal-tls-ca": directory / "ca.pem",
+    }

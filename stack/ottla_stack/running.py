@@ -30,7 +30,8 @@ class RunningStack:
     """`with RunningStack(directory) as stack:` is ready at `stack.bootstrap`, on free ports: what `ottla up` starts.
 
     It has no txn-coordinators by default, because few programs need them, and each is a process. `mirror` is the file
-    of a mirror that runs as well. The file must exist when the block begins.
+    of a mirror that runs as well. The file must exist when the block begins. With `certificates`, a directory of
+    `ottla ca`, services prove to each other who they are. Missing certificates are issued there.
     """
 
     def __init__(
@@ -42,10 +43,19 @@ class RunningStack:
         group_coordinators: int = 2,
         txn_coordinators: int = 0,
         mirror: Path | None = None,
+        certificates: Path | None = None,
     ) -> None:
         self.directory: Final = directory
         self.plan: Final = StackPlan(
-            directory, free_port_base(), "ottla", controllers, brokers, group_coordinators, txn_coordinators, mirror
+            directory,
+            free_port_base(),
+            "ottla",
+            controllers,
+            brokers,
+            group_coordinators,
+            txn_coordinators,
+            mirror,
+            certificates,
         )
         self._log = directory / "up.log"
         self._up: subprocess.Popen[bytes] | None = None
@@ -67,6 +77,7 @@ class RunningStack:
         command += ["--controllers", str(plan.controllers), "--group-coordinators", str(plan.group_coordinators)]
         command += ["--txn-coordinators", str(plan.txn_coordinators)]
         command += ["--mirror", str(plan.mirror)] if plan.mirror else []
+        command += ["--ca", str(plan.certificates)] if plan.certificates else []
         with self._log.open("w") as output:
             self._up = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

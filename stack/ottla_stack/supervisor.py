@@ -29,7 +29,7 @@ from ottla_core.event_loop.tasks import end_task
 from ottla_core.process import lifecycle
 from ottla_stack.child import KILL_LIMIT_S, Child
 from ottla_stack.child_log import ChildLog, keep_trimmed
-from ottla_stack.embedded_etcd import EtcdPlan, plan_etcd
+from ottla_stack.embedded_etcd import EtcdPlan, EtcdTls, plan_etcd
 from ottla_stack.plan import ServicePlan, StackPlan
 from ottla_stack.ports import is_free
 from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
@@ -67,7 +67,12 @@ class Supervisor:
         self._me = me
         self._ready = False
         logs = plan.directory / "logs"
-        self._etcd: EtcdPlan = plan_etcd(plan.directory / "etcd", plan.etcd_port, plan.etcd_peer_port)
+        self._etcd: EtcdPlan = plan_etcd(
+            plan.directory / "etcd",
+            plan.etcd_port,
+            plan.etcd_peer_port,
+            tls=None if plan.secure is None else EtcdTls(*plan.secure.etcd),
+        )
         self._services: Final[dict[str, ServicePlan]] = {s.name: s for s in plan.services()}
         self._children: Final = [
             Child(name, command, ChildLog(logs / f"{name}.log"), self._write_state)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
+from ottla_core.errors import OttlaError
 from ottla_core.process import lifecycle, service_config
+from ottla_core.process.run import check_settings
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror import mirror_file
 from ottla_mirror.config import MirrorConfig
@@ -24,6 +27,14 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 PROMETHEUS = (ROOT / "deploy/prometheus.yml").read_text()
 SERVICES = StackPlan(ROOT, controllers=2, brokers=3).services()
+KNOWN: dict[str, Any] = {
+    "BROKER": BrokerConfig,
+    "CONTROLLER": ControllerConfig,
+    "GROUP_COORDINATOR": GroupCoordinatorConfig,
+    "MIRROR": MirrorConfig,
+    "TXN_COORDINATOR": TxnCoordinatorConfig,
+}
+"""The settings of each service, by its name in the environment."""
 PROMETHEUS_PORT = 9090
 MIRROR_ADMIN_PORT = 9780
 REDIS_PORT = 6379
@@ -72,17 +83,29 @@ def test_a_broker_has_a_kafka_listener_for_each_side(plan: ServicePlan) -> None:
 
 
 def test_every_setting_exists() -> None:
-    known = {
-        "BROKER": BrokerConfig,
-        "CONTROLLER": ControllerConfig,
-        "GROUP_COORDINATOR": GroupCoordinatorConfig,
-        "MIRROR": MirrorConfig,
-        "TXN_COORDINATOR": TxnCoordinatorConfig,
-    }
     given = re.findall(r"OTTLA_([A-Z_]+?)__(\w+)", COMPOSE)
-    assert {section for section, _ in given} == known.keys()
+    assert {section for section, _ in given} == KNOWN.keys()
     for section, setting in given:
-        assert setting.lower() in {f.name for f in fields(known[section])}, setting
+        assert setting.lower() in {f.name for f in fields(KNOWN[section])}, setting
+
+
+@pytest.mark.parametrize("service", re.findall(r"^  (\S+):\n(?:    .*\n)*?    environment:\n", COMPOSE, re.MULTILINE))
+def test_a_service_would_start_with_its_settings_and_not_without_insecure(service: str) -> None:
+    """Ports of a container can be published only if the service listens on all its addresses."""
+    merged = re.findall(r"<<: \*(\S+-environment)\n", block(service))
+    common = [re.findall(rf"^x-{name}: .*\n((?:  .*\n)+)", COMPOSE, re.MULTILINE)[0] for name in merged]
+    lines = "".join((*common, block(service)))
+    environ = {n: text.strip('"') for n, text in re.findall(r"^ +(OTTLA_\w+__\w+): (.*)$", lines, re.MULTILINE)}
+    if not environ:
+        return  # a client
+    section = next(iter(environ)).removeprefix("OTTLA_").partition("__")[0]
+    name, hosts = section.lower().replace("_", "-"), {f"OTTLA_{section}__{word}" for word in ("HOST", "ADMIN_HOST")}
+    check_settings(service_config.load(KNOWN[section], name, [], environ))
+    for host in hosts:
+        alone = {n: text for n, text in environ.items() if n == host or n not in hosts}
+        assert alone[host] == "0.0.0.0"
+        with pytest.raises(OttlaError, match="is not loopback"):
+            check_settings(service_config.load(KNOWN[section], name, ["--insecure=false"], alone))
 
 
 def test_the_mirrors_file_names_what_runs_beside_it() -> None:
@@ -90,7 +113,7 @@ def test_the_mirrors_file_names_what_runs_beside_it() -> None:
     for address in (address for cluster in settings.clusters for address in cluster.bootstrap):
         host, _, port = address.partition(":")
         assert f"INTERNAL://{host}:{port}\n" in block(host)
-    assert settings.redis == f"redis://redis:{REDIS_PORT}/0"
+    assert settings.redis.reveal() == f"redis://redis:{REDIS_PORT}/0"
     assert f":{REDIS_PORT}:{REDIS_PORT}" in block("redis")
 
 

@@ -186,7 +186,9 @@ class FaultCluster:
             "node-id": number,
             "host": host,
             "port": _PORTS[kind][0] + int(number),
+            "admin-host": host,
             "admin-port": _PORTS[kind][1] + int(number),
+            "insecure": "true",  # only this test's nodes are on its network
             "etcd": f"{self.network.address(ETCD)}:{_ETCD_PORT}",
         }
         if kind == "broker":

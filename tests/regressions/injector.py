@@ -144,8 +144,10 @@ def install(injections: Collection[Injection], notes: Notes) -> None:
 
 
 def install_from_environment() -> None:
-    """Do nothing unless the environment names a story."""
+    """Do nothing unless the environment names a story, or a mutant of `tests.security`."""
     if name := os.environ.get(STORY):
         from tests.regressions.stories import ALL
+        from tests.security.mutants import MUTANTS
 
-        install(ALL[name].injections, Notes(Path(os.environ[NOTES])))
+        story = ALL[name] if name in ALL else MUTANTS[name].story
+        install(story.injections, Notes(Path(os.environ[NOTES])))

@@ -20,7 +20,7 @@ from ottla_core.security.scram_exchange import ScramExchange
 RESPONSE: Final = "response"
 """How `scram` and `plain` count a message that was answered."""
 
-_CANDIDATES: Final = Candidates(Users(), b"secret")
+_CANDIDATES: Final = Candidates(Users(), lambda: b"secret")
 _PIECES: Final = (
     *(b",", b"=", b"\0", b"n,,", b"y,,", b"p=x,,", b"n=", b"r=", b"c=biws", b"p=", b"a=alice", b"m=x", b"=2C", b"=3D"),
     *(b"tokenauth=true", b"alice", b"bob", b"\xff", b"\xc3\xa9", b"AAAA", b"9" * 50, b"ours", b"theirs", b"\n", b"i=1"),

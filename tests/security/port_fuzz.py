@@ -13,7 +13,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tests.security.exchange_fuzz import mutated
 
@@ -22,7 +22,7 @@ _LIMIT_S: Final = 20.0
 _TLS_RECORDS: Final = (20, 21, 22, 23, 24)
 _MOST_ANSWER_BYTES: Final = 1 << 20
 
-Draw = Callable[[random.Random], bytes]
+Draw: TypeAlias = Callable[[random.Random], bytes]
 
 
 class Told(NamedTuple):
@@ -92,19 +92,18 @@ def _plaintext(chance: random.Random) -> bytes:
     return mutated(chance, data) if chance.random() < 0.5 else data
 
 
-TLS_AT_PLAINTEXT: Final[Sequence[Draw]] = (_tls,)
-SASL_FRAMES: Final[Sequence[Draw]] = (_sasl, _sasl, _tls)
-PLAINTEXT_AT_TLS: Final[Sequence[Draw]] = (_plaintext, _tls)
+DRAWS: Final[Sequence[Sequence[Draw]]] = ((_tls,), (_sasl, _sasl, _tls), (_plaintext, _tls))
+"""What comes to a port without TLS, to one that expects a login, and to one with TLS."""
 
 
 async def fuzz(port: int, seed: int, cases: int, draws: Sequence[Draw]) -> Told:
     """Try cases at a port, some at a time."""
     chance = random.Random(seed)
     told = Told(cases, Counter(), [])
-    drawn = iter(((draw := chance.choice(draws)), draw(chance)) for _ in range(cases))
+    drawn = iter([(draw.__name__, draw(chance)) for draw in chance.choices(draws, k=cases)])
 
     async def work() -> None:
-        for draw, data in drawn:
+        for kind, data in drawn:
             try:
                 async with asyncio.timeout(_LIMIT_S):
                     answer = await _answer(port, data)
@@ -113,7 +112,7 @@ async def fuzz(port: int, seed: int, cases: int, draws: Sequence[Draw]) -> Told:
             except OSError as error:
                 told.wrong.append(f"no connection for {data[:100]!r}: {error}")
             else:
-                told.answered[draw.__name__] += bool(answer)
+                told.answered[kind] += bool(answer)
 
     await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
     return told

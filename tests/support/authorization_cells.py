@@ -161,6 +161,7 @@ CASES = [
     Case("DeleteGroups", (DELETE_GROUP,)),
     Case("ElectLeaders", (ALTER,)),
     Case("OffsetDelete", (DELETE_GROUP, READ_TOPIC)),
+    Case("DescribeClientQuotas", (cluster(Operation.DESCRIBE_CONFIGS),)),
     Case("DescribeUserScramCredentials", (DESCRIBE,)),
     Case("AlterUserScramCredentials", (ALTER,), {"mechanism": 1}),
     Case("DescribeQuorum", (DESCRIBE,)),

@@ -29,7 +29,7 @@ class Authority:
         self._folder: Final = folder
         self.certificate: Final = folder / "ca.pem"
         self._key: Final = folder / "ca.key"
-        _openssl(
+        openssl(
             *("req", "-x509", *_CURVE, "-nodes", "-days", "1", "-subj", f"/CN={name}"),
             *("-keyout", self._key, "-out", self.certificate),
         )
@@ -39,8 +39,8 @@ class Authority:
         key, request, signed = (self._folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
         extensions = self._folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName={','.join(hosts)}\n" if hosts else "")
-        _openssl("req", *_CURVE, "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
-        _openssl(
+        openssl("req", *_CURVE, "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+        openssl(
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial"),
             *("-days", str(days), "-extfile", extensions, "-out", signed),
         )
@@ -53,11 +53,12 @@ class Authority:
 def encrypted(key: Path, password: str) -> Path:
     """Return a file with the private key, encrypted by the password."""
     file = key.with_suffix(".encrypted")
-    _openssl("pkcs8", "-topk8", "-in", key, "-out", file, "-passout", f"pass:{password}")
+    openssl("pkcs8", "-topk8", "-in", key, "-out", file, "-passout", f"pass:{password}")
     return file
 
 
-def _openssl(*arguments: str | Path) -> None:
+def openssl(*arguments: str | Path) -> None:
+    """Run OpenSSL, which has to succeed."""
     command = shutil.which("openssl")
     assert command is not None, "this test needs the command openssl: apt-get install openssl"
     done = subprocess.run([command, *arguments], capture_output=True, text=True, timeout=_LIMIT_S, check=False)

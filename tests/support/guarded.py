@@ -175,7 +175,7 @@ class GuardedBroker:
 
     # ---- what is behind it ------------------------------------------------------------------------------------------
 
-    async def call(self, method: Method[Any, Any], request: Any, timeout: float = 0.0) -> Any:
+    async def call(self, method: Method[Any, Any], request: Any, timeout: float = 0.0, *, principal: str = "") -> Any:
         self.reached.append(method.name)
         if method.name in self.answers:
             return self.answers[method.name]
@@ -205,6 +205,7 @@ class _Backend:
         self.topics = EncodedTopics()
         self.producer_ids = SimpleNamespace(next=self._next_id)
         self.verifier = None
+        self.process_configs: dict[str, Any] = {}
         self.clock = SimpleNamespace(wall_ms=lambda: 0)
 
     @property

@@ -79,6 +79,8 @@ def _element(field: Field, message: type[Message], version: int, random_: random
             return random_.randbytes(random_.choice((0, 1, 100, 126, 127, 5_000)))
         case "uuid":
             return random_.choice((bytes(16), random_.randbytes(16)))
+        case "float64":
+            return random_.choice((0.0, -1.5, 1e300))
     raise AssertionError(f"nobody knows a {field.kind}")
 
 

@@ -69,6 +69,8 @@ def _simple(kind: str | None, random_: random.Random) -> Any:
             return random_.choice(_ERRORS)
         case "uuid":
             return uuid.UUID(int=random_.getrandbits(128))
+        case "float64":
+            return random_.choice((0.0, -1.5, 1e300))
         case "timedelta_i32" | "timedelta_i64":
             return datetime.timedelta(milliseconds=random_.choice((0, 1, 30_000, 2**31 - 1)))
         case "datetime_i64":

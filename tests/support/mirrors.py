@@ -10,6 +10,7 @@ from typing import Any
 import ottla
 from ottla.testing import Cluster
 from ottla_core.clock import SystemClock
+from ottla_core.security.secret import Secret
 from ottla_mirror.flow import Flow
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, check
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
@@ -33,7 +34,7 @@ def mirrored(
     )
     kind = {"delivery": delivery, "heartbeats": False, **more}
     flow = FlowSettings("east", "west", topics=(topic,), **kind)
-    with running(MirrorSettings(clusters, (flow,), redis), mirrors, balance_s) as flows:
+    with running(MirrorSettings(clusters, (flow,), Secret(redis)), mirrors, balance_s) as flows:
         yield flows
 
 

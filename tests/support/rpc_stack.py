@@ -13,13 +13,13 @@ from waiting import LIMIT_S
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.context import RequestContext, client_metadata
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.server import RpcServer
 from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, transport_error
 from ottla_core.rpc.streams import EndStreamError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
-from ottla_proto.operation import Operation
 
 
 class ScriptedBroker:
@@ -74,25 +74,20 @@ class ScriptedBroker:
 
 
 class Stack:
-    def __init__(self) -> None:
+    def __init__(self, tls: InternalTls | None = None, *, port: int = 0) -> None:
         self.service = ScriptedBroker()
         self.metrics = Metrics()
-        self.denied: set[Operation] = set()
         self.why_not: str | None = None
         self.on_drain: Callable[[], None] = lambda: None
         self.server = RpcServer(
             "127.0.0.1",
-            0,
+            port,
             self.metrics,
             ready=lambda: self.why_not,
-            authorize=self.authorize,
+            tls=tls,
             on_drain=lambda: self.on_drain(),
         )
         self.server.add(Broker, self.service)
-
-    def authorize(self, context: RequestContext, operation: Operation, resource: str) -> None:
-        if operation in self.denied:
-            raise OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{context.principal} may not {operation.name}")
 
     @property
     def address(self) -> str:

@@ -178,6 +178,10 @@ async def test_a_session_outlives_an_etcd_that_is_killed(etcd: EmbeddedEtcd, sto
     assert (await store.snapshot("/session/", timeout=T)).entries == ()
 
 
+_WINDOW_UPDATE_BYTES = 60
+"""A message of HTTP/2's own has fewer bytes than an answer of etcd."""
+
+
 class Relay:
     """A way to etcd that can fall silent, with its connections open, as a cut cable or a stopped machine does."""
 
@@ -187,6 +191,7 @@ class Relay:
         self._open.set()
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.Server | None = None
+        self._cut = False
 
     async def start(self) -> str:
         self._server = await asyncio.start_server(self._on_connection, "127.0.0.1", 0)
@@ -194,6 +199,10 @@ class Relay:
 
     def fall_silent(self) -> None:
         self._open.clear()
+
+    def cut_answers(self) -> None:
+        """Pass on what etcd is asked, and close the connection instead of passing on its answer."""
+        self._cut = True
 
     async def stop(self) -> None:
         assert self._server is not None
@@ -205,16 +214,35 @@ class Relay:
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, _, port = self._endpoint.rpartition(":")
         there, back = await asyncio.open_connection(host, int(port))
-        self._tasks += [asyncio.create_task(self._pass(*way)) for way in ((reader, back), (there, writer))]
+        ways = ((reader, back, False), (there, writer, True))
+        self._tasks += [asyncio.create_task(self._pass(*way)) for way in ways]
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, are_answers: bool) -> None:
         try:
             while data := await reader.read(1 << 16):
+                if are_answers and self._cut and len(data) > _WINDOW_UPDATE_BYTES:
+                    return
                 await self._open.wait()
                 writer.write(data)
                 await writer.drain()
         finally:
             writer.close()
+
+
+async def test_a_write_whose_connection_breaks_before_the_answer_may_have_happened(etcd: EmbeddedEtcd) -> None:
+    """gRPC reports it with the words that it has for a connection which never came about."""
+    relay = Relay(etcd.endpoint)
+    store = EtcdStore([await relay.start()])
+    await store.snapshot("/cut/", timeout=T)
+    relay.cut_answers()
+    with pytest.raises(StoreUnavailableError) as write:
+        await store.txn([], [Put("/cut/k", b"v")], timeout=T)
+    assert write.value.indefinite
+    await store.close()
+    await relay.stop()
+    store = EtcdStore([etcd.endpoint])
+    assert [entry.key for entry in (await store.snapshot("/cut/", timeout=T)).entries] == ["/cut/k"]
+    await store.close()
 
 
 @pytest.mark.feature(117)

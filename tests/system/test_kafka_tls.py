@@ -18,6 +18,7 @@ from certificates import Authority, Certificate
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient, ConfigResource
+from secured_kafka import private_file
 from tests.fuzz.stack import Stack
 from users import PASSWORDS, Users
 from waiting import LIMIT_S, wait_until
@@ -54,7 +55,7 @@ def secured(folder: Path, protocol: str, settings: dict[str, object]) -> Iterato
     settings = {
         "kafka-listener-protocols": f"PLAINTEXT:{protocol}",
         "ssl-keystore-location": broker.both,
-        "ssl-key-password": KEY_PASSWORD,
+        "ssl-key-password-file": private_file(folder / "key.password", KEY_PASSWORD),
         **settings,
     }
     with Stack(folder / "stack", broker=settings) as stack:

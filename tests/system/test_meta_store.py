@@ -1,15 +1,19 @@
-"""One suite for both metadata stores: the twin in memory is worth testing on only if it behaves as the real etcd."""
+"""One suite for both metadata stores: the twin in memory is worth testing on only if it behaves as the real etcd.
+
+The suite runs on a third etcd, too, which knows its clients and lets them use one prefix of keys.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
 import grpc
 import pytest
+from secured_etcd import SecuredEtcd, secured_etcd
 from waiting import until
 
 from ottla_core.cluster.etcd import EtcdStore
@@ -61,7 +65,13 @@ class Backend:
         raise AssertionError("a watch ends only by an error")
 
 
-@pytest.fixture(params=["memory", "etcd"])
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
+    with secured_etcd(tmp_path_factory.mktemp("guarded"), "/test/") as guarded:
+        yield guarded
+
+
+@pytest.fixture(params=["memory", "etcd", "certificate", "password"])
 async def backend(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
     prefix = f"/test/{next(_prefixes)}/"
     if request.param == "memory":
@@ -72,6 +82,16 @@ async def backend(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
 
         yield Backend(memory, compact_memory, prefix)
         await memory.close()
+    elif request.param in ("certificate", "password"):
+        guarded: SecuredEtcd = request.getfixturevalue("guarded")
+        security = guarded.by_certificate() if request.param == "certificate" else guarded.by_password()
+        store = EtcdStore([guarded.endpoint], security, page_keys=10)
+
+        async def compact_guarded(revision: int) -> None:
+            await asyncio.to_thread(guarded.ctl, "compaction", str(revision))
+
+        yield Backend(store, compact_guarded, prefix)
+        await store.close()
     else:
         endpoint: str = request.getfixturevalue("etcd").endpoint
         store = EtcdStore([endpoint], page_keys=10)

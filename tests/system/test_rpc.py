@@ -23,7 +23,6 @@ from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
-from ottla_proto.operation import Operation
 
 
 async def test_a_unary_call_carries_its_context_and_its_errors(stack: Stack) -> None:
@@ -79,18 +78,6 @@ async def test_what_is_not_the_contract_is_refused_as_transport(stack: Stack) ->
         await call.write(b"\xff\xff")
         with pytest.raises(grpc.aio.AioRpcError, match="not a Fetch frame"):
             await call.read()
-
-
-async def test_every_call_passes_the_one_authorize_hook(stack: Stack, client: Client) -> None:
-    stack.denied = {Operation.READ, Operation.DESCRIBE}
-    await client.send(1)
-    _, response = await client.response()
-    assert response.error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert stack.service.seen == []
-    peer = AioPeer(stack.address)
-    with pytest.raises(OttlaError, match="may not DESCRIBE"):
-        await peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S)
-    await peer.close()
 
 
 async def test_frames_start_in_order_and_are_answered_in_any(stack: Stack, client: Client) -> None:

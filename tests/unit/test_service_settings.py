@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import PurePath
 from typing import Any, get_type_hints
 
 import pytest
@@ -22,9 +24,23 @@ LEGAL = {
 """Texts of settings that can't have any text."""
 
 
-@pytest.mark.parametrize(
+SERVICES = pytest.mark.parametrize(
     "settings", [BrokerConfig, ControllerConfig, GroupCoordinatorConfig, MirrorConfig, TxnCoordinatorConfig]
 )
+SECRET = re.compile("password|secret|token|credential|private|(?<!kafka)_key(?!store)")
+"""Names of settings that have to do with secrets."""
+
+
+@SERVICES
+def test_a_setting_names_the_file_of_a_secret_and_never_has_the_secret(settings: type[Any]) -> None:
+    """Settings are in command lines, in environments and in what a debugger prints. Their secrets must not be."""
+    types = get_type_hints(settings)
+    of_secrets = {field.name for field in dataclasses.fields(settings) if SECRET.search(field.name)}
+    assert "admin_token_file" in of_secrets
+    assert {name for name in of_secrets if types[name] is not PurePath} == set()
+
+
+@SERVICES
 def test_each_setting_is_read_as_its_type(settings: type[Any]) -> None:
     types = get_type_hints(settings)
     for field in dataclasses.fields(settings):

@@ -67,14 +67,14 @@ def put_in_place(world: World, network: Network, disks: Disks) -> None:
 
 def _replace_grpc(world: World, network: Network) -> None:
     # The options are read at each call, because a mutant changes them, and so does a seed that shrinks limits.
-    def open_channel(address: str) -> grpc_calls.SimulatedChannel:
+    def open_channel(address: str, material: None = None) -> grpc_calls.SimulatedChannel:
         limits = grpc_calls.Limits.of(status.CHANNEL_OPTIONS)
         return grpc_calls.SimulatedChannel(network, _running(world), address, limits)
 
     def new_server() -> grpc_calls.SimulatedServer:
         return grpc_calls.SimulatedServer(network, _running(world), grpc_calls.Limits.of(status.SERVER_OPTIONS))
 
-    transport.open_channel, transport.new_server = open_channel, new_server
+    transport.open_channel, transport.new_server = open_channel, new_server  # type: ignore[assignment]  # no certificates
 
 
 def _running(world: World) -> Any:
@@ -84,8 +84,8 @@ def _running(world: World) -> Any:
 
 def _replace_health_checks(world: World, network: Network) -> None:
     substitutes = {
-        "HealthWatch": lambda address: health.SimulatedHealthWatch(network, _running(world), address),
-        "responds": lambda address, *, timeout: health.responds(network, _running(world), address),
+        "HealthWatch": lambda address, tls=None: health.SimulatedHealthWatch(network, _running(world), address),
+        "responds": lambda address, tls=None, *, timeout: health.responds(network, _running(world), address),
     }
     for name, module in list(sys.modules.items()):
         if name.startswith("ottla_controller"):

@@ -34,7 +34,8 @@ Address = Annotated[
         "--mirror",
         metavar="HOST:PORT",
         help="The gRPC address of one mirror; default: OTTLA_MIRROR, unless -b or --profile is given. Otherwise the "
-        "brokers forward to the mirrors that they know.",
+        "brokers forward to the mirrors that they know. If services have certificates, give one of the role admin by "
+        "-X or a profile: security.protocol=SSL, ssl.truststore.location, ssl.keystore.location, ssl.key.location.",
     ),
 ]
 Flow = Annotated[str, typer.Argument(metavar="FLOW", help="The quoted name of a flow, such as 'east->west'.")]
@@ -270,9 +271,11 @@ def _end_with(troubles: Sequence[str]) -> None:
 def _client(settings: Settings, address: str | None) -> MirrorClient:
     from ottla.mirror.client import MirrorClient
 
-    if address:
-        return MirrorClient(address, request_timeout=settings.timeout, client_id="ottla-cli")
     security = settings.security
+    if address:
+        # A profile may be for brokers, and its TLS without a certificate. A mirror's own port has a use for none of it.
+        tls = security.tls if security.tls is not None and security.tls.certificate is not None else None
+        return MirrorClient(address, request_timeout=settings.timeout, tls=tls, client_id="ottla-cli")
     return MirrorClient(
         bootstrap=settings.addresses,
         request_timeout=settings.timeout,

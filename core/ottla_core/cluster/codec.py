@@ -20,6 +20,7 @@ from ottla_core.cluster.image import (
     Controller,
     Coordinator,
     LastIncarnation,
+    LoginSecret,
     Partition,
     ProducerIds,
     ResourceConfigs,
@@ -192,6 +193,14 @@ def _terms_from(key: Key, message: pb.Terms, entry: KeyValue) -> tuple[Term, ...
     return tuple(Term(term.uuid, term.first_seq) for term in message.terms)
 
 
+def _login_secret_to(value: LoginSecret) -> Message:
+    return pb.LoginSecret(format=FORMAT, secret=value.value)
+
+
+def _login_secret_from(key: Key, message: pb.LoginSecret, entry: KeyValue) -> LoginSecret:
+    return LoginSecret(message.secret)
+
+
 def _acl_to(value: Acl) -> Message:
     return pb.Acl(format=FORMAT, **fields_of(value))
 
@@ -284,6 +293,7 @@ _KINDS: Final = {
     "last_life": _Kind(pb.LastLife, _last_incarnation_to, _last_incarnation_from),
     "restored": _Kind(pb.Restored, _restored_to, _restored_from),
     "terms": _Kind(pb.Terms, _terms_to, _terms_from),
+    "login_secret": _Kind(pb.LoginSecret, _login_secret_to, _login_secret_from),
     "acl": _Kind(pb.Acl, _acl_to, _acl_from),
     "scram": _Kind(pb.ScramCredential, _scram_to, _scram_from),
     "coordinator": _Kind(pb.Coordinator, _coordinator_to, _coordinator_from),

@@ -1,5 +1,8 @@
 """The metadata store on etcd: a small client of its v3 gRPC API (docs/adr/0002), and the one file that knows it.
 
+Connections may be encrypted, and a user may log in (`etcd_security`). A call with a token that etcd no longer takes did
+nothing, so it is made again with a new one.
+
 There are three rules. Every call ends at its deadline. A failure is *definite* only if the request surely changed
 nothing. Any other is indefinite, and the caller reads back (rule C4). A call moves on to the next endpoint only if that
 can't do a write twice. grpc.aio has no types, and its `Any` values do not leave this module.
@@ -8,13 +11,18 @@ can't do a write twice. grpc.aio has no types, and its `Any` values do not leave
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
+from ottla_core.cluster.etcd_login import EtcdLogin, WrongPasswordError
+from ottla_core.cluster.etcd_refusals import NO_CONNECTION, STALE, refusal
+from ottla_core.cluster.etcd_security import NO_SECURITY, EtcdSecurity, has_tls, target
 from ottla_core.cluster.store import (
     CompactedError,
     Compare,
@@ -25,12 +33,16 @@ from ottla_core.cluster.store import (
     LeaseLostError,
     Put,
     Snapshot,
+    StoreRefusedError,
     StoreUnavailableError,
     TxnResult,
     check_txn,
 )
+from ottla_core.errors import OttlaError
+from ottla_core.security.secret import Secret
 from ottla_proto import etcd_pb2 as pb
 
+_WATCH_S: Final = 6.0  # the limit for a login before a watch
 PROGRESS_S: Final = 2.0  # how often a quiet watch requests its progress; two requests without a response end it
 
 _OPTIONS: Final = (
@@ -46,14 +58,18 @@ _OPTIONS: Final = (
     ("grpc.enable_retries", 0),  # trying again is decided here
     ("grpc.enable_http_proxy", 0),
 )
+_log = logging.getLogger(__name__)
+
 _METADATA: Final = (("hasleader", "true"),)  # a member that is cut off from the cluster says so instead of waiting
 # These are what etcd or grpc say if the request was never taken up. With any other text, the outcome is not known.
 _DEFINITE: Final = (
-    "failed to connect to all addresses",
+    NO_CONNECTION,
     "etcdserver: no leader",
     "etcdserver: too many requests",
     "etcdserver: mvcc: database space exceeded",
 )
+_LOGIN_FAILED: Final = "etcdserver: authentication failed"
+_NO_AUTHENTICATION: Final = "etcdserver: authentication is not enabled"
 _REJECTED: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
 
 _SILENT: Final = 0.25
@@ -65,11 +81,14 @@ _Response = TypeVar("_Response", bound=Message)
 
 
 class EtcdStore:
-    """A `MetaStore` on an etcd cluster. `endpoints` are host:port. The first one that answers is kept until it
-    fails."""
+    """A `MetaStore` on an etcd cluster. `endpoints` are host:port, after https:// if they are encrypted. The first one
+    that answers is kept until it fails."""
 
-    def __init__(self, endpoints: Sequence[str], *, page_keys: int = 1000) -> None:
-        self._endpoints: Final = [endpoint.removeprefix("http://").rstrip("/") for endpoint in endpoints]
+    def __init__(
+        self, endpoints: Sequence[str], security: EtcdSecurity = NO_SECURITY, *, page_keys: int = 1000
+    ) -> None:
+        self._endpoints: Final = list(endpoints)
+        self._security: Final = security
         self._page_keys: Final = page_keys
         self._members: dict[str, _Member] = {}
         self._current = 0
@@ -89,30 +108,34 @@ class EtcdStore:
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
         check_txn(compares, ops)
         request = pb.TxnRequest(compare=[c for x in compares for c in _compares(x)], success=[_op(op) for op in ops])
-        response = await self._call(lambda member, left_s: member.txn(request, left_s), timeout, writes=bool(ops))
+        response = await self._call(lambda calls, left_s: calls.txn(request, left_s), timeout, writes=bool(ops))
         return TxnResult(response.succeeded, response.header.revision)
 
     async def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
         endpoint, member = self._member()
-        watch = _Watch(member.watch(), prefix, from_revision)
         try:
-            await watch.open()
-            while True:
-                yield await watch.batch()
+            for is_last in (False, True):
+                async with member.calls(_WATCH_S) as calls, aclosing(_watch(calls, prefix, from_revision)) as batches:
+                    try:
+                        async for batch in batches:
+                            from_revision = batch.revision + 1
+                            yield batch
+                    except _RpcError as error:
+                        if is_last or not error.is_stale:
+                            raise
+                        member.forget(calls)
         except _RpcError as error:
             self._switch_from(endpoint)
-            raise _failure(endpoint, error, writes=False) from None
-        finally:
-            watch.close()
+            raise self._failure(endpoint, error, writes=False) from None
 
     async def grant_lease(self, ttl_s: int, *, timeout: float) -> int:
         request = pb.LeaseGrantRequest(TTL=ttl_s)
-        response = await self._call(lambda member, left_s: member.grant(request, left_s), timeout, writes=True)
+        response = await self._call(lambda calls, left_s: calls.grant(request, left_s), timeout, writes=True)
         return response.ID
 
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
-        async def perform(member: _Member, left_s: float) -> pb.LeaseKeepAliveResponse:
-            stream = member.keep_alive(left_s)
+        async def perform(calls: _Calls, left_s: float) -> pb.LeaseKeepAliveResponse:
+            stream = calls.keep_alive(left_s)
             # A silent endpoint may be starved, or cut off, so the next renewal goes to another, if there is one.
             endpoint = self._endpoints[self._current]
             doubt = asyncio.get_running_loop().call_later(left_s * _SILENT, self._switch_from, endpoint)
@@ -131,14 +154,12 @@ class EtcdStore:
     async def revoke_lease(self, lease: int, *, timeout: float) -> None:
         request = pb.LeaseRevokeRequest(ID=lease)
         try:
-            await self._call(lambda member, left_s: member.revoke(request, left_s), timeout, writes=True)
+            await self._call(lambda calls, left_s: calls.revoke(request, left_s), timeout, writes=True)
         except LeaseLostError:
             return
 
     async def size_bytes(self, *, timeout: float) -> int:
-        status = await self._call(
-            lambda member, left_s: member.status(pb.StatusRequest(), left_s), timeout, writes=False
-        )
+        status = await self._call(lambda calls, left_s: calls.status(pb.StatusRequest(), left_s), timeout, writes=False)
         return status.dbSize
 
     async def close(self) -> None:
@@ -153,14 +174,14 @@ class EtcdStore:
         entries: list[KeyValue] = []
         while True:
             left_s = deadline - time.monotonic()
-            response = await self._call(lambda member, left_s: member.range(request, left_s), left_s, writes=False)
+            response = await self._call(lambda calls, left_s: calls.range(request, left_s), left_s, writes=False)
             entries += [_entry(kv) for kv in response.kvs]
             request.revision = request.revision or response.header.revision
             if not response.more:
                 return Snapshot(request.revision, tuple(entries))
             request.key = response.kvs[-1].key + b"\0"
 
-    async def _call(self, perform: Callable[[_Member, float], Awaitable[_T]], timeout: float, *, writes: bool) -> _T:
+    async def _call(self, perform: Callable[[_Calls, float], Awaitable[_T]], timeout: float, *, writes: bool) -> _T:
         """Perform a call on the current endpoint, and on the next ones, too, while nothing was done and time is
         left."""
         deadline = time.monotonic() + timeout
@@ -168,9 +189,9 @@ class EtcdStore:
         while True:
             endpoint, member = self._member()
             try:
-                return await perform(member, max(deadline - time.monotonic(), 0.0))
+                return await _with_token(member, perform, deadline)
             except _RpcError as error:
-                failure = _failure(endpoint, error, writes=writes)
+                failure = self._failure(endpoint, error, writes=writes)
             if not isinstance(failure, StoreUnavailableError):
                 raise failure
             self._switch_from(endpoint)
@@ -183,7 +204,10 @@ class EtcdStore:
             raise StoreUnavailableError("the store is closed", indefinite=False)
         endpoint = self._endpoints[self._current]
         if endpoint not in self._members:
-            self._members[endpoint] = _Member(endpoint)
+            try:
+                self._members[endpoint] = _Member(endpoint, self._security)
+            except OttlaError as error:
+                raise StoreRefusedError(f"no connection to etcd at {target(endpoint)}: {error}") from None
         return endpoint, self._members[endpoint]
 
     def _switch_from(self, endpoint: str) -> None:
@@ -191,6 +215,61 @@ class EtcdStore:
         once."""
         if endpoint == self._endpoints[self._current]:
             self._current = (self._current + 1) % len(self._endpoints)
+        self._connect_anew(endpoint)
+
+    def _connect_anew(self, endpoint: str) -> None:
+        """Use certificates that have replaced those of this connection, which has failed. Its other calls go on."""
+        former = self._members.get(endpoint)
+        if self._closed or former is None or former.stamp == self._security.stamp():
+            return
+        try:
+            self._members[endpoint] = _Member(endpoint, self._security)
+        except OttlaError as error:  # somebody is replacing the files, perhaps one by one
+            _log.warning("the connection to etcd keeps its last certificates: %s", error)
+        else:
+            former.retire()
+
+    def _failure(self, endpoint: str, error: _RpcError, *, writes: bool) -> Exception:
+        """Return the error that a status means to the caller; see the rules at the top."""
+        if (sentence := refusal(error.details, self._security)) is not None:
+            return StoreRefusedError(f"etcd at {target(endpoint)} can't be used: {sentence}")
+        if error.code is grpc.StatusCode.NOT_FOUND:
+            return LeaseLostError(error.details)
+        if error.code is grpc.StatusCode.OUT_OF_RANGE:
+            return CompactedError(error.details)
+        if error.code in _REJECTED:
+            return ValueError(f"etcd rejected the request: {error.details}")
+        indefinite = writes and not error.details.startswith(_DEFINITE)
+        return StoreUnavailableError(
+            f"etcd at {target(endpoint)} did not respond: {error.details}", indefinite=indefinite
+        )
+
+
+async def _with_token(member: _Member, perform: Callable[[_Calls, float], Awaitable[_T]], deadline: float) -> _T:
+    """Perform a call, and once more with a new token if etcd did not take the last one."""
+
+    def left_s() -> float:
+        return max(deadline - time.monotonic(), 0.0)
+
+    async with member.calls(left_s()) as calls:
+        try:
+            return await perform(calls, left_s())
+        except _RpcError as error:
+            if not error.is_stale:
+                raise
+            member.forget(calls)
+    async with member.calls(left_s()) as calls:
+        return await perform(calls, left_s())
+
+
+async def _watch(calls: _Calls, prefix: str, from_revision: int) -> AsyncGenerator[EventBatch, None]:
+    watch = _Watch(calls.watch(), prefix, from_revision)
+    try:
+        await watch.open()
+        while True:
+            yield await watch.batch()
+    finally:
+        watch.close()
 
 
 class _Watch:
@@ -265,12 +344,77 @@ class _RpcError(Exception):
         self.code: Final = code
         self.details: Final = details
 
+    @property
+    def is_stale(self) -> bool:
+        """It tells whether etcd may have refused the token."""
+        return any(text in self.details for text in STALE)
+
 
 class _Member:
-    """One endpoint: a channel that connects at the first call, and the calls on it with their types."""
+    """One endpoint: a channel that connects at the first call, and the login there."""
 
-    def __init__(self, endpoint: str) -> None:
-        self._channel: Any = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
+    def __init__(self, endpoint: str, security: EtcdSecurity) -> None:
+        self.stamp: Final = security.stamp()
+        self._channel: Final = _channel(endpoint, security)
+        self._login: Final = EtcdLogin(security, self._authenticate)
+        self._callers = 0
+        self._retired = False
+        self._closing: asyncio.Future[None] | None = None
+
+    @asynccontextmanager
+    async def calls(self, timeout: float) -> AsyncIterator[_Calls]:
+        """Yield the calls, with a token if there is a user."""
+        self._callers += 1
+        try:
+            yield _Calls(self._channel, await self._token(timeout))
+        except grpc.aio.UsageError:  # the store was closed meanwhile
+            raise _RpcError(grpc.StatusCode.UNAVAILABLE, "the connection was closed") from None
+        finally:
+            self._callers -= 1
+            if self._retired and not self._callers:
+                await self.close()
+
+    def forget(self, calls: _Calls) -> None:
+        """Get a new token for the next calls, because etcd did not take the one of these calls."""
+        self._login.forget(calls.token)
+
+    def retire(self) -> None:
+        """Close as soon as no call is left."""
+        self._retired = True
+        if not self._callers:
+            self._closing = asyncio.ensure_future(self.close())
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _token(self, timeout: float) -> str:
+        try:
+            return await self._login.token(timeout)
+        except TimeoutError:
+            raise _RpcError(grpc.StatusCode.DEADLINE_EXCEEDED, f"no login within {timeout:.1f} s") from None
+        except WrongPasswordError as error:
+            raise _RpcError(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
+        except OttlaError as error:
+            raise StoreRefusedError(f"no login at etcd: {error}") from None
+
+    async def _authenticate(self, user: str, password: Secret, timeout: float) -> str:
+        try:
+            return await _Calls(self._channel).authenticate(user, password, timeout)
+        except _RpcError as error:
+            if error.details == _NO_AUTHENTICATION:  # until an operator switches it on
+                return ""
+            if error.details.startswith(_LOGIN_FAILED):
+                raise WrongPasswordError(error.details) from None
+            raise
+
+
+class _Calls:
+    """The calls on a channel with their types. Each call has the token."""
+
+    def __init__(self, channel: Any, token: str = "") -> None:
+        self.token: Final = token
+        self._channel: Final = channel
+        self._metadata: Final = (*_METADATA, ("token", token)) if token else _METADATA
 
     async def range(self, request: pb.RangeRequest, timeout: float) -> pb.RangeResponse:
         return await self._unary("KV/Range", request, pb.RangeResponse, timeout)
@@ -293,8 +437,9 @@ class _Member:
     def keep_alive(self, timeout: float) -> _Stream[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse]:
         return self._stream("Lease/LeaseKeepAlive", pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse, timeout)
 
-    async def close(self) -> None:
-        await self._channel.close()
+    async def authenticate(self, user: str, password: Secret, timeout: float) -> str:
+        request = pb.AuthenticateRequest(name=user, password=password.reveal())
+        return (await self._unary("Auth/Authenticate", request, pb.AuthenticateResponse, timeout)).token
 
     async def _unary(self, path: str, request: Message, response: type[_Response], timeout: float) -> _Response:
         method = self._channel.unary_unary(
@@ -302,7 +447,7 @@ class _Member:
             request_serializer=type(request).SerializeToString,
             response_deserializer=response.FromString,
         )
-        decoded: _Response = await _rpc(method(request, timeout=timeout, metadata=_METADATA))
+        decoded: _Response = await _rpc(method(request, timeout=timeout, metadata=self._metadata))
         return decoded
 
     def _stream(
@@ -313,7 +458,7 @@ class _Member:
             request_serializer=request.SerializeToString,
             response_deserializer=response.FromString,
         )
-        return _Stream(method(timeout=timeout, metadata=_METADATA))
+        return _Stream(method(timeout=timeout, metadata=self._metadata))
 
 
 class _Stream(Generic[_Request, _Response]):
@@ -344,16 +489,13 @@ async def _rpc(call: Awaitable[Any]) -> Any:
         raise _RpcError(grpc.StatusCode.UNAVAILABLE, "the stream ended") from None
 
 
-def _failure(endpoint: str, error: _RpcError, *, writes: bool) -> Exception:
-    """Return the error that a status means to the caller; see the rules at the top."""
-    if error.code is grpc.StatusCode.NOT_FOUND:
-        return LeaseLostError(error.details)
-    if error.code is grpc.StatusCode.OUT_OF_RANGE:
-        return CompactedError(error.details)
-    if error.code in _REJECTED:
-        return ValueError(f"etcd rejected the request: {error.details}")
-    indefinite = writes and not error.details.startswith(_DEFINITE)
-    return StoreUnavailableError(f"etcd at {endpoint} did not respond: {error.details}", indefinite=indefinite)
+def _channel(endpoint: str, security: EtcdSecurity) -> Any:
+    """Open a channel. Raises INVALID_CONFIG if it is to be encrypted and a file can't be used."""
+    if not has_tls(endpoint):
+        return grpc.aio.insecure_channel(target(endpoint), options=_OPTIONS)
+    files = security.read_tls()
+    credentials = grpc.ssl_channel_credentials(files.ca, files.key, files.certificate)
+    return grpc.aio.secure_channel(target(endpoint), credentials, options=_OPTIONS)
 
 
 def _range_end(prefix: str) -> bytes:

@@ -30,7 +30,14 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
 from ottla_core.cluster.image import Change, ClusterImage
-from ottla_core.cluster.store import CompactedError, Event, EventBatch, MetaStore, StoreUnavailableError
+from ottla_core.cluster.store import (
+    CompactedError,
+    Event,
+    EventBatch,
+    MetaStore,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.event_loop.tasks import end_task
@@ -71,6 +78,7 @@ class MetadataFollower:
         self._older: ClusterImage | None = None
         self._contact_at = -math.inf
         self._backoff = Backoff(first_s=0.1, most_s=2.0)
+        self._trouble = ""
         self._listeners: list[Listener] = []
         self._pending: dict[asyncio.Future[ClusterImage], Condition] = {}
         self._task: asyncio.Task[None] | None = None
@@ -84,6 +92,11 @@ class MetadataFollower:
     def staleness_s(self) -> float:
         """These are the seconds since the store was last heard of. They are infinite before the first snapshot."""
         return self._clock.monotonic() - self._contact_at
+
+    @property
+    def trouble(self) -> str:
+        """This is why the store was unavailable at the last try, or empty if it was available."""
+        return self._trouble
 
     def on_change(self, listener: Listener) -> None:
         """Call `listener(old, new)` after every change of the image, in the order of listening. It must not wait."""
@@ -147,9 +160,7 @@ class MetadataFollower:
                 _log.info("taking a new snapshot of the metadata: %s", reason)
                 self._complete = False
             except StoreUnavailableError as away:
-                # It is logged once for each outage, not at each try, because `staleness_s` shows the rest.
-                if self._backoff.attempts == 0:
-                    _log.warning("the metadata store is unavailable, retrying: %s", away)
+                self._report(away)
             # The store holds what this release can't read, or it went back. Waiting callers hear of it now, since
             # waiting longer would not help them.
             except OttlaError as error:
@@ -179,6 +190,14 @@ class MetadataFollower:
         self._contact()
         # What happened between the last image and this one is unknown, so listeners have to look at every partition.
         self._replace(replace(image, changed_partitions=None, topics_revision=image.revision))
+
+    def _report(self, away: StoreUnavailableError) -> None:
+        """Log once for each outage, not at each try, because `staleness_s` shows the rest. A refusal, which needs an
+        operator, is logged even if the store was away before."""
+        refused = isinstance(away, StoreRefusedError)
+        if self._backoff.attempts == 0 or (refused and str(away) != self._trouble):
+            _log.warning("the metadata store is unavailable, retrying: %s", away)
+        self._trouble = str(away)
 
     def _check_not_older(self) -> None:
         """Raise if the store has gone back, even if it has passed the image's revision since: its changes are
@@ -220,6 +239,7 @@ class MetadataFollower:
     def _contact(self) -> None:
         self._contact_at = self._clock.monotonic()
         self._backoff.reset()
+        self._trouble = ""
 
     def _replace(self, image: ClusterImage) -> None:
         old, self._image = self._image, image

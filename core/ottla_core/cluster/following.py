@@ -37,8 +37,9 @@ class Following:
         try:
             await self._follower.wait_for(lambda image: image.revision > 0, timeout=FIRST_IMAGE_LIMIT_S)
         except TimeoutError:
+            trouble = f": {self._follower.trouble}" if self._follower.trouble else ""
             raise OttlaError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
-                f"the metadata store has not responded within {FIRST_IMAGE_LIMIT_S:g} s",
+                f"the metadata store has not responded within {FIRST_IMAGE_LIMIT_S:g} s{trouble}",
                 hint="check that etcd is running and that its address is correct",
             ) from None

@@ -173,6 +173,13 @@ class BrokerIds:
 
 
 @dataclass(frozen=True, slots=True)
+class LoginSecret:
+    """False salts of unknown users are derived from these random bytes, so that all brokers have the same ones."""
+
+    value: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterImage:
     """The cluster's whole state at one revision. The mappings are never written to, because images share what did not
     change."""
@@ -190,6 +197,7 @@ class ClusterImage:
     broker_ids: BrokerIds = BrokerIds()
     restored: Restored = Restored()
     terms: tuple[Term, ...] = ()
+    login_secret: LoginSecret = LoginSecret()
     last_incarnations: Mapping[int, LastIncarnation] = field(default_factory=dict)
     acls: Mapping[bytes, Acl] = field(default_factory=dict)
     """They are by the 16 bytes of their ids, which are random."""
@@ -318,6 +326,7 @@ _EMPTY: Final = {
     "broker_ids": BrokerIds(),
     "restored": Restored(),
     "terms": (),
+    "login_secret": LoginSecret(),
 }
 
 
@@ -339,7 +348,7 @@ def _partitions_of(image: ClusterImage, change: Change) -> Iterable[PartitionId]
 def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
     kind, *identity = change.key
     match kind:
-        case "controller" | "seq" | "producer_ids" | "broker_ids" | "restored" | "terms":
+        case "controller" | "seq" | "producer_ids" | "broker_ids" | "restored" | "terms" | "login_secret":
             draft[kind] = _EMPTY[kind] if change.value is None else change.value
         case "broker":
             _set(image, draft, "brokers", identity[0], change.value)

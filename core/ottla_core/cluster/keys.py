@@ -20,6 +20,7 @@ PRODUCER_IDS: Key = ("producer_ids",)
 BROKER_IDS: Key = ("broker_ids",)
 RESTORED: Key = ("restored",)
 TERMS: Key = ("terms",)
+LOGIN_SECRET: Key = ("login_secret",)
 
 _SINGLES = {
     "controller": CONTROLLER,
@@ -28,6 +29,7 @@ _SINGLES = {
     "broker-ids": BROKER_IDS,
     "restored": RESTORED,
     "terms": TERMS,
+    "login-secret": LOGIN_SECRET,
 }
 _SINGLE_TEXTS = {key: text for text, key in _SINGLES.items()}
 

@@ -109,6 +109,17 @@ class StoreUnavailableError(Exception):
         self.indefinite: Final = indefinite
 
 
+class StoreRefusedError(StoreUnavailableError):
+    """The store and this process don't accept each other: a certificate, a password or a permission is wrong.
+
+    The refused call did nothing. Only an operator can help, so the message says what to do. Calls are tried again, as
+    if the store were away, because the operator may help at any time.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, indefinite=False)
+
+
 class CompactedError(Exception):
     """The revision to watch from is gone, or the store has not come to it. A watcher has to take a new snapshot."""
 

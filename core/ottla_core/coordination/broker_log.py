@@ -22,6 +22,7 @@ from ottla_core.coordination.shard_log import (
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS, TopicId
 from ottla_core.records.fence import ShardFence
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.peers import Peers
 from ottla_core.rpc.status import TransportError
 from ottla_proto import broker_pb2 as pb
@@ -50,10 +51,12 @@ class _LogPartition(NamedTuple):
 class BrokerShardLog:
     """The logs of one kind of coordinator. A component: it connects to a leader at the first call."""
 
-    def __init__(self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "") -> None:
+    def __init__(
+        self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "", tls: InternalTls | None = None
+    ) -> None:
         self._kind: Final = kind
         self._image = image
-        self._peers: Final = Peers(client_id=client_id or f"{kind}-coordinator")
+        self._peers: Final = Peers(client_id=client_id or f"{kind}-coordinator", tls=tls)
 
     async def start(self) -> None:
         """Do nothing: the first call connects."""

@@ -15,6 +15,7 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
 from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.etcd_security import EtcdSecurity, EtcdSettings
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import Coordinator
@@ -27,7 +28,9 @@ from ottla_core.coordination.shard import S
 from ottla_core.process.admin_http import AdminHttp
 from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
 from ottla_core.process.run import ServiceSettings
+from ottla_core.rpc.internal_tls import InternalTlsSettings, open_internal_tls
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.security.service_identity import Role
 from ottla_core.telemetry import Metrics
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
@@ -35,7 +38,7 @@ from ottla_proto.contracts import Controller
 _RELEASE_S: Final = 5.0
 
 
-class CoordinatorSettings(ServiceSettings, Protocol):
+class CoordinatorSettings(ServiceSettings, EtcdSettings, InternalTlsSettings, Protocol):
     """The settings that every coordinator has."""
 
     @property
@@ -44,8 +47,6 @@ class CoordinatorSettings(ServiceSettings, Protocol):
     def port(self) -> int: ...
     @property
     def admin_port(self) -> int: ...
-    @property
-    def etcd(self) -> tuple[str, ...]: ...
     @property
     def lease_ttl_s(self) -> int: ...
 
@@ -78,17 +79,20 @@ class CoordinatorHost(Generic[S]):
         self._components: Final[list[Component]] = []
         name = f"{kind}-coordinator-{settings.node_id}"
         self._app: Final = ServiceApp(name, self._components, self.ready, self.address, metrics=self.metrics)
-        self._own_store: Final = EtcdStore(settings.etcd) if store is None else None
+        self._own_store: Final = EtcdStore(settings.etcd, EtcdSecurity.of(settings)) if store is None else None
         store = store or self._own_store
         assert store is not None
         self.follower: Final = MetadataFollower(store, settings.cluster_id)
-        self._controller: Final = ControllerPeer(self.follower)
-        self._server: Final = RpcServer(settings.host, settings.port, self.metrics, ready=self.ready, around=around)
+        self.tls: Final = open_internal_tls(settings, Role(f"{kind}-coordinator"))
+        self._controller: Final = ControllerPeer(self.follower, self.tls)
+        self._server: Final = RpcServer(
+            settings.host, settings.port, self.metrics, ready=self.ready, tls=self.tls, around=around
+        )
         lost = self.metrics.counter("ottla_leases_lost_total", "Leases that expired while the process was running.")
         self._registration: Final = CoordinatorRegistration(
             store, settings.cluster_id, settings.lease_ttl_s, self.describe, self._app.fail, lost
         )
-        self._log: Final = BrokerShardLog(kind, lambda: self.follower.image)
+        self._log: Final = BrokerShardLog(kind, lambda: self.follower.image, tls=self.tls)
         self.shards: Final = OwnedShards(
             kind,
             settings.node_id,
@@ -131,7 +135,9 @@ class CoordinatorHost(Generic[S]):
         # names it.
         self._components.extend(
             [
-                self._admin(settings.host, settings.admin_port, self.metrics, self.ready),
+                self._admin(
+                    settings.admin_host, settings.admin_port, self.metrics, self.ready, settings.admin_token_file
+                ),
                 Following(self.follower, self._own_store),
                 self._controller,
                 self._log,
@@ -147,7 +153,7 @@ class CoordinatorHost(Generic[S]):
     def ready(self) -> str | None:
         """Return None, or why the process does not serve yet."""
         if self.follower.image.revision == 0:
-            return "there is no metadata yet: etcd has not answered"
+            return f"there is no metadata yet: {self.follower.trouble or 'etcd has not answered'}"
         return None if self._registration.epoch is not None else "not registered yet"
 
     def address(self) -> str:

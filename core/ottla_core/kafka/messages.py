@@ -783,6 +783,63 @@ class DescribeAclsResponse(Message):
             self.permission_type = permission_type
 
 
+class DescribeClientQuotasRequest(Message):
+    API_KEY: ClassVar = 48
+    __slots__ = ("components", "strict",)
+
+    def __init__(
+        self, *, components: Sequence[DescribeClientQuotasRequest.ComponentData] = (), strict: bool = False,
+    ) -> None:
+        self.components = components
+        self.strict = strict
+
+    class ComponentData(Message):
+        __slots__ = ("entity_type", "match_type", "match",)
+
+        def __init__(self, *, entity_type: str = '', match_type: int = 0, match: str | None = '',) -> None:
+            self.entity_type = entity_type
+            self.match_type = match_type
+            self.match = match
+
+
+class DescribeClientQuotasResponse(Message):
+    API_KEY: ClassVar = 48
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "entries",)
+
+    def __init__(
+        self, *, throttle_time_ms: int = 0, error_code: int = 0, error_message: str | None = '',
+        entries: Sequence[DescribeClientQuotasResponse.EntryData] | None = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.entries = entries
+
+    class EntryData(Message):
+        __slots__ = ("entity", "values",)
+
+        def __init__(
+            self, *, entity: Sequence[DescribeClientQuotasResponse.EntityData] = (),
+            values: Sequence[DescribeClientQuotasResponse.ValueData] = (),
+        ) -> None:
+            self.entity = entity
+            self.values = values
+
+    class EntityData(Message):
+        __slots__ = ("entity_type", "entity_name",)
+
+        def __init__(self, *, entity_type: str = '', entity_name: str | None = '',) -> None:
+            self.entity_type = entity_type
+            self.entity_name = entity_name
+
+    class ValueData(Message):
+        __slots__ = ("key", "value",)
+
+        def __init__(self, *, key: str = '', value: float = 0.0,) -> None:
+            self.key = key
+            self.value = value
+
+
 class DescribeClusterRequest(Message):
     API_KEY: ClassVar = 60
     __slots__ = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers",)

@@ -2,6 +2,10 @@
 
 It takes only GET, and by default only on loopback. It runs on threads of the standard library's server, so a hung event
 loop is seen from outside instead of hanging the probe.
+
+If there is a token, clients have to send it. Without it they get only the status of the two probes, because Docker's
+and Kubernetes' probes and load balancers can't keep a secret. The reason of a failed probe is only for those who send
+the token.
 """
 
 from __future__ import annotations
@@ -13,13 +17,17 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import PurePath
 from threading import Lock, Thread
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from ottla_core.files.secret_file import NO_FILE
+from ottla_core.process.admin_token import AdminToken
 from ottla_core.telemetry import LATENCY_BUCKETS_S, Counter, Histogram, Metrics
 
 _LOOP_HUNG_AFTER_S: Final = 5.0
@@ -29,13 +37,24 @@ _MAX_CONNECTIONS: Final = 32
 _CONNECTION_S: Final = 10.0
 _PLAIN: Final = "text/plain; charset=utf-8"
 
+_Response = tuple[HTTPStatus, str, bytes]
+"""The status, the type of the content, and the content."""
+
 
 class AdminHttp:
     """A component: start binds (port 0 picks one), stop closes. `ready` returns None, or why the service is not
-    ready."""
+    ready. `token_file` has the token that clients must send; without a file they need none."""
 
-    def __init__(self, host: str, port: int, metrics: Metrics, ready: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        metrics: Metrics,
+        ready: Callable[[], str | None],
+        token_file: PurePath = NO_FILE,
+    ) -> None:
         self._address = (host, port)
+        self._token_file = token_file
         self._metrics = metrics
         self._ready = ready
         self._server: ThreadingHTTPServer | None = None
@@ -52,21 +71,24 @@ class AdminHttp:
         registry.register(_Collector(self._metrics))
         for of_the_process in (ProcessCollector, PlatformCollector, GCCollector):
             of_the_process(registry=registry)
+        token = None if self._token_file == NO_FILE else AdminToken(self._token_file)
 
-        def respond(path: str) -> tuple[int, str, bytes]:
+        def respond(path: str, authorization: str | None) -> _Response:
+            trusted = token is None or token.is_in(authorization)
             match path.partition("?")[0]:
-                case "/metrics":
-                    return 200, "text/plain; version=0.0.4; charset=utf-8", generate_latest(registry)
                 case "/healthz":
                     late_s = time.monotonic() - self._ticked_at
-                    return (
-                        (200, _PLAIN, b"ok\n") if late_s < _LOOP_HUNG_AFTER_S else _no(f"loop hung for {late_s:.0f} s")
-                    )
+                    hung = f"loop hung for {late_s:.0f} s" if late_s >= _LOOP_HUNG_AFTER_S else None
+                    return _probe("ok", hung if trusted or hung is None else "not healthy")
                 case "/readyz":
                     reason = self._ready()
-                    return (200, _PLAIN, b"ready\n") if reason is None else _no(reason)
+                    return _probe("ready", reason if trusted or reason is None else "not ready")
+                case _ if not trusted:
+                    return HTTPStatus.UNAUTHORIZED, _PLAIN, b"send Authorization: Bearer and the service's token\n"
+                case "/metrics":
+                    return HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", generate_latest(registry)
                 case _:
-                    return 404, _PLAIN, b"there is /metrics, /healthz, /readyz\n"
+                    return HTTPStatus.NOT_FOUND, _PLAIN, b"there is /metrics, /healthz, /readyz\n"
 
         try:
             self._server = _Server(self._address, _handler(respond))
@@ -92,8 +114,9 @@ class AdminHttp:
             await asyncio.sleep(1.0)
 
 
-def _no(reason: str) -> tuple[int, str, bytes]:
-    return 503, _PLAIN, f"{reason}\n".encode()
+def _probe(success: str, reason: str | None) -> _Response:
+    status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+    return status, _PLAIN, f"{success if reason is None else reason}\n".encode()
 
 
 class _Server(ThreadingHTTPServer):
@@ -138,13 +161,15 @@ class _Server(ThreadingHTTPServer):
             request.shutdown(socket.SHUT_RDWR)
 
 
-def _handler(respond: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPRequestHandler]:
+def _handler(respond: Callable[[str, str | None], _Response]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 5.0  # for a client that sends nothing; one that sends little has _CONNECTION_S
 
         def do_GET(self) -> None:
-            status, content_type, body = respond(self.path)
+            status, content_type, body = respond(self.path, self.headers["Authorization"])
             self.send_response(status)
+            if status == HTTPStatus.UNAUTHORIZED:
+                self.send_header("WWW-Authenticate", "Bearer")
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

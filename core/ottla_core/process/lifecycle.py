@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import PurePath
 from typing import Any, Final, Protocol
 
 from ottla_core.cluster.store import StoreUnavailableError
@@ -38,9 +39,9 @@ class Component(Protocol):
     async def stop(self) -> None: ...
 
 
-AdminPort = Callable[[str, int, Metrics, Callable[[], str | None]], Component]
-"""Makes a service's admin port from its host, its port, its metrics, and a function that says why it is not ready
-(`AdminHttp`)."""
+AdminPort = Callable[[str, int, Metrics, Callable[[], str | None], PurePath], Component]
+"""Makes a service's admin port from its host, its port, its metrics, a function that says why it is not ready, and the
+file of its token (`AdminHttp`)."""
 
 
 class ServiceApp:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import Final, Protocol, TypeVar, cast
 
 from ottla_core import telemetry
+from ottla_core.cluster import etcd_security
+from ottla_core.cluster.etcd_security import EtcdSecurity, EtcdSettings
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
 from ottla_core.process import lifecycle, service_config
+from ottla_core.process.exposure import Endpoint, check_exposure, is_loopback
 
 _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
 
 
 class ServiceSettings(Protocol):
-    """The settings that every service has; see the `config` of each. Services of a cluster have `etcd`, too."""
+    """The settings that every service has; see the `config` of each. Services of a cluster have `etcd`, too. A broker
+    has `kafka_endpoints`."""
 
     @property
     def node_id(self) -> int: ...
@@ -22,6 +28,12 @@ class ServiceSettings(Protocol):
     def host(self) -> str: ...
     @property
     def advertised_host(self) -> str: ...
+    @property
+    def admin_host(self) -> str: ...
+    @property
+    def admin_token_file(self) -> PurePath: ...
+    @property
+    def insecure(self) -> bool: ...
     @property
     def log_level(self) -> str: ...
 
@@ -54,9 +66,42 @@ def check_settings(settings: ServiceSettings) -> None:
             f"{name}={advertised!r} means every interface, and no client can connect to that address",
             hint="set advertised_host to the name or address at which clients and other services reach this service",
         )
-    if not getattr(settings, "etcd", ("",)):
+    if hasattr(settings, "etcd"):
+        _check_etcd(cast("EtcdSettings", settings), insecure=settings.insecure)
+    check_exposure(_endpoints(settings), insecure=settings.insecure)
+
+
+def _check_etcd(settings: EtcdSettings, *, insecure: bool) -> None:
+    if not settings.etcd:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
             "the setting etcd contains no address",
             hint="set it to one or more host:port addresses, separated by commas",
         )
+    security = EtcdSecurity.of(settings)
+    in_plaintext = [e for e in settings.etcd if security.user and not etcd_security.has_tls(e)]
+    exposed = [endpoint for endpoint in in_plaintext if not is_loopback(etcd_security.host(endpoint))]
+    if exposed and not insecure:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            f"the password of etcd_user would go to {etcd_security.target(exposed[0])} in plaintext",
+            hint="write https:// before the address, or set insecure=true (--insecure) if you trust the network",
+        )
+    security.check_files()
+
+
+def _endpoints(settings: ServiceSettings) -> Iterator[Endpoint]:
+    yield from getattr(settings, "kafka_endpoints", ())
+    has_tls = getattr(settings, "internal_tls_certificate", NO_FILE) != NO_FILE
+    yield Endpoint(
+        "gRPC, which services speak to each other,",
+        settings.host,
+        "" if has_tls else "it would serve everyone in plaintext",
+        "set internal_tls_certificate, internal_tls_key and internal_tls_ca",
+    )
+    yield Endpoint(
+        "the admin port",
+        settings.admin_host,
+        "" if settings.admin_token_file != NO_FILE else "it would answer everyone without a token",
+        "set admin_token_file",
+    )

@@ -1,15 +1,16 @@
 """A service's own settings: a dataclass, filled from defaults < file < environment < command line.
 
 The environment spells a setting `OTTLA_<SECTION>__<KEY>`, a file has it in the table `[section]`, and the command line
-has `--key value`. An unknown name is an error that names the nearest one. (Kafka's topic and broker configs are in
-`config_table`. They are kept in the cluster, not in a file.)
+has `--key value`, or only `--key` for a setting that is true or false. An unknown name is an error that names the
+nearest one. (Kafka's topic and broker configs are in `config_table`. They are kept in the cluster, not in a file.)
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path, PurePath
@@ -27,10 +28,10 @@ def load(
 
     Raises OttlaError(INVALID_CONFIG) for an unknown name, a value of the wrong type, or a file that can't be read.
     """
-    options = _from_arguments(arguments)
+    types = get_type_hints(settings)
+    options = _from_arguments(arguments, {name for name, type_ in types.items() if type_ is bool})
     path = options.pop("config", environ.get("OTTLA_CONFIG", ""))
     merged: dict[str, Any] = {**_from_file(path, section), **_from_environment(environ, section), **options}
-    types = get_type_hints(settings)
     known = {f.name for f in fields(settings)}  # type: ignore[arg-type]  # the caller's is a dataclass
     for name in [name for name in merged if name not in known]:
         near = get_close_matches(name, known, n=1)
@@ -40,14 +41,20 @@ def load(
     return settings(**{name: _convert(name, value, types[name]) for name, value in merged.items()})
 
 
-def _from_arguments(arguments: Sequence[str]) -> dict[str, str]:
+def _from_arguments(arguments: Sequence[str], flags: Set[str]) -> dict[str, str]:
     options: dict[str, str] = {}
-    rest = iter(arguments)
-    for word in rest:
+    rest = deque(arguments)
+    while rest:
+        word = rest.popleft()
         if not word.startswith("--"):
             raise _invalid(f"{word!r} is not a setting", "give settings as --name value")
         name, equals, value = word[2:].partition("=")
-        options[name.replace("-", "_")] = value if equals else next(rest, "")
+        name = name.replace("-", "_")
+        if not equals and name in flags and (not rest or rest[0].startswith("--")):
+            value = "true"
+        elif not equals:
+            value = rest.popleft() if rest else ""
+        options[name] = value
     return options
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
 import grpc
@@ -50,15 +50,18 @@ class CallStream:
     """The stream to one address. `AioPeer.gathered` creates it."""
 
     def __init__(
-        self, channel: Any, address: str, gathered: GatheredCalls, metadata: tuple[tuple[str, str], ...]
+        self,
+        channel: Callable[[], Any],
+        address: str,
+        gathered: GatheredCalls,
+        metadata: tuple[tuple[str, str], ...],
     ) -> None:
+        """Make the stream, which is opened on the channel that `channel` then returns."""
         self._address: Final = address
         self._path: Final = gathered.path
         self._frames: Final = CallFrames(gathered)
         self._metadata: Final = metadata
-        self._open: Final[Any] = channel.stream_stream(
-            gathered.path, request_serializer=None, response_deserializer=None
-        )
+        self._channel: Final = channel
         self._calls: Final = OutgoingCalls[_Waiter]()
         self._loop: Final = asyncio.get_running_loop()
         self._due: Final = asyncio.Event()
@@ -163,7 +166,8 @@ class CallStream:
 
     async def _run(self) -> None:
         """Serve one stream from its beginning to its end."""
-        stream = self._open(metadata=self._metadata)
+        open_stream = self._channel().stream_stream(self._path, request_serializer=None, response_deserializer=None)
+        stream = open_stream(metadata=self._metadata)
         reading = asyncio.create_task(self._read(stream))
         writing = asyncio.create_task(self._write(stream))
         try:

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from ottla_core.errors import ErrorCode
 from ottla_core.rpc.context import client_metadata
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.status import SHARED_CHANNEL_OPTIONS, TransportError, raise_error, transport_error
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
@@ -25,13 +26,18 @@ class HasError(Protocol):
 class Peer:
     """One address. It connects at the first use, and again by itself when a connection was lost.
 
-    The peers of one address share a connection.
+    The peers of one address share a connection. With `tls` they share it as long as they share the certificate, and a
+    peer keeps the certificate that it began with.
     """
 
-    def __init__(self, address: str, *, client_id: str = "") -> None:
+    def __init__(self, address: str, *, client_id: str = "", tls: InternalTls | None = None) -> None:
         self.address: Final = address
         self._metadata: Final = client_metadata(client_id)
-        self._channel: Final[Any] = grpc.insecure_channel(address, options=SHARED_CHANNEL_OPTIONS)
+        self._channel: Final[Any] = (
+            grpc.insecure_channel(address, options=SHARED_CHANNEL_OPTIONS)
+            if tls is None
+            else grpc.secure_channel(address, tls.recent().channel_credentials, options=SHARED_CHANNEL_OPTIONS)
+        )
         self._calls: Final[dict[str, Any]] = {}
 
     def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:

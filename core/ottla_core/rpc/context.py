@@ -1,17 +1,26 @@
-"""The caller of a request, which travels as gRPC metadata with every call. Every call passes one authorize hook."""
+"""The caller of a request: the service that its certificate names, and what each call carries as gRPC metadata."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
+from urllib.parse import quote, unquote
 
+from ottla_core.rpc.service_access import Caller
 from ottla_core.security.principal import ANONYMOUS
-from ottla_proto.operation import Operation
+from ottla_core.security.service_identity import identity_of
 
 CLIENT_ID: Final = "x-ottla-client-id"
+PRINCIPAL: Final = "x-ottla-principal"
+"""The principal of the Kafka client for which a broker calls, with percent signs for what is not ASCII."""
+
+_URIS: Final = "peer_uri"
+"""gRPC's name for the URIs of the certificate at the other end."""
+_SAFE: Final = ":/@=, "
+"""Characters of principals that metadata carries as they are."""
 
 _request_ids = itertools.count(1)
 _process: Final = f"{os.getpid():x}"
@@ -38,9 +47,14 @@ class StreamScope:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener."""
+    """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener.
+
+    The principal is the client's if a broker calls for a client. Where certificates are not configured, `caller` is
+    None, and a principal proves nothing.
+    """
 
     principal: str = ANONYMOUS
+    caller: Caller | None = None
     client_id: str = ""
     client_host: str = ""
     listener: str = "grpc"
@@ -48,28 +62,38 @@ class RequestContext:
     stream: StreamScope = field(default_factory=StreamScope, compare=False)
 
 
-Authorize = Callable[[RequestContext, Operation, str], None]
-"""A function that raises OttlaError with an authorization code if the context may not do the operation on the
-resource."""
+def context_of(
+    metadata: Iterable[tuple[str, str | bytes]], peer: str, proven: Mapping[str, Sequence[bytes]] | None = None
+) -> RequestContext:
+    """Return the context of a call, from its gRPC metadata and peer ("ipv4:127.0.0.1:50312").
 
-
-def allow_all(context: RequestContext, operation: Operation, resource: str) -> None:
-    """Allow everything. This is the hook until access control lists are served."""
-
-
-def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> RequestContext:
-    """Return the context of a call, from its gRPC metadata and peer ("ipv4:127.0.0.1:50312")."""
+    `proven` is what gRPC says of the certificate at the other end. It is None where no certificates are configured.
+    """
     headers = {key: value for key, value in metadata if isinstance(value, str)}
+    forwarded = headers.get(PRINCIPAL)
+    caller = None if proven is None else _caller(proven, forwards=forwarded is not None)
+    identity = None if caller is None else caller.identity
     return RequestContext(
+        principal=unquote(forwarded) if forwarded is not None else identity.principal if identity else ANONYMOUS,
+        caller=caller,
         client_id=headers.get(CLIENT_ID, ""),
         client_host=peer.partition(":")[2].rpartition(":")[0],
         request_id=new_request_id(),
     )
 
 
+def _caller(proven: Mapping[str, Sequence[bytes]], *, forwards: bool) -> Caller:
+    return Caller(identity_of(uri.decode(errors="replace") for uri in proven.get(_URIS, ())), forwards)
+
+
 def client_metadata(client_id: str) -> tuple[tuple[str, str], ...]:
     """Return the metadata of every call, which has the name of the client."""
     return ((CLIENT_ID, client_id),) if client_id else ()
+
+
+def forwarding_metadata(principal: str) -> tuple[tuple[str, str], ...]:
+    """Return the metadata of a call that a broker makes for a client."""
+    return ((PRINCIPAL, quote(principal, safe=_SAFE)),)
 
 
 def new_request_id() -> str:

@@ -7,20 +7,22 @@ from collections.abc import Container
 from typing import Final
 
 from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.internal_tls import InternalTls
 
 
 class Peers:
     """The peers, each of which is connected at the first use of its address."""
 
-    def __init__(self, *, client_id: str = "") -> None:
+    def __init__(self, *, client_id: str = "", tls: InternalTls | None = None) -> None:
         self._client_id: Final = client_id
+        self._tls: Final = tls
         self._connected: Final[dict[str, AioPeer]] = {}
         self._closing: Final[dict[asyncio.Task[None], None]] = {}
 
     def at(self, address: str) -> AioPeer:
         peer = self._connected.get(address)
         if peer is None:
-            peer = self._connected[address] = AioPeer(address, client_id=self._client_id)
+            peer = self._connected[address] = AioPeer(address, client_id=self._client_id, tls=self._tls)
         return peer
 
     def retain(self, addresses: Container[str]) -> None:

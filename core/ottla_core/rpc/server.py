@@ -9,12 +9,16 @@ Errors travel in band. An OttlaError that a method raises becomes the response's
 room for a code of Kafka's, a hint and results of other partitions. Anything else that a method raises is a bug: it is
 logged under an id that the caller sees, and nothing of it crosses the wire.
 
+Where certificates are configured, each call is checked against the roles that may call its method
+(`ottla_core.rpc.service_access`). The caller is read once for each call or stream.
+
 Every call has a deadline (I12), and what open calls hold is bounded in bytes (I13, modules `calls` and `budget`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -29,13 +33,18 @@ from ottla_core.errors import OttlaError
 from ottla_core.rpc import transport
 from ottla_core.rpc.call_frames import carried_methods
 from ottla_core.rpc.calls import Calls, OpenCall, TooMuchError
-from ottla_core.rpc.context import Authorize, RequestContext, allow_all, context_of
+from ottla_core.rpc.context import RequestContext, context_of
 from ottla_core.rpc.frames import is_stream, snake_case
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.served_calls import CallStreams
+from ottla_core.rpc.service_access import CALLERS, Roles
 from ottla_core.rpc.status import error_message, log_bug
 from ottla_core.rpc.streams import EndStreamError, Streams
 from ottla_core.telemetry import Counter, Histogram, Metrics
 from ottla_proto.contracts import GatheredCalls, Method
+
+_log = logging.getLogger(__name__)
+_LOG_INTERVAL_S: Final = 1.0
 
 READY_SERVICE: Final = "ottla.ready"
 """The health service's name for readiness; "" is liveness."""
@@ -59,10 +68,13 @@ class ContractError(Exception):
 class Endpoint:
     """One method of a service object, wrapped in what every method needs."""
 
-    def __init__(self, method: Method[Any, Any], handler: RpcHandler, authorize: Authorize, metrics: Metrics) -> None:
+    def __init__(
+        self, method: Method[Any, Any], handler: RpcHandler, callers: Roles, refusals: Refusals, metrics: Metrics
+    ) -> None:
         self.method: Final = method
         self._handler = handler
-        self._authorize = authorize
+        self._callers: Final = callers
+        self._refusals: Final = refusals
         self._seconds: Histogram = metrics.histogram(
             "ottla_rpc_seconds", "Time from a call or a frame to its response.", method=method.name
         )
@@ -74,7 +86,8 @@ class Endpoint:
         """Return the response, with `error` set if the method raised OttlaError."""
         began_at = time.perf_counter()
         try:
-            self._authorize(context, self.method.operation, self.method.service)
+            if context.caller is not None:
+                self._check_caller(context)
             responding = self._handler(request, context)
             # The method alone holds the request now, and may drop it while it waits. With a reference here, a
             # shard's append that waits for its replicas would keep records that are in the log already.
@@ -90,12 +103,41 @@ class Endpoint:
         response: Message = self.method.response(error=error_message(error))
         return response
 
+    def _check_caller(self, context: RequestContext) -> None:
+        assert context.caller is not None
+        try:
+            context.caller.check(self.method, self._callers)
+        except OttlaError as refusal:
+            self._refusals.report(refusal, context.client_host)
+            raise
+
+
+class Refusals:
+    """The calls that were refused to a service of another role. The log has one a second, and the number of the
+    others."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._count: Counter = metrics.counter(
+            "ottla_rpc_refused_total", "Calls and frames that were refused, because of the caller's certificate."
+        )
+        self._logged_at = -_LOG_INTERVAL_S
+        self._unlogged = 0
+
+    def report(self, refusal: OttlaError, host: str) -> None:
+        self._count.value += 1
+        self._unlogged += 1
+        now = time.monotonic()
+        if now - self._logged_at >= _LOG_INTERVAL_S:
+            _log.warning("refused calls: %d; the last one came from %s: %s", self._unlogged, host, refusal)
+            self._logged_at, self._unlogged = now, 0
+
 
 class RpcServer:
     """A component: `start` binds and serves, `stop` drains. Add services before the start.
 
     `ready` returns None, or the reason why the service is not ready, for the health service's `ottla.ready`. `on_drain`
-    is called when the drain begins: no frame starts any more, and delayed responses may leave now.
+    is called when the drain begins: no frame starts any more, and delayed responses may leave now. With `tls`, callers
+    need a certificate whose role may call the method. Anyone with a certificate may ask for the service's health.
     """
 
     def __init__(
@@ -105,12 +147,14 @@ class RpcServer:
         metrics: Metrics,
         *,
         ready: Callable[[], str | None] = lambda: None,
-        authorize: Authorize = allow_all,
+        tls: InternalTls | None = None,
         around: Around = as_it_is,
         on_drain: Callable[[], None] = lambda: None,
     ) -> None:
         self._host, self._requested_port = host, port
-        self._metrics, self._authorize, self._around = metrics, authorize, around
+        self._metrics, self._tls, self._around = metrics, tls, around
+        self._context_of = _context_of if tls is None else _proven_context_of
+        self._refusals: Final = Refusals(metrics)
         self._server: Final = transport.new_server()
         self._calls = Calls()
         self._health = _Health(ready)
@@ -118,6 +162,12 @@ class RpcServer:
         metrics.gauge(
             "ottla_rpc_calls_bytes", "Memory held by open unary and gathered calls.", lambda: float(self._calls.bytes)
         )
+        if tls is not None:
+            metrics.gauge(
+                "ottla_internal_tls_expires_at_seconds",
+                "End of the certificate for calls between services, in seconds since 1970.",
+                lambda: tls.expires_at.timestamp(),
+            )
         self._on_drain = on_drain
         self._draining = asyncio.Event()
         self.port = port
@@ -134,7 +184,7 @@ class RpcServer:
     async def start(self) -> None:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         try:
-            self.port = self._server.add_insecure_port(f"{self._host}:{self._requested_port}")
+            self.port = transport.add_port(self._server, f"{self._host}:{self._requested_port}", self._tls)
         except RuntimeError:
             self.port = 0
         if self.port == 0:
@@ -170,10 +220,13 @@ class RpcServer:
         missing = [n for n in methods if not asyncio.iscoroutinefunction(getattr(service, snake_case(n), None))]
         if missing:
             raise ContractError(f"{type(service).__name__} lacks async methods for {', '.join(missing)}")
+        open_to_nobody = [n for n, m in methods.items() if m.path not in CALLERS]
+        if open_to_nobody:
+            raise ContractError(f"rpc.service_access has no entry for {contract.__name__}.{open_to_nobody[0]}")
         # The faults of a test go around the method but within the endpoint, so an injected error is counted and mapped
         # like a real one.
         handlers = {n: self._around(m, getattr(service, snake_case(n))) for n, m in methods.items()}
-        return {n: Endpoint(m, handlers[n], self._authorize, self._metrics) for n, m in methods.items()}
+        return {n: Endpoint(m, handlers[n], CALLERS[m.path], self._refusals, self._metrics) for n, m in methods.items()}
 
     def _gathered_handler(self, gathered: GatheredCalls, endpoints: Mapping[str, Endpoint]) -> Any:
         try:
@@ -185,7 +238,7 @@ class RpcServer:
         self._metrics.gauge("ottla_rpc_streams", "Open streams.", lambda: float(streams.open), method=gathered.name)
 
         async def stream(_: Any, context: Any) -> None:
-            await streams.serve(context, _context_of(context))
+            await streams.serve(context, self._context_of(context))
 
         return grpc.stream_stream_rpc_method_handler(stream)
 
@@ -202,7 +255,7 @@ class RpcServer:
             )
 
             async def stream(_: Any, context: Any) -> None:
-                await streams.serve(context, _context_of(context))
+                await streams.serve(context, self._context_of(context))
 
             return grpc.stream_stream_rpc_method_handler(stream)
 
@@ -211,7 +264,7 @@ class RpcServer:
         async def unary(data: bytes, context: Any) -> bytes:
             try:
                 with self._calls.counted(data, context.peer()) as call:
-                    return await _serve_unary(endpoint, data, context, call)
+                    return await _serve_unary(endpoint, data, context, self._context_of(context), call)
             except TooMuchError as error:
                 await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
                 raise AssertionError("abort raises") from None
@@ -248,8 +301,13 @@ def _context_of(context: Any) -> RequestContext:
     return context_of(context.invocation_metadata() or (), context.peer())
 
 
-async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any, call: OpenCall) -> bytes:
-    context = _context_of(grpc_context)
+def _proven_context_of(context: Any) -> RequestContext:
+    return context_of(context.invocation_metadata() or (), context.peer(), context.auth_context())
+
+
+async def _serve_unary(
+    endpoint: Endpoint, data: bytes, grpc_context: Any, context: RequestContext, call: OpenCall
+) -> bytes:
     # Without a deadline a call to a server that hangs would wait for ever (I12). The server can't choose one for the
     # client, because it does not know how long the client waits.
     if grpc_context.time_remaining() is None:

@@ -15,6 +15,7 @@ import grpc.aio
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import MAX_BATCH_BYTES
 from ottla_core.rpc.calls import MAX_CALLS
+from ottla_core.rpc.handshake_failures import failure_of
 from ottla_proto.common_pb2 import Error
 
 _log = logging.getLogger(__name__)
@@ -109,6 +110,8 @@ def transport_error(error: Exception, address: str, action: str) -> TransportErr
     code = _CODES.get(status, ErrorCode.UNKNOWN_SERVER_ERROR)
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
         code = ErrorCode.MESSAGE_TOO_LARGE
+    if (failure := failure_of(details)) is not None:
+        return TransportError(code, f"{action} at {address}: {failure.reason}", hint=failure.hint)
     return TransportError(code, f"{action} at {address}: {details}")
 
 

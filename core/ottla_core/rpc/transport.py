@@ -3,6 +3,8 @@
 A simulation puts its own in their place. So the functions are called as `transport.open_channel(…)`, and never
 imported by name. A call raises gRPC's own `AioRpcError`, with a status code and details. The client of etcd has its own
 channel (`cluster.etcd`).
+
+With the certificate of a service (`internal_tls`), both ends prove who they are. Without one, they are in plaintext.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+import grpc
 import grpc.aio
 
+from ottla_core.rpc.internal_tls import InternalTls, Material
 from ottla_core.rpc.status import CHANNEL_OPTIONS, SERVER_OPTIONS
 
 
@@ -41,15 +45,30 @@ class Server(Protocol):
         """Return the port. Raises RuntimeError, or returns 0, if it can't be bound."""
         ...
 
+    def add_secure_port(self, address: str, server_credentials: Any) -> int:
+        """Return the port, as `add_insecure_port` does."""
+        ...
+
     async def start(self) -> None: ...
     async def stop(self, grace: float | None) -> None: ...
 
 
-def open_channel(address: str) -> Channel:
-    channel: Channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+def open_channel(address: str, material: Material | None = None) -> Channel:
+    channel: Channel
+    if material is None:
+        channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    else:
+        channel = grpc.aio.secure_channel(address, material.channel_credentials, options=CHANNEL_OPTIONS)
     return channel
 
 
 def new_server() -> Server:
     server: Server = grpc.aio.server(options=SERVER_OPTIONS)
     return server
+
+
+def add_port(server: Server, address: str, tls: InternalTls | None) -> int:
+    """Return the port. Raises RuntimeError, or returns 0, if it can't be bound."""
+    if tls is None:
+        return server.add_insecure_port(address)
+    return server.add_secure_port(address, tls.server_credentials())

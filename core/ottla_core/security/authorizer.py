@@ -27,7 +27,7 @@ _NO_ACL_MATCHES: Final = Decision(False, Reason.NO_ACL_MATCHES)
 class Authorizer:
     """The decisions that follow from the ACLs of one `revision`, which never change.
 
-    It is made in little time, because it makes the rules for a principal when that principal first needs a decision.
+    It is complete once it is made, which takes a microsecond for each ACL. So no decision has to wait for it.
 
     An ACL is found for a resource if its pattern matches the resource, whoever the ACL is for. Only if none is found,
     `allow_everyone_if_no_acl_found` decides.
@@ -44,20 +44,24 @@ class Authorizer:
         self.revision: Final = revision
         self._super_users: Final = super_users
         self._no_acl_found: Final = Decision(allow_everyone_if_no_acl_found, Reason.NO_ACL_FOUND)
-        by_whom: dict[_Whom, list[Acl]] = {}
+        by_whom: dict[_Whom, Rules] = {}
         ranges: dict[tuple[ResourceType, str], dict[str, None]] = {}
         literal: dict[ResourceType, dict[str, None]] = {}
-        prefixed: dict[ResourceType, dict[str, None]] = {}
+        prefixed: dict[ResourceType, dict[str, str]] = {}
         hosts = {host: canonical_host(host) for host in dict.fromkeys(acl.host for acl in acls.values())}
         for acl in acls.values():
             host = hosts[acl.host]
-            by_whom.setdefault((acl.resource_type, acl.principal, host), []).append(acl)
-            if "/" in host:
-                ranges.setdefault((acl.resource_type, acl.principal), {})[host] = None
-            names = prefixed if acl.pattern_type is PatternType.PREFIXED else literal
-            names.setdefault(acl.resource_type, {})[acl.name] = None
-        self._acls: Final = by_whom
-        self._rules: Final[dict[_Whom, Rules]] = {}
+            whom = (acl.resource_type, acl.principal, host)
+            if (rules := by_whom.get(whom)) is None:
+                rules = by_whom[whom] = Rules()
+                if "/" in host:
+                    ranges.setdefault(whom[:2], {})[host] = None
+            rules.add(acl)
+            if acl.pattern_type is PatternType.PREFIXED:
+                prefixed.setdefault(acl.resource_type, {})[acl.name] = acl.name
+            else:
+                literal.setdefault(acl.resource_type, {})[acl.name] = None
+        self._rules: Final = by_whom
         self._ranges: Final = {whom: HostRanges(hosts) for whom, hosts in ranges.items()}
         self._literal: Final = literal
         self._prefixed: Final = {resource_type: Prefixes(names) for resource_type, names in prefixed.items()}
@@ -68,16 +72,16 @@ class Authorizer:
         """Decide one operation on one resource. DENY beats ALLOW, whichever pattern is narrower."""
         if principal in self._super_users:
             return _SUPER_USER
+        prefixes = self._prefixes_of(resource_type, name)
         allowed = None
         for rules in self._rules_for(principal, host, resource_type):
-            for rule in rules.of(name):
-                if rule.operations >> operation & 1:
-                    if not rule.decision.is_allowed:
-                        return rule.decision
-                    allowed = allowed or rule.decision
+            for acl in rules.of(name, prefixes, operation):
+                if acl.permission is Permission.DENY:
+                    return Decision(False, acl)
+                allowed = allowed or acl
         if allowed is not None:
-            return allowed
-        return _NO_ACL_MATCHES if self._is_acl_found(resource_type, name) else self._no_acl_found
+            return Decision(True, allowed)
+        return _NO_ACL_MATCHES if prefixes or self._is_named(resource_type, name) else self._no_acl_found
 
     def decide_any(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> Decision:
         """Decide whether the operation is allowed on at least one resource of the type, existing or not (KIP-679).
@@ -87,19 +91,14 @@ class Authorizer:
         sample = self.decide(principal, host, operation, resource_type, _SAMPLE)
         if sample.is_allowed:
             return sample
-        allowed: list[Acl] = []
-        denied: dict[tuple[PatternType, str], Acl] = {}
-        for rules in self._rules_for(principal, host, resource_type):
-            for acl in rules.acls:
-                if acl.operation in (operation, Operation.ALL):
-                    if acl.permission is Permission.ALLOW:
-                        allowed.append(acl)
-                    else:
-                        denied[acl.pattern_type, acl.name] = acl
+        found = list(self._rules_for(principal, host, resource_type))
+        denied = {
+            (acl.pattern_type, acl.name): acl for rules in found for acl in rules.that(Permission.DENY, operation)
+        }
         if (everything := denied.get((PatternType.LITERAL, ANY_NAME))) is not None:
             return Decision(False, everything)
         decision = _NO_ACL_MATCHES
-        for acl in allowed:
+        for acl in (acl for rules in found for acl in rules.that(Permission.ALLOW, operation)):
             stronger = _stronger(acl, denied)
             if stronger is None:
                 return Decision(True, acl)
@@ -122,19 +121,17 @@ class Authorizer:
             ranges = self._ranges.get((resource_type, whom))
             within = () if address is None or ranges is None else ranges.containing(address)
             for pattern in (exact, *within, ANY_HOST):
-                key = (resource_type, whom, pattern)
-                rules = self._rules.get(key)
-                if rules is None and (acls := self._acls.get(key)) is not None:
-                    rules = self._rules[key] = Rules(acls)
-                if rules is not None:
+                if (rules := self._rules.get((resource_type, whom, pattern))) is not None:
                     yield rules
 
-    def _is_acl_found(self, resource_type: ResourceType, name: str) -> bool:
-        literal = self._literal.get(resource_type, {})
-        if name in literal or ANY_NAME in literal:
-            return True
+    def _prefixes_of(self, resource_type: ResourceType, name: str) -> tuple[str, ...]:
+        """Return the prefixes of the name that any ACL has, the longest first."""
         prefixed = self._prefixed.get(resource_type)
-        return prefixed is not None and any(True for _ in prefixed.of(name))
+        return () if prefixed is None else tuple(prefixed.of(name))
+
+    def _is_named(self, resource_type: ResourceType, name: str) -> bool:
+        literal = self._literal.get(resource_type, {})
+        return name in literal or ANY_NAME in literal
 
 
 def _stronger(allowing: Acl, denied: Mapping[tuple[PatternType, str], Acl]) -> Acl | None:

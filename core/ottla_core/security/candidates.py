@@ -4,15 +4,15 @@ A login as an unknown user goes on with a false credential and fails at its end,
 the same messages, at the same cost and with the same error. So a client can't find out which users exist. This is a
 known difference to Apache Kafka, whose brokers refuse an unknown user at SCRAM's first message.
 
-A false salt is derived from the name and a secret, so it is the same in each login as that name. It differs between
-two brokers that do not share the secret. What a false credential looks like is what new credentials of this cluster
-look like: a user whose credential has more iterations than the default, or a salt of another size, can be told from
-an unknown one.
+A false salt is derived from the name and the cluster's secret, so each login as that name gets the same salt, from
+whichever broker. What a false credential looks like is what new credentials of this cluster look like: a user whose
+credential has more iterations than the default, or a salt of another size, can be told from an unknown one.
 """
 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -30,9 +30,9 @@ class Candidate(NamedTuple):
 
 
 class Candidates:
-    """Finds candidates. `secret` is random bytes that no client knows."""
+    """Finds candidates. `secret` returns random bytes that no client knows."""
 
-    def __init__(self, credentials: Credentials, secret: bytes) -> None:
+    def __init__(self, credentials: Credentials, secret: Callable[[], bytes]) -> None:
         self._credentials: Final = credentials
         self._secret: Final = secret
 
@@ -59,4 +59,4 @@ class Candidates:
 
     def _derived(self, mechanism: Mechanism, user: str, use: str, size_bytes: int) -> bytes:
         message = "\0".join((mechanism, use, user)).encode(errors="surrogatepass")
-        return hmac.digest(self._secret, message, _HASH)[:size_bytes]
+        return hmac.digest(self._secret(), message, _HASH)[:size_bytes]

@@ -69,16 +69,8 @@ class ScramCredential:
     def of_password(
         cls, mechanism: Mechanism, password: str, *, salt: bytes, iterations: int = LEAST_ITERATIONS
     ) -> Self:
-        """Derive a credential, which takes milliseconds. `salt` has to be random. Raises INVALID_CONFIG for a password
-        that clients could not log in with."""
-        if not password or not is_prepared(password):
-            raise _invalid(
-                "a password is empty, or has characters that SCRAM treats in different ways (RFC 4013)",
-                "use letters, digits and punctuation of ASCII",
-            )
-        if not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
-            raise _invalid(f"{iterations} iterations", f"use {LEAST_ITERATIONS} to {MOST_ITERATIONS} iterations")
-        salted = hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
+        """Derive a credential, which takes milliseconds. Raises what `salted_password` raises."""
+        salted = salted_password(mechanism, password, salt=salt, iterations=iterations)
         return cls.of_salted(mechanism, salted, salt=salt, iterations=iterations)
 
     @classmethod
@@ -130,6 +122,21 @@ class ScramCredential:
     def signature(self, messages: bytes) -> bytes:
         """Return the broker's signature, by which it proves that it knows the credential."""
         return hmac.digest(self.server_key, messages, _HASHES[self.mechanism])
+
+
+def salted_password(mechanism: Mechanism, password: str, *, salt: bytes, iterations: int) -> bytes:
+    """Salt and hash a new password, which takes milliseconds. `salt` has to be random.
+
+    Raises INVALID_CONFIG for a password that clients could not log in with.
+    """
+    if not password or not is_prepared(password):
+        raise _invalid(
+            "a password is empty, or has characters that SCRAM treats in different ways (RFC 4013)",
+            "use letters, digits and punctuation of ASCII",
+        )
+    if not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
+        raise _invalid(f"{iterations} iterations", f"use {LEAST_ITERATIONS} to {MOST_ITERATIONS} iterations")
+    return hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def mechanism_of(name: str) -> Mechanism:

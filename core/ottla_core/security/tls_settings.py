@@ -10,7 +10,7 @@ there it counts only if the entry names the listener.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -47,11 +47,12 @@ class ClientAuth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What the listeners with TLS have in common. The stores are paths, and the truststore is empty if there is none.
+    """What the listeners with TLS have in common. The stores and the file of the key's password are paths, which are
+    empty if there is none.
     `ciphers` are OpenSSL's names for TLS 1.2, or empty for its defaults."""
 
     keystore: str
-    key_password: str = field(repr=False)
+    key_password_file: str
     truststore: str
     least_version: str
     most_version: str
@@ -62,7 +63,7 @@ class TlsSettings:
 def read_tls(
     keystore: tuple[str, str],
     truststore: tuple[str, str],
-    key_password: str,
+    key_password_file: str,
     protocols: Sequence[str],
     cipher_suites: Sequence[str],
     mapping_rules: str,
@@ -83,7 +84,7 @@ def read_tls(
     ciphers, versions = _ciphers(cipher_suites, versions)
     return TlsSettings(
         keystore[0],
-        key_password,
+        key_password_file,
         truststore[0],
         min(versions),
         max(versions),

@@ -1,4 +1,4 @@
-"""Admin: topics, partitions, configs, groups, transactions and the cluster.
+"""Admin: topics, partitions, configs, groups, transactions, ACLs, users and the cluster.
 
 Methods return when their effect is visible.
 
@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Never, Self
 
+from ottla.admin.acls import Acls
 from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.groups import Groups
 from ottla.admin.partitions import Partitions
 from ottla.admin.topics import Topics, raise_in_band
 from ottla.admin.transactions import Transactions
+from ottla.admin.users import Users
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.kafka_descriptions import describe_cluster
@@ -42,7 +44,9 @@ _client_numbers = itertools.count(1)
 
 
 class Admin:
-    """Manages a cluster through `topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster`. Thread-safe.
+    """Manages a cluster. Thread-safe.
+
+    Its parts are `topics`, `partitions`, `configs`, `groups`, `transactions`, `acls`, `users` and `cluster`.
 
     Args:
         bootstrap: addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9092.
@@ -96,6 +100,8 @@ class Admin:
         self.configs: Final = Configs(channel)
         self.groups: Final = Groups(channel)
         self.transactions: Final = Transactions(channel)
+        self.acls: Final = Acls(channel)
+        self.users: Final = Users(channel)
         self.cluster: Final = ClusterOverview(channel)
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.client.cluster import view_of
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.metadata import BrokerView, ClusterView
+from ottla.machines.metadata import ClusterView
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import client_pb2
 from ottla_proto.client_calls import Client
@@ -34,39 +34,61 @@ def until_all(
 
     `done` names the decision, for the message of ottla.TimeoutError.
     """
-    cluster = channel.cluster
-    backoff = Backoff(first_s=0.005, most_s=0.2)
+
+    def knows(address: str, timeout: float) -> bool:
+        request = client_pb2.MetadataRequest(topics=list(topics))
+        return good(view_of(channel.cluster.call(address, Client.METADATA, request, timeout=timeout)))
+
+    pauses = _Pauses(channel, deadline, done)
     while True:
-        view = cluster.fetch_metadata(topics, timeout=deadline.left())
-        behind = [
-            b.address for b in view.brokers.values() if not b.fenced and not _agrees(channel, b, topics, good, deadline)
-        ]
+        view = channel.cluster.fetch_metadata(topics, timeout=deadline.left())
+        behind = _behind(view, knows, deadline)
         if not behind and good(view):
             return view
-        pause = backoff.next()
-        if deadline.is_over(pause):
+        pauses.wait(", ".join(behind) or "some partition has no leader")
+
+
+def until_each(channel: ControllerChannel, knows: Callable[[str, float], bool], deadline: Deadline, done: str) -> None:
+    """Wait until each broker knows a decision. `knows` asks the broker at an address, and gets the seconds that it may
+    take. A broker that does not answer is not waited for.
+
+    `done` names the decision, for the message of ottla.TimeoutError.
+    """
+    pauses = _Pauses(channel, deadline, done)
+    while behind := _behind(channel.cluster.fetch_metadata(timeout=deadline.left()), knows, deadline):
+        pauses.wait(", ".join(behind))
+
+
+class _Pauses:
+    """The pauses between two rounds of questions, until the deadline."""
+
+    def __init__(self, channel: ControllerChannel, deadline: Deadline, done: str) -> None:
+        self._channel = channel
+        self._deadline = deadline
+        self._done = done
+        self._backoff = Backoff(first_s=0.005, most_s=0.2)
+
+    def wait(self, behind: str) -> None:
+        """Wait a moment. Raises ottla.TimeoutError if the deadline would be over, and names who is behind."""
+        pause = self._backoff.next()
+        if self._deadline.is_over(pause):
             raise error_from_code(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{done}, but some brokers had not learned of it after {deadline.timeout:g} s: "
-                f"{', '.join(behind) or 'some partition has no leader'}",
+                f"{self._done}, but some brokers had not learned of it after {self._deadline.timeout:g} s: {behind}",
                 hint="check that those brokers can reach etcd",
             )
-        cluster.wait(pause)
+        self._channel.cluster.wait(pause)
 
 
-def _agrees(
-    channel: ControllerChannel,
-    broker: BrokerView,
-    topics: Collection[str],
-    good: Callable[[ClusterView], bool],
-    deadline: Deadline,
-) -> bool:
-    request = client_pb2.MetadataRequest(topics=list(topics))
+def _behind(view: ClusterView, knows: Callable[[str, float], bool], deadline: Deadline) -> list[str]:
+    """Return the addresses of brokers that do not know the decision yet."""
+    addresses = [broker.address for broker in view.brokers.values() if not broker.fenced]
+    return [address for address in addresses if not _agrees(address, knows, deadline)]
+
+
+def _agrees(address: str, knows: Callable[[str, float], bool], deadline: Deadline) -> bool:
     try:
-        response = channel.cluster.call(
-            broker.address, Client.METADATA, request, timeout=min(deadline.left(), _BROKER_S)
-        )
+        return knows(address, min(deadline.left(), _BROKER_S))
     except OttlaError as error:
-        logger.debug("not waiting for the broker at %s: %s", broker.address, error)
+        logger.debug("not waiting for the broker at %s: %s", address, error)
         return True
-    return good(view_of(response))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
+from ottla.admin.acls import Acls as SyncAcls
 from ottla.admin.admin import Admin as SyncAdmin
 from ottla.admin.admin import ClusterOverview as SyncClusterOverview
 from ottla.admin.configs import Configs as SyncConfigs
@@ -15,6 +16,7 @@ from ottla.admin.groups import Groups as SyncGroups
 from ottla.admin.partitions import Partitions as SyncPartitions
 from ottla.admin.topics import Topics as SyncTopics
 from ottla.admin.transactions import Transactions as SyncTransactions
+from ottla.admin.users import Users as SyncUsers
 from ottla.aio.arguments import same_arguments
 
 P = ParamSpec("P")
@@ -102,6 +104,24 @@ class Transactions(Facade[SyncTransactions]):
     abort_hanging = threaded(SyncTransactions.abort_hanging)
 
 
+class Acls(Facade[SyncAcls]):
+    """The ACLs of a cluster."""
+
+    create = threaded(SyncAcls.create)
+    list = threaded(SyncAcls.list)
+    delete = threaded(SyncAcls.delete)
+
+
+class Users(Facade[SyncUsers]):
+    """The users that a cluster keeps in its metadata."""
+
+    set_password = threaded(SyncUsers.set_password)
+    list = threaded(SyncUsers.list)
+    describe = threaded(SyncUsers.describe)
+    exists = threaded(SyncUsers.exists)
+    delete = threaded(SyncUsers.delete)
+
+
 class ClusterOverview(Facade[SyncClusterOverview]):
     """The cluster as a whole."""
 
@@ -111,7 +131,9 @@ class ClusterOverview(Facade[SyncClusterOverview]):
 
 
 class Admin:
-    """Manages a cluster through `topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster`.
+    """Manages a cluster.
+
+    Its parts are `topics`, `partitions`, `configs`, `groups`, `transactions`, `acls`, `users` and `cluster`.
 
     It takes the same arguments as ottla.Admin.
     """
@@ -124,6 +146,8 @@ class Admin:
         self.configs: Final = Configs(self._sync.configs)
         self.groups: Final = Groups(self._sync.groups)
         self.transactions: Final = Transactions(self._sync.transactions)
+        self.acls: Final = Acls(self._sync.acls)
+        self.users: Final = Users(self._sync.users)
         self.cluster: Final = ClusterOverview(self._sync.cluster)
 
     async def close(self) -> None:

@@ -118,7 +118,7 @@ class ClusterClient:
 
     def call(self, address: str, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """Call one address. Raises the SDK's errors."""
-        return self._ask(
+        return self.ask(
             address, lambda connection, timeout_s: connection.call(method, request, timeout=timeout_s), timeout
         )
 
@@ -155,7 +155,8 @@ class ClusterClient:
                 self._give_up(last, timeout, over=over, late=late)
             self.wait(pause)
 
-    def _ask(self, address: str, ask: Callable[[Connection, float], Found], timeout: float) -> Found:
+    def ask(self, address: str, ask: Callable[[Connection, float], Found], timeout: float) -> Found:
+        """Ask one broker. Raises the SDK's errors."""
         try:
             return ask(self.connection(address), timeout)
         except OttlaError as error:
@@ -171,7 +172,7 @@ class ClusterClient:
             if left <= 0:
                 break
             try:
-                return self._ask(address, ask, min(left, try_s))
+                return self.ask(address, ask, min(left, try_s))
             except OttlaError as error:
                 # Another broker may have a valid certificate.
                 if not error.retriable and error.code != ErrorCode.TLS_HANDSHAKE_FAILED:

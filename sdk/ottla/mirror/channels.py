@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeVar
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.security.security import Security
+from ottla.client.security.tls import Tls
 from ottla.client.settings import bootstrap_addresses
 from ottla.client.transport import Transport
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code, from_core
+from ottla_core.security.service_identity import Role
 from ottla_proto.contracts import Method
+
+if TYPE_CHECKING:
+    from ottla_core.rpc.internal_tls import InternalTls
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -35,13 +41,13 @@ def channel_to(
     """Return the channel to a mirror if its address is given, and to brokers otherwise."""
     if address is None:
         return ByBrokers(bootstrap_addresses(bootstrap), KafkaTransport(client_id, security))
-    return ToMirror(address, client_id)
+    return ToMirror(address, client_id, security.tls)
 
 
 class ToMirror:
     """The connection to one mirror, as services have it: it needs gRPC, and knows nothing of brokers."""
 
-    def __init__(self, address: str, client_id: str) -> None:
+    def __init__(self, address: str, client_id: str, tls: Tls | None = None) -> None:
         try:
             from ottla_core.rpc.client import Peer
         except ModuleNotFoundError as missing:
@@ -50,13 +56,14 @@ class ToMirror:
                 hint="run `pip install 'ottla[server]'`, or give addresses of brokers, which need none",
             ) from missing
         self._address: Final = address
-        self._peer: Final = Peer(address, client_id=client_id)
+        self._peer: Final = Peer(address, client_id=client_id, tls=None if tls is None else _certificate(tls))
 
     def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         try:
             return self._peer.call(method, request, timeout=timeout)
         except OttlaError as error:
-            if error.code != ErrorCode.NETWORK_EXCEPTION:
+            # The hint is about certificates: a mirror is there, and there is no talking to it.
+            if error.code != ErrorCode.NETWORK_EXCEPTION or error.hint:
                 raise from_core(error) from None
             raise error_from_code(
                 error.code,
@@ -66,6 +73,22 @@ class ToMirror:
 
     def close(self) -> None:
         self._peer.close()
+
+
+def _certificate(tls: Tls) -> InternalTls | None:
+    """Return the certificate by which this program proves to a service that it is an operator's."""
+    from ottla_core.rpc.internal_tls import internal_tls
+
+    if tls.ca is None or tls.certificate is None:
+        raise config_error(
+            "a mirror's own port needs a certificate of the role admin, and an authority that the client trusts",
+            hint="pass tls=ottla.Tls(ca=, certificate=, key=); `ottla ca issue admin NAME` writes the files",
+        )
+    key = tls.key or tls.certificate
+    try:
+        return internal_tls(PurePath(tls.certificate), PurePath(key), PurePath(tls.ca), role=Role.ADMIN)
+    except OttlaError as error:
+        raise config_error(error.message, hint=error.hint) from None
 
 
 class ByBrokers:

@@ -53,7 +53,8 @@ class MirrorClient:
     brokers; the default is OTTLA_BOOTSTRAP, then localhost:9092. With `address`, the client calls the one mirror at
     that gRPC address instead. Without arguments for brokers, OTTLA_MIRROR may name that address.
 
-    `login` and `tls` say how the client logs in to brokers, and whether they expect TLS, as for a Producer.
+    `login` and `tls` say how the client logs in to brokers, and whether they expect TLS, as for a Producer. If the
+    services have certificates, a client with an `address` needs one of the role admin: `tls` then has its files.
     `request_timeout` is the timeout of each call, in seconds. `redis` is a URL such as redis://localhost:6379/0. If it
     is set, `translate` and `positions` query Redis first, for at most one second. It needs `pip install
     'ottla[redis]'`.
@@ -74,7 +75,7 @@ class MirrorClient:
         redis: str | None = None,
     ) -> None:
         if address is not None:
-            of_brokers = {"bootstrap": bootstrap, "login": login, "tls": tls}
+            of_brokers = {"bootstrap": bootstrap, "login": login}
             if given := [name for name, value in of_brokers.items() if value is not None]:
                 hint = "pass the address of a mirror, or bootstrap= with addresses of brokers"
                 raise config_error(f"address and {given[0]}= can't be combined", hint=hint)

@@ -51,6 +51,7 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.etcd_security import EtcdSecurity
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.producer_ids import ProducerIdManager
@@ -59,7 +60,9 @@ from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
 from ottla_core.process.admin_http import AdminHttp
 from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
+from ottla_core.rpc.internal_tls import open_internal_tls
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.security.service_identity import Role
 from ottla_core.telemetry import Metrics
 from ottla_proto import contracts
 
@@ -81,7 +84,7 @@ def build(
     """
     parts = _Parts(
         config,
-        store or EtcdStore(config.etcd),
+        store or EtcdStore(config.etcd, EtcdSecurity.of(config)),
         clock or SystemClock(),
         around,
         around_kafka,
@@ -117,17 +120,19 @@ class _Parts:
         self.config, self.store, self.clock, self._admin = config, store, clock, admin
         self.metrics, self.threads = Metrics(), DiskThreads()
         self.metadata = metadata = MetadataFollower(store, config.cluster_id)
+        tls = open_internal_tls(config, Role.BROKER)
         self.server = RpcServer(
             config.host,
             config.port,
             self.metrics,
             ready=self.ready,
+            tls=tls,
             around=around,
             # Delayed fetches respond when the drain begins. A stop would otherwise wait until each of them times out.
             on_drain=lambda: self.replicas.table.drain(),
         )
-        self.controller, self.coordinators = ControllerPeer(metadata), CoordinatorPeers(metadata)
-        self.mirrors = Mirrors(config.mirrors)
+        self.controller, self.coordinators = ControllerPeer(metadata, tls), CoordinatorPeers(metadata, tls)
+        self.mirrors = Mirrors(config.mirrors, tls)
         self.directory = DataDirectory(
             config, metadata, self.controller, clock, lambda: self.replicas.table.high_watermarks()
         )
@@ -145,7 +150,7 @@ class _Parts:
         self.replicas.on_older_metadata(self.older_metadata.found)
         self.isr_changes = IsrChanges(self.controller, self.registration_view)
         self.replicas.on_proposal(self.isr_changes.submit, self.isr_changes.forget)
-        self.replication = Replication(self.replicas, metadata, self.registration_view)
+        self.replication = Replication(self.replicas, metadata, self.registration_view, tls)
         self.producer_ids = ProducerIdManager(self.controller, "broker", self.registration_view.registered)
         self.verifier = TransactionVerifier(self.coordinators)
         backend = Backend(
@@ -166,6 +171,8 @@ class _Parts:
         )
         self.credentials = CredentialsFile(config.sasl_credentials_file)
         self.keystore = None if config.tls is None else Keystore(config.tls, self.threads, clock)
+        settings = config.authorizer
+        self.authorizer = None if settings is None else CurrentAuthorizer(settings, metadata, self.threads)
         self.kafka = self._kafka_side(backend, around_kafka)
         self._serve()
         self.registration = self._registration(incarnation)
@@ -179,8 +186,8 @@ class _Parts:
             config.sasl_enabled_mechanisms,
             ClusterCredentials(self.metadata, self.credentials),
             config.connection_failed_authentication_delay_ms / 1000,
+            lambda: self.metadata.image.login_secret.value,
         )
-        authorizer = CurrentAuthorizer(config.authorizer, self.metadata, self.threads) if config.authorizer else None
         return KafkaSide(
             config.kafka,
             backend,
@@ -188,7 +195,7 @@ class _Parts:
             around,
             unstable=config.unstable_api_versions_enable,
             logins=logins,
-            authorizer=authorizer,
+            authorizer=self.authorizer,
             keystore=self.keystore,
         )
 
@@ -229,7 +236,7 @@ class _Parts:
         config, replicas, threads = self.config, self.replicas, self.threads
         return [
             # The admin port comes first, so that a start that recovers logs for minutes can be inspected.
-            self._admin(config.host, config.admin_port, self.metrics, self.ready),
+            self._admin(config.admin_host, config.admin_port, self.metrics, self.ready, config.admin_token_file),
             Following(self.metadata, owned_store),
             self.controller,
             self.coordinators,
@@ -247,6 +254,7 @@ class _Parts:
             Maintenance(config, replicas.table, self.log_dir, self.clock, threads, self.fail),
             self.credentials,
             *([] if self.keystore is None else [self.keystore]),
+            *([] if self.authorizer is None else [self.authorizer]),
             # The ports open after the replicas are whole, so no client meets a partition that is still being recovered.
             self.server,
             self.kafka.listener,
@@ -264,7 +272,7 @@ class _Parts:
 
     def ready(self) -> str | None:
         if self.metadata.image.revision == 0:
-            return "there is no metadata yet: etcd has not answered"
+            return f"there is no metadata yet: {self.metadata.trouble or 'etcd has not answered'}"
         return None if self.registration.registered else "not registered yet"
 
     def address(self) -> str:

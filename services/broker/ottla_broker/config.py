@@ -6,12 +6,14 @@ cluster.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
 from ottla_broker.listener_settings import KafkaListener, check_mechanisms, check_ports_differ, read_listeners
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
+from ottla_core.process.exposure import Endpoint
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
 from ottla_core.security.principal_mapping import DEFAULT_RULES
 from ottla_core.security.scram import MECHANISMS
@@ -19,7 +21,6 @@ from ottla_core.security.tls_settings import DEFAULT_CLIENT_AUTH, PEM, PROTOCOLS
 
 _KAFKA_PORT: Final = 9092
 _DATA: Final = PurePath("data")
-_NO_FILE: Final = PurePath()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +30,22 @@ class BrokerConfig:
     data_dir: PurePath = _DATA  # directory for the logs and the broker's identity; each broker needs its own
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
+    admin_host: str = "127.0.0.1"
     admin_port: int = 9750
+    admin_token_file: PurePath = NO_FILE
+    insecure: bool = False
     kafka_port: int = _KAFKA_PORT  # port for Kafka's protocol, on the same host; 0 picks a free port
     kafka_listeners: tuple[str, ...] = ()  # NAME://host:port listeners, instead of kafka_port (`listener_settings`)
     kafka_advertised: tuple[str, ...] = ()  # address for clients; default: the one they dialled (`kafka.addresses`)
     kafka_listener_protocols: tuple[str, ...] = ()  # NAME:PROTOCOL, such as EXTERNAL:SASL_SSL (`listener_settings`)
     sasl_enabled_mechanisms: tuple[str, ...] = MECHANISMS  # how clients of SASL listeners log in
     sasl_plain_without_tls: bool = False  # whether PLAIN may be enabled on SASL_PLAINTEXT, where it is sent in clear
-    sasl_credentials_file: PurePath = _NO_FILE  # TOML file with the users' SCRAM credentials, for its owner alone
+    sasl_credentials_file: PurePath = NO_FILE  # TOML file with the users' SCRAM credentials, for its owner alone
     connection_failed_authentication_delay_ms: int = 100  # how long the answer to a failed login waits
-    ssl_keystore_location: PurePath = _NO_FILE  # PEM file with the private key and the certificates of SSL listeners
+    ssl_keystore_location: PurePath = NO_FILE  # PEM file with the private key and the certificates of SSL listeners
     ssl_keystore_type: str = PEM  # PEM, and nothing else
-    ssl_key_password: str = field(default="", repr=False)  # password of an encrypted key; set it in the environment
-    ssl_truststore_location: PurePath = _NO_FILE  # PEM file with the authorities that sign the clients' certificates
+    ssl_key_password_file: PurePath = NO_FILE  # file with the password of an encrypted key, for its owner alone
+    ssl_truststore_location: PurePath = NO_FILE  # PEM file with the authorities that sign the clients' certificates
     ssl_truststore_type: str = PEM  # PEM, and nothing else
     ssl_client_auth: tuple[str, ...] = DEFAULT_CLIENT_AUTH  # none, requested or required; NAME:required for a listener
     ssl_enabled_protocols: tuple[str, ...] = PROTOCOLS  # versions of TLS
@@ -55,9 +59,17 @@ class BrokerConfig:
     mirrors: tuple[str, ...] = ()  # gRPC addresses of the mirrors that clients reach through this broker
     rack: str = ""  # the broker's rack; replicas span racks, and consumers with the same client.rack prefer this broker
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
+    etcd_tls_ca: PurePath = NO_FILE
+    etcd_tls_certificate: PurePath = NO_FILE
+    etcd_tls_key: PurePath = NO_FILE
+    etcd_user: str = ""
+    etcd_password_file: PurePath = NO_FILE
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points
     retention_check_interval_s: float = 300.0  # seconds between checks for segments past their retention
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:
@@ -94,10 +106,24 @@ class BrokerConfig:
         return read_tls(
             (_path(self.ssl_keystore_location), self.ssl_keystore_type),
             (_path(self.ssl_truststore_location), self.ssl_truststore_type),
-            self.ssl_key_password,
+            _path(self.ssl_key_password_file),
             self.ssl_enabled_protocols,
             self.ssl_cipher_suites,
             self.ssl_principal_mapping_rules,
+        )
+
+    @property
+    def kafka_endpoints(self) -> tuple[Endpoint, ...]:
+        """These are the Kafka listeners, for the check that none of them is open to a network by mistake."""
+        return tuple(
+            Endpoint(
+                f"the Kafka listener {each.name}",
+                each.bound.host,
+                "it would serve clients in plaintext",
+                "give it SASL_SSL or SSL in kafka_listener_protocols",
+            )
+            for each in self.kafka
+            if not each.has_tls
         )
 
     @property
@@ -112,7 +138,7 @@ class BrokerConfig:
     def _check_logins(self) -> None:
         all_have_tls = all(listener.has_tls for listener in self.kafka if listener.expects_login)
         check_mechanisms(self.sasl_enabled_mechanisms, plain_is_protected=all_have_tls or self.sasl_plain_without_tls)
-        if self.sasl_credentials_file == _NO_FILE:
+        if self.sasl_credentials_file == NO_FILE:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 "a listener expects a login, and there are no credentials",
@@ -138,4 +164,4 @@ class BrokerConfig:
 
 def _path(file: PurePath) -> str:
     """Return the path, or an empty text for a setting that is not set."""
-    return "" if file == _NO_FILE else str(file)
+    return "" if file == NO_FILE else str(file)

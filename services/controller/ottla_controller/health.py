@@ -17,6 +17,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2
 
 from ottla_core.rpc import transport
+from ottla_core.rpc.internal_tls import InternalTls
 
 FAILURES: Final = 2
 FAILURES_APART_S: Final = 0.1  # two of them in well under 300 ms
@@ -30,9 +31,10 @@ _CHECK: Final = "/grpc.health.v1.Health/Check"
 class HealthWatch:
     """Watches the process at `address` (host:port). `held` tells whether a stream to it is open."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: InternalTls | None = None) -> None:
         self.held = False
         self._address: Final = address
+        self._tls: Final = tls
 
     async def until_dead(self) -> None:
         """Return once the process is proven dead, however long that takes.
@@ -52,7 +54,7 @@ class HealthWatch:
 
         If no stream could be opened, that is as before: `broken`.
         """
-        async with _channel(self._address) as channel:
+        async with _channel(self._address, self._tls) as channel:
             try:
                 async for response in _health(channel.unary_stream, _WATCH)(health_pb2.HealthCheckRequest()):
                     self.held = response.status == health_pb2.HealthCheckResponse.SERVING
@@ -65,9 +67,9 @@ class HealthWatch:
         return False
 
 
-async def responds(address: str, *, timeout: float) -> bool:
+async def responds(address: str, tls: InternalTls | None = None, *, timeout: float) -> bool:
     """Return whether the process at `address` says within `timeout` seconds that it serves."""
-    async with _channel(address) as channel:
+    async with _channel(address, tls) as channel:
         try:
             response = await _health(channel.unary_unary, _CHECK)(health_pb2.HealthCheckRequest(), timeout=timeout)
         except grpc.RpcError:
@@ -103,8 +105,8 @@ async def _refuses_once(address: str) -> bool:
     return True
 
 
-def _channel(address: str) -> Any:
-    return transport.open_channel(address)
+def _channel(address: str, tls: InternalTls | None) -> Any:
+    return transport.open_channel(address, tls.recent() if tls is not None else None)
 
 
 def _health(kind: Any, path: str) -> Any:

@@ -28,6 +28,7 @@ from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, Delete, LeaseLostError, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.tasks import end_task, end_tasks
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.retry import Backoff
 
 _STORE_TIMEOUT_S: Final = 2.0
@@ -63,8 +64,10 @@ class Leadership:
         duties: Sequence[Duty] = (),
         prepare: Callable[[ClusterImage], Decision[None]] = lambda image: Decision(None),
         clock: Clock | None = None,
+        tls: InternalTls | None = None,
     ) -> None:
         self._store = store
+        self._tls = tls
         self._follower = follower
         self._cluster_id: Final = cluster_id
         self._key: Final = keys.key_text(cluster_id, keys.CONTROLLER)
@@ -151,7 +154,7 @@ class Leadership:
 
     async def _vacate_when_dead(self, active: Controller) -> None:
         """Remove the key of this very election, so that a later one is never hit. If that fails, its lease ends it."""
-        self._watch = HealthWatch(active.address)
+        self._watch = HealthWatch(active.address, self._tls)
         await self._watch.until_dead()
         _log.warning("controller %d is dead: its connection broke, and its port refuses new ones", active.id)
         mine = Compare(self._key, create_revision=active.epoch)

@@ -24,6 +24,7 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage, Coordinator
 from ottla_core.errors import OttlaError
+from ottla_core.rpc.internal_tls import InternalTls
 
 GRACE_S: Final = 6.0  # in about this time a broker that has lost its lease registers again
 PROBE_LIMIT_S: Final = 1.0
@@ -38,8 +39,9 @@ _Registration = tuple[keys.Key, int]
 class Presence:
     """A duty of the active controller."""
 
-    def __init__(self, follower: MetadataFollower, clock: Clock) -> None:
+    def __init__(self, follower: MetadataFollower, clock: Clock, tls: InternalTls | None = None) -> None:
         self._follower = follower
+        self._tls = tls
         self._clock = clock
         self._brake = Brake(GRACE_S)
         self._changed = asyncio.Event()
@@ -96,7 +98,7 @@ class Presence:
         for registration in [each for each in self._watches if each not in registrations]:
             self._watches.pop(registration)[1].cancel()
         for registration in [each for each in registrations if each not in self._watches]:
-            watch = HealthWatch(registrations[registration].address)
+            watch = HealthWatch(registrations[registration].address, self._tls)
             self._watches[registration] = (
                 watch,
                 asyncio.create_task(watch.until_dead(), name=f"watch-{_name(registrations[registration])}"),
@@ -145,7 +147,7 @@ class Presence:
 
     async def _probe(self, broker: Broker) -> None:
         try:
-            alive = await responds(broker.address, timeout=PROBE_LIMIT_S)
+            alive = await responds(broker.address, self._tls, timeout=PROBE_LIMIT_S)
         except Exception:  # sparing it for ever would leave its partitions without a leader
             _log.exception("probing broker %d failed", broker.id)
             alive = False

@@ -25,6 +25,7 @@ from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import contracts
 
@@ -42,9 +43,14 @@ class Recoverer:
     """Elects leaders by logs. `report(settled)` gets what was elected."""
 
     def __init__(
-        self, follower: MetadataFollower, index: PartitionIndex, report: Callable[[Sequence[Settled]], None]
+        self,
+        follower: MetadataFollower,
+        index: PartitionIndex,
+        report: Callable[[Sequence[Settled]], None],
+        tls: InternalTls | None = None,
     ) -> None:
         self._follower = follower
+        self._tls = tls
         self._index = index
         self._report = report
         self._changed = asyncio.Event()
@@ -88,7 +94,7 @@ class Recoverer:
         request = to_ask(image, self._index.where(without_eligible))
         if not request:
             return False
-        reports = await ask_logs(image, request)
+        reports = await ask_logs(image, request, self._tls)
         partitions = sorted({id_ for ids in request.values() for id_ in ids})
         elected = 0
         for batch in batched(partitions):
@@ -100,10 +106,12 @@ class Recoverer:
         return elected < len(partitions)
 
 
-async def ask_logs(image: ClusterImage, request: Mapping[int, Sequence[PartitionId]]) -> dict[int, LogsReport]:
+async def ask_logs(
+    image: ClusterImage, request: Mapping[int, Sequence[PartitionId]], tls: InternalTls | None = None
+) -> dict[int, LogsReport]:
     """Ask brokers about their logs of these partitions. Return the reports of those that respond, by broker id."""
     brokers = [image.brokers[broker_id] for broker_id in request]
-    reports = await asyncio.gather(*(_ask(b, image.revision, request[b.id]) for b in brokers))
+    reports = await asyncio.gather(*(_ask(b, image.revision, request[b.id], tls) for b in brokers))
     return {b.id: report for b, report in zip(brokers, reports, strict=True) if report is not None}
 
 
@@ -113,8 +121,10 @@ def _decide(
     return decide_recover(image, partitions, reports)
 
 
-async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId]) -> LogsReport | None:
-    peer = AioPeer(broker.address, client_id="controller")
+async def _ask(
+    broker: Broker, revision: int, partitions: Sequence[PartitionId], tls: InternalTls | None
+) -> LogsReport | None:
+    peer = AioPeer(broker.address, client_id="controller", tls=tls)
     ends: dict[PartitionId, LogEnd] = {}
     try:
         for first in range(0, len(partitions), AT_ONCE):

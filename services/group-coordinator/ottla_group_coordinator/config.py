@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from ottla_core.configs.config_values import OF_GROUPS
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.secret_file import NO_FILE
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000
@@ -27,9 +29,17 @@ class GroupCoordinatorConfig:
     cluster_id: str = "ottla"
     host: str = "127.0.0.1"
     port: int = 9660  # 0 picks a free one
+    admin_host: str = "127.0.0.1"
     admin_port: int = 9760
+    admin_token_file: PurePath = NO_FILE
+    insecure: bool = False
     advertised_host: str = ""  # where clients connect, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
+    etcd_tls_ca: PurePath = NO_FILE
+    etcd_tls_certificate: PurePath = NO_FILE
+    etcd_tls_key: PurePath = NO_FILE
+    etcd_user: str = ""
+    etcd_password_file: PurePath = NO_FILE
     lease_ttl_s: int = 6
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -41,6 +51,9 @@ class GroupCoordinatorConfig:
     offsets_commit_timeout_ms: int = 5_000  # Kafka clients' commits go through a broker and wait at most 10 s.
     producer_id_expiration_ms: int = 86_400_000
     metrics_max_partitions: int = 1_000  # maximum number of partitions whose lag /metrics shows; each has two series
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> GroupCoordinatorConfig:

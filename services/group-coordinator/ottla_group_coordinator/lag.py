@@ -17,6 +17,7 @@ from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER, Pa
 from ottla_core.records.batch import iter_headers
 from ottla_core.records.reader import read_records
 from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.peers import Peers
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -54,9 +55,9 @@ Lags = dict[TopicPartition, Lag]
 class LagReader:
     """A component: it connects to a leader at the first request."""
 
-    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+    def __init__(self, image: Callable[[], ClusterImage], tls: InternalTls | None = None) -> None:
         self._image: Final = image
-        self._peers: Final = Peers(client_id="group-coordinator")
+        self._peers: Final = Peers(client_id="group-coordinator", tls=tls)
 
     async def start(self) -> None:
         """Do nothing: the first request connects."""

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
 from ottla_core.routing import TXN
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.peers import Peers
 from ottla_core.rpc.retry import Backoff
 from ottla_core.rpc.status import TransportError
@@ -25,9 +26,9 @@ class HasImage(Protocol):
 class TxnCoordinators:
     """A component: it connects to a coordinator at the first call."""
 
-    def __init__(self, metadata: HasImage) -> None:
+    def __init__(self, metadata: HasImage, tls: InternalTls | None = None) -> None:
         self._metadata: Final = metadata
-        self._peers: Final = Peers()
+        self._peers: Final = Peers(tls=tls)
 
     async def start(self) -> None:
         """Do nothing: the first call connects."""

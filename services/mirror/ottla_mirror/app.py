@@ -9,7 +9,9 @@ from typing import Final
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.process.admin_http import AdminHttp
 from ottla_core.process.lifecycle import ServiceApp
+from ottla_core.rpc.internal_tls import open_internal_tls
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.security.service_identity import Role
 from ottla_core.telemetry import Metrics
 from ottla_mirror import mirror_file
 from ottla_mirror.config import MirrorConfig
@@ -28,10 +30,11 @@ def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = 
         """Return None: it serves as soon as it runs, and a cluster that is away is in its status."""
         return None
 
-    server = RpcServer(config.host, config.port, metrics, ready=ready, around=around)
+    tls = open_internal_tls(config, Role.MIRROR)
+    server = RpcServer(config.host, config.port, metrics, ready=ready, tls=tls, around=around)
     server.add(Mirror, MirrorService(flows, clock))
     observe(flows, clock, metrics)
-    admin = AdminHttp(config.host, config.admin_port, metrics, ready)
+    admin = AdminHttp(config.admin_host, config.admin_port, metrics, ready, config.admin_token_file)
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"

@@ -96,7 +96,7 @@ class Flow:
             self._chores.append(Heartbeats(flow, self.source, self.state, clock))
         if in_redis:
             checkpoints = Checkpoints(flow.name, self.target, self.names.checkpoints)
-            redis = RedisMap(settings.redis, flow, self.names, self.syncs, checkpoints, self.state)
+            redis = RedisMap(settings.redis.reveal(), flow, self.names, self.syncs, checkpoints, self.state)
             self._chores.extend((checkpoints, redis))
         self._marks: Final = LoopMarks(flow, settings) if flow.policy == "marked" else None
         self.error = "it is not connected yet"

@@ -35,6 +35,7 @@ from typing import Any, Final
 
 from ottla.connect import BOOTSTRAP, merged_security, read_properties, written_settings
 from ottla_core.errors import OttlaError
+from ottla_core.security.secret import Secret
 from ottla_mirror.machines.flows import (
     DELIVERIES,
     POLICIES,
@@ -90,14 +91,14 @@ def _toml(text: str, file: Path) -> MirrorSettings:
             "write a table for each cluster, such as [clusters.east], with bootstrap.servers and Kafka's names",
         )
     if not isinstance(redis, str):
-        raise invalid(f"redis = {redis!r} is not valid", 'give a URL: redis = "redis://localhost:6379/0"')
+        raise invalid("redis is not a text", 'give a URL: redis = "redis://localhost:6379/0"')
     return MirrorSettings(
         tuple(
             _cluster(alias, {BOOTSTRAP: given} if isinstance(given, str) else given, file)
             for alias, given in clusters.items()
         ),
         tuple(_flow(flow) for flow in flows),
-        redis,
+        Secret(redis),
     )
 
 
@@ -158,7 +159,7 @@ def _properties(given: dict[str, str], file: Path) -> MirrorSettings:
         if own.pop("enabled", "false").lower() == "true":
             flows.append(_mm2_flow(source, target, {**common, **own}))
     _known(given, {*_MM2, *_MM2_WITHOUT_EFFECT, "redis.url"}, "the file")
-    return MirrorSettings(tuple(clusters), tuple(flows), redis)
+    return MirrorSettings(tuple(clusters), tuple(flows), Secret(redis))
 
 
 def _mm2_flow(source: str, target: str, given: Mapping[str, str]) -> FlowSettings:

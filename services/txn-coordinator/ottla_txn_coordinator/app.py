@@ -38,7 +38,7 @@ def build(
     host = CoordinatorHost(TXN, config, new_shard, limits, store=store, clock=clock, around=around, admin=admin)
     shards, follower = host.shards, host.follower
     configs = TxnConfigListener(config, shards)
-    calls, producer_ids = MarkerCalls(), host.producer_ids()
+    calls, producer_ids = MarkerCalls(host.tls), host.producer_ids()
     markers = TxnMarkers(shards, follower, calls, host.metrics)
     follower.on_change(configs.on_image)
     follower.on_change(calls.on_image)

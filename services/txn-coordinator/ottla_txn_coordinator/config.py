@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from ottla_core.configs.config_values import OF_TRANSACTIONS
+from ottla_core.files.secret_file import NO_FILE
 from ottla_txn_coordinator.machines.transaction import TransactionSettings
 
 
@@ -19,15 +21,26 @@ class TxnCoordinatorConfig:
     cluster_id: str = "ottla"
     host: str = "127.0.0.1"
     port: int = 9670  # 0 picks a free one
+    admin_host: str = "127.0.0.1"
     admin_port: int = 9770
+    admin_token_file: PurePath = NO_FILE
+    insecure: bool = False
     advertised_host: str = ""  # where clients connect, or `host` if this is empty
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
+    etcd_tls_ca: PurePath = NO_FILE
+    etcd_tls_certificate: PurePath = NO_FILE
+    etcd_tls_key: PurePath = NO_FILE
+    etcd_user: str = ""
+    etcd_password_file: PurePath = NO_FILE
     lease_ttl_s: int = 6
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000  # milliseconds between expiry checks
     transaction_two_phase_commit_enable: bool = False  # whether clients may use two-phase commit, which has no timeout
     first_producer_epoch: int = 0  # producer epoch of a new transactional id; tests set it near the maximum
+    internal_tls_certificate: PurePath = NO_FILE  # PEM file with this service's certificate for gRPC
+    internal_tls_key: PurePath = NO_FILE  # PEM file with the certificate's private key
+    internal_tls_ca: PurePath = NO_FILE  # PEM file with the authorities whose certificates other services must have
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> TxnCoordinatorConfig:

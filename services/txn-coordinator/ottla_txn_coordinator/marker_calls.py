@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.model import SHARD_TOPICS, PartitionId, TopicId, TopicPartition
 from ottla_core.routing import GROUP
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.peers import Peers
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
@@ -86,8 +87,8 @@ def find(image: ClusterImage, partition: TopicPartition) -> tuple[Destination, T
 class MarkerCalls:
     """A component: it connects at the first call. `on_image` is for the metadata follower."""
 
-    def __init__(self) -> None:
-        self._peers: Final = Peers(client_id="txn-coordinator")
+    def __init__(self, tls: InternalTls | None = None) -> None:
+        self._peers: Final = Peers(client_id="txn-coordinator", tls=tls)
 
     async def start(self) -> None:
         """Do nothing: the first call connects."""

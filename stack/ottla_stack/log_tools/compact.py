@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, FatalError, config_error, from_core
 from ottla_broker.compaction.candidate import Candidate
@@ -100,7 +100,7 @@ class Compaction:
         self._now_ms = time.time_ns() // 1_000_000
         self._disk = Disk(directory.parent)
         self._id = partition_of(directory.name) if files.exists(self._disk.path / META) else None
-        start = self._checkpoint(checkpoint.LOG_START_OFFSETS, 0)
+        self.log_start: Final = self._checkpoint(checkpoint.LOG_START_OFFSETS, 0)
         self._log = Log.open(
             directory,
             self._disk,
@@ -109,7 +109,7 @@ class Compaction:
             # A copy was just verified, and a cleaner has left its gaps. Recovery would take them for losses.
             clean=self._id is None or files.exists(self._disk.path / CLEAN_SHUTDOWN),
             recovery_point=RecoveryPoint(self._checkpoint(checkpoint.RECOVERY_POINTS, 0)),
-            log_start_offset=start,
+            log_start_offset=self.log_start,
             written=self,
         )
         self._log.compaction.first_dirty_offset = self._checkpoint(checkpoint.CLEANED, 0)

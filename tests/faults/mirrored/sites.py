@@ -224,7 +224,9 @@ class Sites(Site):
             "file": file,
             "host": self.whole.address(name),
             "port": _PORT,
+            "admin-host": self.whole.address(name),
             "admin-port": _ADMIN_PORT,
+            "insecure": "true",  # only this test's nodes are on its network
             "session-timeout-s": SESSION_S,
         }
         command = [sys.executable, "-m", "tests.faults.mirrored.launch", mutant or "none", str(self.clock)]

@@ -35,6 +35,11 @@ def _read(original, meta):
     return files.read_text(meta)
 
 
+def _by_headers(original, self, offset):
+    batches = self.headers_from(self._indexed_position(offset))
+    return next((at for at, header in batches if header.last_offset >= offset), None)
+
+
 def _unless_interrupted(original, self, file, end):
     if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
         original(self, file, end)
@@ -200,6 +205,24 @@ STORIES = (
             f"{_STORAGE}.producer_history:_all_batches_from",
             lambda original, segment, start: segment.headers_from(0),
         ),
+    ),
+    Story(
+        "flipped-header-passed-over-records",
+        "A leader looked for a batch, read a header with a flipped bit, and answered with later batches. The follower "
+        "took that for a gap that a clean had left, joined the ISR, led, and committed records were gone",
+        instead_of(f"{_STORAGE}.segment:Segment.position_of", _by_headers),
+    ),
+    Story(
+        "flipped-header-kept-what-was-cut-off",
+        "A truncation read a header with a flipped bit and cut nothing off. Later batches came behind those that "
+        "should have gone, so the log had offsets twice and could never be compacted",
+        instead_of(f"{_STORAGE}.segment:Segment.position_of", _by_headers),
+    ),
+    Story(
+        "place-of-a-wrong-header-was-remembered",
+        "A read remembered where it had ended by a header with a flipped bit, and the next read from that offset "
+        "passed over a batch",
+        constant(f"{_STORAGE}.reading:_BASE_OFFSET_BYTES", 0),
     ),
     Story(
         "unreadable-identity-was-a-traceback",

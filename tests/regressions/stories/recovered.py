@@ -122,6 +122,22 @@ STORIES = (
         instead_of("ottla_broker.machines.epochs:LeaderEpochs.cut_to", _of_what_is_before_the_end),
     ),
     Story(
+        "start-written-before-its-epoch",
+        "A log's new start was written down before the epoch of the records that it deleted. A power cut took the "
+        "rest, and the log came back empty and with an older epoch: it lost an election to a shorter log, which gave "
+        "the deleted offsets again",
+        instead_of(f"{_STORAGE}.log:Log._is_start_on_disk", lambda original, self, start: True),
+    ),
+    Story(
+        "epochs-begin-after-the-start-on-disk",
+        "The epochs on disk began at a new log start that was not written down yet. A power cut took all records, and "
+        "the log came back empty and without an epoch",
+        instead_of(
+            "ottla_broker.machines.epochs:LeaderEpochs.move_start",
+            lambda original, self, start_offset, written_start: original(self, start_offset, start_offset),
+        ),
+    ),
+    Story(
         "start-taken-back-lost-its-epochs",
         "All records of a log were deleted, and its broker was killed before the new log start was written down: the "
         "log had records and no leader epoch, and lost an election to a shorter one",

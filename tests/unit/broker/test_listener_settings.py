@@ -182,13 +182,6 @@ def test_plain_needs_no_permission_where_every_login_has_tls() -> None:
     assert [listener.has_tls and listener.expects_login for listener in read.kafka] == [True]
 
 
-def test_the_password_of_the_key_is_in_no_description() -> None:
-    read = settings(**TLS, ssl_key_password="planted")
-    assert read.tls is not None
-    assert read.tls.key_password == "planted"
-    assert "planted" not in f"{read!r} {read.tls!r}"
-
-
 @pytest.mark.parametrize(
     ("given", "protocols"),
     [

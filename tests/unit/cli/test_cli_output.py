@@ -70,3 +70,12 @@ def test_a_terminal_gets_a_table_unless_told_otherwise() -> None:
     terminal = Terminal()
     assert form_for(None, terminal) == "table"  # type: ignore[arg-type]  # a stand-in
     assert form_for("jsonl", terminal) == "jsonl"  # type: ignore[arg-type]  # a stand-in
+
+
+def test_a_table_shows_names_as_they_are_also_those_that_are_names_of_pictures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Rich would show a disc in the place of :CD:, which fingerprints of certificates have."""
+    write_table(Listing("x/v1", [{"name": "AB:CD:EF", "note": "[bold]"}], ("name", "note")))
+    assert "AB:CD:EF" in (shown := capsys.readouterr().out)
+    assert "[bold]" in shown

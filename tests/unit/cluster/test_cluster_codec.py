@@ -17,6 +17,7 @@ from ottla_core.cluster.image import (
     BrokerIds,
     Controller,
     Coordinator,
+    LoginSecret,
     Partition,
     ProducerIds,
     ResourceConfigs,
@@ -102,6 +103,7 @@ pairs = st.one_of(
             st.sampled_from(Permission),
         ),
     ),
+    st.tuples(st.just(keys.LOGIN_SECRET), st.builds(LoginSecret, st.binary(max_size=40))),
     st.tuples(st.just(keys.TERMS), st.lists(st.builds(Term, text, st.integers(0, 2**63 - 1)), max_size=3).map(tuple)),
     st.tuples(st.just(keys.RESTORED), st.builds(Restored, int32, st.integers(0, 2**63 - 1), st.just(MODIFIED))),
 )

@@ -13,7 +13,7 @@ from ottla_core.rpc.peers import Peers
 class ScriptedPeer:
     made: list[ScriptedPeer]
 
-    def __init__(self, address: str, *, client_id: str = "") -> None:
+    def __init__(self, address: str, *, client_id: str = "", tls: None = None) -> None:
         self.address, self.client_id, self.closed = address, client_id, False
         self.made.append(self)
 

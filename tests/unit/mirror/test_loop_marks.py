@@ -6,6 +6,7 @@ import pytest
 
 from ottla_core.clock import SystemClock
 from ottla_core.errors import OttlaError
+from ottla_core.security.secret import Secret
 from ottla_mirror.flow import Flow
 from ottla_mirror.groups.redis_map import RedisMap
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, Policy, check
@@ -67,6 +68,6 @@ def test_a_circle_is_legal_where_all_of_it_is_marked() -> None:
 @pytest.mark.parametrize(("policy", "count"), [("prefix", 1), ("marked", 0)])
 def test_offsets_that_are_not_to_be_translated_are_not_in_redis_either(policy: Policy, count: int) -> None:
     made = settings("ab", policy=policy)
-    made = MirrorSettings(made.clusters, made.flows, redis="redis://127.0.0.1:1")
+    made = MirrorSettings(made.clusters, made.flows, redis=Secret("redis://127.0.0.1:1"))
     flow = Flow(made.flows[0], made, 0, SystemClock())
     assert sum(isinstance(chore, RedisMap) for chore in flow._chores) == count

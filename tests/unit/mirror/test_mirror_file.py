@@ -7,6 +7,7 @@ import pytest
 import ottla
 from ottla.connect import PLAINTEXT
 from ottla_core.errors import OttlaError
+from ottla_core.security.secret import Secret
 from ottla_mirror.clusters.access import Access
 from ottla_mirror.machines.flows import EXCLUDED_TOPICS, ClusterSettings, FlowSettings
 from ottla_mirror.mirror_file import load
@@ -122,12 +123,12 @@ def test_mistakes_in_mirrormaker_2_s_form(tmp_path: Path, text: str, words: str)
 
 @pytest.mark.parametrize("redis", ["redis://r", "rediss://user:secret@r.example:6380/3", "redis://[::1]:6379/0"])
 def test_a_redis_database_is_named_by_its_url(tmp_path: Path, redis: str) -> None:
-    assert load(write(tmp_path, f'redis = "{redis}"\n' + TOML)).redis == redis
-    assert load(write(tmp_path, MM2 + f"redis.url = {redis}", "mm2.properties")).redis == redis
+    assert load(write(tmp_path, f'redis = "{redis}"\n' + TOML)).redis == Secret(redis)
+    assert load(write(tmp_path, MM2 + f"redis.url = {redis}", "mm2.properties")).redis == Secret(redis)
 
 
 def test_there_is_no_redis_unless_it_is_named(tmp_path: Path) -> None:
-    assert load(write(tmp_path, TOML)).redis == ""
+    assert load(write(tmp_path, TOML)).redis == Secret("")
 
 
 @pytest.mark.parametrize("redis", ["r:6379", "http://r:6379", "redis://r:port", "redis://r/zero", "redis://:secret@"])

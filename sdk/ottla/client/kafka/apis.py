@@ -10,18 +10,26 @@ from ottla_core.kafka.messages import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeConfigsRequest,
@@ -38,6 +46,8 @@ from ottla_core.kafka.messages import (
     DescribeTopicPartitionsResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     EndTxnRequest,
@@ -290,3 +300,26 @@ DESCRIBE_TRANSACTIONS: Final = Api(
     65, "DescribeTransactions", DescribeTransactionsRequest, DescribeTransactionsResponse, range(1)
 )
 LIST_TRANSACTIONS: Final = Api(66, "ListTransactions", ListTransactionsRequest, ListTransactionsResponse, range(3))
+DESCRIBE_ACLS: Final = Api(
+    # Version 0 has no prefixes (KIP-290), and Kafka 4.0 does not serve it.
+    29,
+    "DescribeAcls",
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+    range(1, 4),
+    max_response_bytes=64 * _MIB,
+)
+CREATE_ACLS: Final = Api(30, "CreateAcls", CreateAclsRequest, CreateAclsResponse, range(1, 4))
+DELETE_ACLS: Final = Api(
+    31, "DeleteAcls", DeleteAclsRequest, DeleteAclsResponse, range(1, 4), max_response_bytes=64 * _MIB
+)
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final = Api(
+    50,
+    "DescribeUserScramCredentials",
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    range(1),
+)
+ALTER_USER_SCRAM_CREDENTIALS: Final = Api(
+    51, "AlterUserScramCredentials", AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, range(1)
+)

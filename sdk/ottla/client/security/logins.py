@@ -11,9 +11,9 @@ from ottla.client.kafka.sasl.conversation import Conversation
 from ottla.client.kafka.sasl.oauthbearer import OAuthBearerConversation
 from ottla.client.kafka.sasl.plain import PlainConversation
 from ottla.client.kafka.sasl.scram import Mechanism, ScramConversation
-from ottla.client.security.secret import Secret
 from ottla.errors import config_error
 from ottla_core.security.saslprep import is_prepared, is_text
+from ottla_core.security.secret import Secret
 
 _NONCE_BYTES: Final = 24
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")

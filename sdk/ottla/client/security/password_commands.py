@@ -10,8 +10,8 @@ from threading import Thread
 from typing import IO, Final
 
 from ottla.client.security.passwords import MOST_BYTES, password_in
-from ottla.client.security.secret import Secret
 from ottla.errors import ConfigError, config_error
+from ottla_core.security.secret import Secret
 
 LIMIT_S: Final = 60.0
 """The time for the command. It may have to ask its user for a PIN."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ottla.client.security.private_files import check_private
-from ottla.client.security.secret import Secret
 from ottla.errors import config_error
+from ottla_core.security.secret import Secret
 
 MOST_BYTES: Final = 64 * 1024
 """The longest password. Tokens of identity providers have a few KiB."""
@@ -48,7 +48,9 @@ def password_in(data: bytes, source: str) -> Secret:
     return Secret(text)
 
 
-def _from_file(name: str, path: str) -> Secret:
+def password_in_file(name: str, path: str) -> Secret:
+    """Return the password in a file, and log a warning if others can read it. `name` is the setting or option that has
+    the path. Raises ConfigError."""
     source = f"{name}: {path}"
     if "\0" in path:
         raise config_error(f"{name} has a NUL", hint="check the path")
@@ -71,7 +73,7 @@ def _from_environment(name: str, variable: str) -> Secret:
     return password_in(os.fsencode(text), f"{name}: the environment variable {variable}")
 
 
-_KINDS: Final[Mapping[str, Callable[[str, str], Secret]]] = {"file": _from_file, "env": _from_environment}
+_KINDS: Final[Mapping[str, Callable[[str, str], Secret]]] = {"file": password_in_file, "env": _from_environment}
 PASSWORD_NAMES: Final = ("sasl.password", "ssl.key.password")
 
 

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.client.security.secret import Secret
 from ottla.errors import config_error
+from ottla_core.security.secret import Secret
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -15,8 +15,8 @@ from typing import Any, Final
 from ottla.client.security.names import NOT_SERVED, SECURITY_NAMES
 from ottla.client.security.passwords import PASSWORD_NAMES
 from ottla.client.security.private_files import check_private
-from ottla.client.security.secret import Secret
 from ottla.errors import ConfigError, config_error
+from ottla_core.security.secret import Secret
 
 BOOTSTRAP: Final = "bootstrap.servers"
 _NAMES: Final = SECURITY_NAMES | {BOOTSTRAP}

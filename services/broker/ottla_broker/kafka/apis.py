@@ -30,6 +30,7 @@ from ottla_broker.kafka.handlers import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -82,6 +83,7 @@ from ottla_core.kafka.messages import (
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeAclsRequest,
+    DescribeClientQuotasRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
@@ -177,6 +179,7 @@ _TABLE: Final = (
     Api(43, "ElectLeaders", 0, 2, 2, control(ElectLeadersRequest, elect_leaders.handle)),
     Api(44, "IncrementalAlterConfigs", 0, 1, 1, control(IncrementalAlterConfigsRequest, alter_configs.incremental)),
     Api(47, "OffsetDelete", 0, 0, NEVER, control(OffsetDeleteRequest, offset_delete.handle)),
+    Api(48, "DescribeClientQuotas", 0, 1, 1, control(DescribeClientQuotasRequest, describe_client_quotas.handle)),
     Api(
         50,
         "DescribeUserScramCredentials",

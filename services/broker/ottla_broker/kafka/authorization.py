@@ -102,6 +102,7 @@ NEEDS: Final[Mapping[int, frozenset[Need]]] = {
     43: _ALTER_CLUSTER,
     44: _ALTER_CONFIGS,
     47: _needs((Operation.DELETE, _GROUP), (Operation.READ, _TOPIC)),
+    48: _needs((Operation.DESCRIBE_CONFIGS, _CLUSTER)),
     50: _DESCRIBE_CLUSTER,
     51: _ALTER_CLUSTER,
     55: _DESCRIBE_CLUSTER,

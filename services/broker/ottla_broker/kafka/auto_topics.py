@@ -39,15 +39,15 @@ def to_create(image: ClusterImage, request: MetadataRequest, version: int) -> li
     return names[:_AT_ONCE] if names and _is_enabled(image) else []
 
 
-async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]:
-    """Have topics created with the cluster's defaults. Return the errors of those that can't be created even by a
-    retry."""
+async def create(backend: Backend, names: Sequence[str], principal: str) -> dict[str, ErrorCode]:
+    """Have topics created for a client, with the cluster's defaults. Return the errors of those that can't be created
+    even by a retry."""
     if not names:
         return {}
     topics = [pb.NewTopic(name=name, partitions=_DEFAULT, replication_factor=_DEFAULT) for name in names]
     request = pb.CreateTopicsRequest(topics=topics)
     try:
-        response = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=_LIMIT_S)
+        response = await forward(backend, Controller.CREATE_TOPICS, request, principal=principal, limit_s=_LIMIT_S)
     except OttlaError as error:  # the client retries, and so does this broker
         _log.info("can't yet create the topics that a client requested (%d in all): %s", len(names), error)
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.encoded_topics import EncodedTopics
@@ -22,6 +22,7 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.model import PartitionId
+from ottla_proto import controller_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,7 @@ class Backend:
     clock: Clock
     threads: DiskThreads
     mirrors: Mirrors
-    own_configs: Mapping[str, str] = field(default_factory=dict)
-    """The settings of the process that are described under Kafka's names (`process_configs`)."""
+    process_configs: Mapping[str, pb.ConfigEntry]
 
     @property
     def node_id(self) -> int:

@@ -26,7 +26,7 @@ class CurrentAuthorizer:
     """The authorizer of the latest ACLs, made once for each revision of them, by the first request that needs it.
 
     While one of many ACLs is made in a thread, the former one decides. As in Kafka, a broker learns of an ACL shortly
-    after it was created.
+    after it was created. The first one is made before the listeners open, so no request waits for it.
     """
 
     def __init__(self, settings: AuthorizerSettings, metadata: _Metadata, threads: DiskThreads) -> None:
@@ -35,6 +35,13 @@ class CurrentAuthorizer:
         self._threads: Final = threads
         self._authorizer: Authorizer | None = None
         self._making: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self._make(self._metadata.image)
+
+    async def stop(self) -> None:
+        if self._making is not None:
+            self._making.cancel()
 
     def access(self, caller: Caller) -> Access:
         """Return what the client may do as of now."""

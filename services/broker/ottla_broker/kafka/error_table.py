@@ -437,6 +437,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         _GROUP | _TOPIC | {E.GROUP_SUBSCRIBED_TO_TOPIC, E.GROUP_ID_NOT_FOUND, E.NON_EMPTY_GROUP},
         instead=_COORDINATORS_LOG,
     ),
+    48: Errors("DescribeClientQuotasResponse; KIP-546", frozenset({E.CLUSTER_AUTHORIZATION_FAILED})),
     50: Errors(
         "DescribeUserScramCredentialsResponse; KIP-554",
         frozenset({E.RESOURCE_NOT_FOUND, E.DUPLICATE_RESOURCE, E.CLUSTER_AUTHORIZATION_FAILED}),

@@ -42,10 +42,10 @@ def limit_s(timeout_ms: int) -> float:
 
 
 async def forward(
-    backend: Backend, method: Method[RequestT, Response], request: RequestT, *, limit_s: float
+    backend: Backend, method: Method[RequestT, Response], request: RequestT, *, principal: str, limit_s: float
 ) -> Response:
     """Return the controller's response. If no controller is elected, or it went away with the request, another is tried
-    until the time is over.
+    until the time is over. The controller's log names the principal of the client that has sent the request.
 
     A request that went away with its controller may have been carried out. Kafka's brokers repeat it all the same: a
     request says what the result is to be, so nothing is done twice. At worst the repeat gets errors for what the first
@@ -59,7 +59,7 @@ async def forward(
     lost = False
     while True:
         try:
-            return await _call(backend, method, request, give_up_at - loop.time())
+            return await _call(backend, method, request, principal, give_up_at - loop.time())
         except OttlaError as error:
             if error.code not in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
                 raise
@@ -71,11 +71,13 @@ async def forward(
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _call(backend: Backend, method: Method[RequestT, Response], request: RequestT, timeout: float) -> Response:
+async def _call(
+    backend: Backend, method: Method[RequestT, Response], request: RequestT, principal: str, timeout: float
+) -> Response:
     """Try once. The try counts as lost if another controller is elected first, because a stopped process never hangs
     up."""
     former = backend.image.controller
-    call = asyncio.create_task(backend.controller.call(method, request, timeout=timeout))
+    call = asyncio.create_task(backend.controller.call(method, request, timeout=timeout, principal=principal))
     elected = asyncio.create_task(
         backend.metadata.wait_for(lambda image: image.controller not in (None, former), timeout)
     )

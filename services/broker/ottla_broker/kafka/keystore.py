@@ -26,6 +26,7 @@ from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.tasks import end_task
+from ottla_core.files.secret_file import read_secret
 from ottla_core.security.distinguished_name import distinguished_name
 from ottla_core.security.principal import ANONYMOUS, of_user
 from ottla_core.security.principal_mapping import PrincipalMapping
@@ -194,16 +195,20 @@ def _load(context: ssl.SSLContext, settings: TlsSettings, keystore: bytes) -> No
     path = settings.keystore
     if b"PRIVATE KEY-----" not in keystore:
         raise _unusable(path, "it has no private key", "put the key and the chain of certificates into one PEM file")
+    file = settings.key_password_file
+    password = read_secret("ssl_key_password_file", PurePath(file)).reveal() if file else ""
     try:
         # Without a password OpenSSL would ask on the terminal, and wait.
-        context.load_cert_chain(path, password=settings.key_password)
+        context.load_cert_chain(path, password=password)
     except (ssl.SSLError, OSError, ValueError) as error:
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             raise _unusable(
                 path, "its private key is not that of its first certificate", "put the two in order"
             ) from None
         if b"ENCRYPTED" in keystore:
-            raise _unusable(path, "its private key is encrypted, and ssl_key_password does not open it", "") from None
+            raise _unusable(
+                path, "its private key is encrypted, and ssl_key_password_file does not open it", ""
+            ) from None
         raise _unusable(path, "OpenSSL does not take its private key or certificates", "check the file") from None
 
 

@@ -30,10 +30,16 @@ _REQUESTS: Final[Mapping[int, LoginRequest]] = {
 
 
 class Logins:
-    """Makes the login of each new connection. Only the enabled mechanisms can be chosen."""
+    """Makes the login of each new connection. Only the enabled mechanisms can be chosen.
 
-    def __init__(self, enabled: Iterable[str], credentials: Credentials, failure_delay_s: float) -> None:
-        candidates = Candidates(credentials, secrets.token_bytes(_SECRET_BYTES))
+    `secret` returns the cluster's secret for false salts. While it has none, this process has its own.
+    """
+
+    def __init__(
+        self, enabled: Iterable[str], credentials: Credentials, failure_delay_s: float, secret: Callable[[], bytes]
+    ) -> None:
+        own = secrets.token_bytes(_SECRET_BYTES)
+        candidates = Candidates(credentials, lambda: secret() or own)
         served: dict[str, Callable[[], Exchange]] = {
             **{mechanism: partial(_scram, mechanism, candidates) for mechanism in MECHANISMS},
             PLAIN: partial(PlainExchange, candidates),

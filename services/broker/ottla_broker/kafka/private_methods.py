@@ -38,11 +38,19 @@ _MIRROR_BYTES: Final = 512 * 1024
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _OWNERS_AT_ONCE: Final = 16
 
-_Serve = Callable[[Backend, Any, float], Awaitable[Any]]
+
+class PrivateCall(NamedTuple):
+    """Who calls, and the seconds for it."""
+
+    principal: str
+    limit_s: float
+
+
+_Serve = Callable[[Backend, Any, PrivateCall], Awaitable[Any]]
 
 
 class PrivateMethod(NamedTuple):
-    """`serve` gets the request and the seconds for it. A request of more than `max_bytes` is not decoded."""
+    """`serve` gets the request and what is known of the call. A request of more than `max_bytes` is not decoded."""
 
     method: Method[Any, Any]
     serve: _Serve
@@ -50,8 +58,8 @@ class PrivateMethod(NamedTuple):
 
 
 def _by_controller(method: Method[Any, Any]) -> PrivateMethod:
-    async def serve(backend: Backend, request: Any, limit_s: float) -> Any:
-        return await forward(backend, method, request, limit_s=limit_s)
+    async def serve(backend: Backend, request: Any, call: PrivateCall) -> Any:
+        return await forward(backend, method, request, principal=call.principal, limit_s=call.limit_s)
 
     return PrivateMethod(method, serve)
 
@@ -59,23 +67,23 @@ def _by_controller(method: Method[Any, Any]) -> PrivateMethod:
 def _by_owner(kind: str, method: Method[Any, Any], key: Callable[[Any], str]) -> PrivateMethod:
     """Return a method that the owner of its key's shard serves."""
 
-    async def serve(backend: Backend, request: Any, limit_s: float) -> Any:
-        return await call_owner(backend, kind, key(request), method, request, limit_s)
+    async def serve(backend: Backend, request: Any, call: PrivateCall) -> Any:
+        return await call_owner(backend, kind, key(request), method, request, call.limit_s)
 
     return PrivateMethod(method, serve)
 
 
 def _by_mirror(method: Method[Any, Any]) -> PrivateMethod:
-    async def serve(backend: Backend, request: Any, limit_s: float) -> Any:
-        return await backend.mirrors.call(method, request, limit_s)
+    async def serve(backend: Backend, request: Any, call: PrivateCall) -> Any:
+        return await backend.mirrors.call(method, request, call.limit_s)
 
     return PrivateMethod(method, serve, _MIRROR_BYTES)
 
 
 async def _mirror_status(
-    backend: Backend, request: mirror_pb2.MirrorStatusRequest, limit_s: float
+    backend: Backend, request: mirror_pb2.MirrorStatusRequest, call: PrivateCall
 ) -> mirror_pb2.MirrorStatusResponse:
-    return await backend.mirrors.status(request, limit_s)
+    return await backend.mirrors.status(request, call.limit_s)
 
 
 def _group(request: Any) -> str:
@@ -91,7 +99,7 @@ def _transactional_id(request: Any) -> str:
 async def _shards(
     backend: Backend,
     request: ShardsRequest,
-    limit_s: float,
+    call: PrivateCall,
     *,
     kind: str,
     method: Method[ShardsRequest, ShardsResponse],
@@ -100,7 +108,7 @@ async def _shards(
     image = backend.image
     owners = {number: image.owner_of(kind, number) for of_kind, number in sorted(image.shards) if of_kind == kind}
     addresses = {owner.address: owner for owner in owners.values() if owner is not None}
-    ask = partial(backend.coordinators.ask, method=method, request=request, timeout=limit_s)
+    ask = partial(backend.coordinators.ask, method=method, request=request, timeout=call.limit_s)
     responses = await few_at_once(ask, list(addresses.values()), at_once=_OWNERS_AT_ONCE)
     all_shards = ShardsResponse()
     for response in responses:
@@ -114,16 +122,16 @@ async def _shards(
 
 
 async def _commit_first(
-    backend: Backend, request: group_pb2.CommitOffsetsRequest, limit_s: float
+    backend: Backend, request: group_pb2.CommitOffsetsRequest, call: PrivateCall
 ) -> group_pb2.CommitOffsetsResponse:
     if not request.only_first or request.HasField("transaction"):
         text = "this API takes only a commit that leaves committed offsets as they are"
         raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint="send any other one as Kafka's OffsetCommit")
-    return await call_owner(backend, GROUP, request.group, Group.COMMIT_OFFSETS, request, limit_s)
+    return await call_owner(backend, GROUP, request.group, Group.COMMIT_OFFSETS, request, call.limit_s)
 
 
 async def _shard_marker(
-    backend: Backend, request: group_pb2.WriteShardMarkersRequest, limit_s: float
+    backend: Backend, request: group_pb2.WriteShardMarkersRequest, call: PrivateCall
 ) -> group_pb2.WriteShardMarkersResponse:
     shards = {shard for marker in request.markers for shard in marker.shards}
     if len(shards) != 1:
@@ -133,18 +141,18 @@ async def _shard_marker(
     owner = backend.image.owner_of(GROUP, shard)
     if owner is None:
         raise not_available(GROUP)
-    return await backend.coordinators.ask(owner, Group.WRITE_TXN_MARKERS, request, limit_s)
+    return await backend.coordinators.ask(owner, Group.WRITE_TXN_MARKERS, request, call.limit_s)
 
 
 async def _import(
-    backend: Backend, request: client_pb2.ImportRecordsRequest, limit_s: float
+    backend: Backend, request: client_pb2.ImportRecordsRequest, call: PrivateCall
 ) -> client_pb2.ImportRecordsResponse:
     next_offset = await import_records(
         backend.replicas.table.find(PartitionId(TopicId(request.topic_id), request.partition)),
         request.expected_next_offset,
         request.records,
         request.log_start_offset,
-        timeout_s=min(limit_s, request.timeout_ms / 1000),
+        timeout_s=min(call.limit_s, request.timeout_ms / 1000),
     )
     return client_pb2.ImportRecordsResponse(next_offset=next_offset)
 

@@ -19,16 +19,22 @@ class EpochStart(NamedTuple):
 
 
 class LeaderEpochs:
-    """The epochs of one log, oldest first."""
+    """The epochs of one log, oldest first.
+
+    They count from the log's start on. A start that finds an earlier log start on disk needs those before it, too. So
+    they are remembered, and `stored` has them, until the new log start is on disk (`move_start`).
+    """
 
     def __init__(self, entries: Iterable[EpochStart] = ()) -> None:
         self._entries: list[EpochStart] = []
+        self._before: tuple[EpochStart, ...] = ()
+        """The epochs that began before the log's start."""
         for entry in entries:
             self.assign(*entry)
 
     def copy(self) -> LeaderEpochs:
         copy = LeaderEpochs()
-        copy._entries = list(self._entries)
+        copy._entries, copy._before = list(self._entries), self._before
         return copy
 
     @property
@@ -55,6 +61,10 @@ class LeaderEpochs:
     def epoch_of(self, offset: int) -> int:
         """Return the epoch in which `offset` was written, or NO_EPOCH."""
         return max((entry.epoch for entry in self._entries if entry.start_offset <= offset), default=NO_EPOCH)
+
+    def epoch_before(self, offset: int) -> int:
+        """Return the epoch of the last record before `offset`, which may be deleted, or NO_EPOCH if it is unknown."""
+        return max((entry.epoch for entry in self._all() if entry.start_offset < offset), default=NO_EPOCH)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
         """Return the largest epoch here that is at or below `epoch`, and the offset where it ended
@@ -83,6 +93,28 @@ class LeaderEpochs:
         else:
             self._entries = [each for each in self._entries[:1] if 0 < each.start_offset <= start_offset]
 
+    def move_start(self, start_offset: int, written_start: int) -> None:
+        """Begin at `start_offset` from now on, and remember the epochs from `written_start` on, the log start on
+        disk."""
+        remembered = LeaderEpochs()
+        remembered._entries = self._all()
+        remembered.truncate_from_start(written_start)
+        self._before = tuple(entry for entry in remembered._entries if entry.start_offset < start_offset)
+        self.truncate_from_start(start_offset)
+
+    def stored(self, start_offset: int, end_offset: int) -> tuple[EpochStart, ...]:
+        """Return what a start needs of a log from `start_offset` to `end_offset`, also if it finds an earlier log start
+        on disk."""
+        needed = self.copy()
+        needed.cut_to(start_offset, end_offset)
+        return tuple(needed._all())
+
+    def _all(self) -> list[EpochStart]:
+        """Return the entries, after those that began before the log's start. The first entry may be the last of
+        them."""
+        last = self._before[-1].epoch if self._before else NO_EPOCH
+        return [*self._before, *(entry for entry in self._entries if entry.epoch > last)]
+
     def put_before(self, earlier: Iterable[EpochStart]) -> None:
         """Add epochs that began before all others here. The first one here may be the last of them."""
         kept = list(earlier)
@@ -91,10 +123,10 @@ class LeaderEpochs:
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget epochs that begin at or after `end_offset`, where the log was truncated. Return whether there were
         any."""
-        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
-        changed = len(kept) < len(self._entries)
-        self._entries = kept
-        return changed
+        count = len(self._entries) + len(self._before)
+        self._entries = [entry for entry in self._entries if entry.start_offset < end_offset]
+        self._before = tuple(entry for entry in self._before if entry.start_offset < end_offset)
+        return len(self._entries) + len(self._before) < count
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Forget epochs that ended before `start_offset`. The epoch that has this offset begins there from now on."""

@@ -68,6 +68,7 @@ class Maintenance:
             await self._try(self._secure)
             if now - checkpointed_at >= self._config.checkpoint_interval_s:
                 checkpointed_at = now
+                await self._try(self._secure_starts)
                 await self._try(self._checkpoint)
             await self._try(self._remove_deleted)
 
@@ -130,6 +131,9 @@ class Maintenance:
 
     async def _measure_strays(self) -> None:
         await self._threads.keep(self._log_dir().measure_strays)
+
+    async def _secure_starts(self) -> None:
+        await self._threads.keep(self._log_dir().secure_starts)
 
     async def _checkpoint(self) -> None:
         await self._threads.keep(self._log_dir().checkpoint, self._replicas.high_watermarks())

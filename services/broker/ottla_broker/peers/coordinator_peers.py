@@ -12,6 +12,7 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import UNANSWERED, ErrorCode, OttlaError
 from ottla_core.routing import GROUP, TXN
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.peers import Peers
 from ottla_proto.contracts import Group, Method, Txn
 
@@ -29,9 +30,9 @@ class CoordinatorPeers:
     """A component that connects at the first call to a coordinator, and closes the connection when the coordinator is
     gone."""
 
-    def __init__(self, metadata: MetadataFollower) -> None:
+    def __init__(self, metadata: MetadataFollower, tls: InternalTls | None = None) -> None:
         self._metadata: Final = metadata
-        self._peers: Final = Peers()
+        self._peers: Final = Peers(tls=tls)
 
     async def start(self) -> None:
         """Follow the metadata. Connections are made at the first calls."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.peers import Peers
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.contracts import Method, Mirror
@@ -27,9 +28,9 @@ _Answers = Mapping[str, "pb.MirrorStatusResponse | OttlaError"]
 class Mirrors:
     """A component: a connection to a mirror is made at the first call."""
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(self, addresses: Sequence[str], tls: InternalTls | None = None) -> None:
         self._addresses: Final = tuple(addresses)
-        self._peers: Final = Peers()
+        self._peers: Final = Peers(tls=tls)
 
     async def start(self) -> None:
         """Nothing to do before the first call."""

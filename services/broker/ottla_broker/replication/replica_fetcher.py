@@ -36,6 +36,7 @@ from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.aio_stream import AioFrameStream
+from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import contracts
@@ -57,10 +58,17 @@ _BEHIND: Final = frozenset(
 class Replication:
     """A component: it follows the leaders that `replicas` name."""
 
-    def __init__(self, replicas: Replicas, metadata: MetadataFollower, registration: RegistrationView) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        metadata: MetadataFollower,
+        registration: RegistrationView,
+        tls: InternalTls | None = None,
+    ) -> None:
         self._replicas = replicas
         self._metadata = metadata
         self._registration = registration
+        self._tls: Final = tls
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leader_of: dict[PartitionId, int] = {}
         self._unplaced: dict[PartitionId, Replica] = {}
@@ -115,7 +123,7 @@ class Replication:
                 self._unplaced[replica.id] = replica
                 return
             fetcher = self._fetchers[leader_id] = ReplicaFetcher(
-                leader, self._fetchers, self._replicas, self._registration
+                leader, self._fetchers, self._replicas, self._registration, self._tls
             )
             fetcher.start()
         self._leader_of[replica.id] = leader_id
@@ -146,13 +154,20 @@ class Replication:
 class ReplicaFetcher:
     """One leader's partitions, over one stream. `leaders` are all leaders that are followed, including this one."""
 
-    def __init__(self, leader: Broker, leaders: Sized, replicas: Replicas, registration: RegistrationView) -> None:
+    def __init__(
+        self,
+        leader: Broker,
+        leaders: Sized,
+        replicas: Replicas,
+        registration: RegistrationView,
+        tls: InternalTls | None = None,
+    ) -> None:
         self.address: Final = leader.address
         self.leader_id: Final = leader.id
         self._leaders: Final = leaders
         self._replicas = replicas
         self._registration = registration
-        self._peer: Final = AioPeer(leader.address, client_id=f"replica-{registration.current().broker_id}")
+        self._peer: Final = AioPeer(leader.address, client_id=f"replica-{registration.current().broker_id}", tls=tls)
         self._leader: Final[FollowedLeader[Replica]] = FollowedLeader()
         self._lags: dict[PartitionId, int] = {}
         self._in_trouble: set[PartitionId] = set()

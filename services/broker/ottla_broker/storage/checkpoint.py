@@ -111,9 +111,7 @@ class EpochsFile:
         return self._written is not None and any(entry.epoch == epoch for entry in self._written)
 
     def write(self, epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int) -> None:
-        written = epochs.copy()
-        written.cut_to(log_start_offset, log_end_offset)
-        entries = written.entries
+        entries = epochs.stored(log_start_offset, log_end_offset)
         if entries != self._written:
             write_epochs(self._disk, self._path, entries)
             self._written = entries

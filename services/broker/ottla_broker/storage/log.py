@@ -81,6 +81,7 @@ class Log:
         written: WrittenOffsets,
         *,
         was_closed: bool,
+        checkpointed_start: int,
     ) -> None:
         self.directory = directory
         self.config = config
@@ -100,6 +101,7 @@ class Log:
         self.unsecured_until = 0
         """Segments before this offset are due to be deleted, and wait for `secure_deletion`. It is 0 if none waits."""
         self._written: Final = written
+        self._secured_start = state.log_start_offset if was_closed else checkpointed_start
         # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
         self._epoch_before = NO_EPOCH
@@ -157,7 +159,17 @@ class Log:
         # has read the rest from the page cache.
         flushed = RecoveryPoint(state.log_end_offset) if clean else recovery_point
         return cls(
-            directory, disk, config, file, epochs, state, history, flushed, written or NotWritten(), was_closed=clean
+            directory,
+            disk,
+            config,
+            file,
+            epochs,
+            state,
+            history,
+            flushed,
+            written or NotWritten(),
+            was_closed=clean,
+            checkpointed_start=log_start_offset,
         )
 
     @property
@@ -332,6 +344,7 @@ class Log:
         self._history.on_truncated(self._segments.ranges(), self.log_start_offset, self.compaction.cleaned_before)
         self.compaction.on_truncated(epochs_end)
         self._noted_end = self.log_end_offset
+        self._secured_start = min(self._secured_start, self.log_start_offset)
         self._unfinished_from = epochs_end
 
     def _settle(self) -> None:
@@ -512,8 +525,10 @@ class Log:
         self.unsecured_until = ends[-1] if ends and secured < ends[-1] else 0
         dropped = self._segments.drop(secured, log_start_offset)
         # The epochs are not written now: that would cost an fsync on the loop, and opening the log drops the same
-        # epochs again.
-        self.epochs.truncate_from_start(self.log_start_offset)
+        # epochs again. The object is replaced and not changed: a flush may be writing the old one in its thread.
+        epochs = self.epochs.copy()
+        epochs.move_start(self.log_start_offset, self._written.log_start)
+        self.epochs = epochs
         try:
             for segment in dropped:
                 segment.discard()
@@ -530,7 +545,7 @@ class Log:
 
     def _is_emptied_on_disk(self, until: int) -> bool:
         """Return whether the log's end and its last epoch are on disk even without the segments before `until`."""
-        epoch = self.epochs.epoch_of(until - 1)
+        epoch = self.epochs.epoch_before(until)
         return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
 
     def secure_deletion(self) -> None:
@@ -565,6 +580,41 @@ class Log:
                     raise self._disk.error(f"reading {self.directory.name}", error) from error
                 self._history.give_up(until)
                 raise _unreadable(self, until, error) from error
+
+    @property
+    def secured_start(self) -> int:
+        """This is the log start that may be written down: the log's start, or the one before it as long as the epoch of
+        the records between the two is not on disk.
+
+        A power cut may take all records that are left. Then the log is empty at the start that was written down. With
+        an older epoch than that of its deleted records, it would lose an election to a shorter log, which would give
+        their offsets again (I3, I18). For any thread.
+        """
+        start = self.log_start_offset  # before the epochs, which know what lies before an earlier start
+        if start > self._secured_start and self._unfinished_from is None and self._is_start_on_disk(start):
+            self._secured_start = start
+        return min(start, self._secured_start)
+
+    @property
+    def has_unsecured_start(self) -> bool:
+        """It tells whether `secure_start` has something to write."""
+        return self.secured_start < self.log_start_offset and self.epochs.latest != NO_EPOCH
+
+    def secure_start(self) -> None:
+        """Write down the epochs, so that the log's start may be written down. For a thread. Raises
+        KAFKA_STORAGE_ERROR."""
+        with self._flusher.lock:
+            self._segments.check_open()
+            if self._unfinished_from is None:  # otherwise the epochs are written before the next append
+                self._store_epochs()
+
+    def _is_start_on_disk(self, start: int) -> bool:
+        """Return whether a log that is empty at `start` would have the epoch of the last record before it."""
+        epochs = self.epochs
+        epoch = epochs.epoch_before(start)
+        if epoch == NO_EPOCH:
+            epoch = epochs.epoch_of(start)  # the log was copied from there on, so its first epoch has to do
+        return self._epochs_file.has(epoch) if epoch != NO_EPOCH else epochs.latest != NO_EPOCH
 
     @property
     def last_epoch(self) -> int:

@@ -34,7 +34,7 @@ from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_broker.storage.reserve import Reserve
 from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_INCARNATION, Incarnation
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats import kafka_uuid
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.process import descriptors
@@ -47,6 +47,8 @@ _SYNCED_TOGETHER: Final = 8
 """With this many new logs they share a sync of the file system, which also waits for other processes' writes."""
 _REMOVED_AT_ONCE: Final = 100
 """How many directories of deleted partitions are removed between two other things that wait for the disk."""
+_SECURED_AT_ONCE: Final = 100
+"""For how many logs epochs are written between two other things that wait for the disk. Each takes two fsyncs."""
 
 _PARTITION_NAME: Final = re.compile(r"([0-9a-f]{32})-(\d+)")
 _logger = logging.getLogger(__name__)
@@ -384,6 +386,26 @@ class LogDir:
             checkpoint.write_history(self.disk, self.disk.path / checkpoint.METADATA, followed)
             self._noted = followed
 
+    def secure_starts(self) -> None:
+        """Write down the epochs for which the checkpoint of log starts waits, of some logs at a time. For a thread.
+
+        If some can't be written, it goes on with the others, and then raises KAFKA_STORAGE_ERROR.
+        """
+        failure: OttlaError | None = None
+        waiting = [log for log in list(self._logs.values()) if log.has_unsecured_start]
+        for log in waiting[:_SECURED_AT_ONCE]:
+            try:
+                log.secure_start()
+            except OttlaError as error:
+                # A log that is closed has just been deleted.
+                failure = failure if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER else error
+        if failure is not None:
+            raise failure
+
+    def written_log_start(self, partition: PartitionId) -> int:
+        """See `WrittenOffsets.log_start`."""
+        return self._checkpoints.written_log_start(partition)
+
     def cover(self, partition: PartitionId, recovery_point: RecoveryPoint) -> RecoveryPoint:
         """See `WrittenOffsets.cover`."""
         if self._checkpoints.written_recovery_point(partition) < recovery_point:
@@ -447,6 +469,10 @@ class _WrittenOffsets:
     def __init__(self, log_dir: LogDir, partition: PartitionId) -> None:
         self._log_dir: Final = log_dir
         self._partition: Final = partition
+
+    @property
+    def log_start(self) -> int:
+        return self._log_dir.written_log_start(self._partition)
 
     def on_truncation(self) -> None:
         self._log_dir.take_back(self._partition)

@@ -60,7 +60,7 @@ class OffsetCheckpoints:
                 id_: min(known[id_], log.log_end_offset) for id_, log in logs.items() if id_ in known
             }
             self.recovery_points = {id_: log.recovery_point for id_, log in logs.items()}
-            self.log_starts = {id_: log.log_start_offset for id_, log in logs.items()}
+            self.log_starts = {id_: log.secured_start for id_, log in logs.items()}
             self.first_dirty = {id_: dirty for id_, log in logs.items() if (dirty := log.compaction.first_dirty_offset)}
             self._names = {id_: self._names.get(id_) or checkpoint.name_of(id_) for id_ in logs}
             offsets_of = (self.recovery_points, self.log_starts, self.high_watermarks, self.first_dirty)
@@ -74,6 +74,11 @@ class OffsetCheckpoints:
         """Return the recovery point of a partition that is on disk for certain."""
         with self._lock:
             return RecoveryPoint(self._written.get(checkpoint.RECOVERY_POINTS, {}).get(partition, 0))
+
+    def written_log_start(self, partition: PartitionId) -> int:
+        """Return the log start of a partition that is on disk for certain, or 0. It never waits, so it takes no
+        lock."""
+        return self._written.get(checkpoint.LOG_START_OFFSETS, {}).get(partition, 0)
 
     def hold(self) -> None:
         """Write nothing until `release`. Recovery points are ahead of the disk until one sync has covered all that they

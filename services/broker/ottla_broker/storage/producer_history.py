@@ -335,14 +335,18 @@ def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
 def _batches_from(segment: Segment, start: int) -> Batches:
     """Return the batches from `start` on, each with its position, up to the first bytes that can't be a batch.
 
-    A bit that was flipped in one read does not count.
+    A bit that was flipped in one read does not count. Raises DamagedBatchesError if a batch before them is damaged.
     """
     return segment.settled_from(_position_of(segment, start))
 
 
 def _position_of(segment: Segment, start: int) -> int:
-    """Return where the first batch begins that ends at or after `start`, or the segment's size if there is none."""
-    position = 0 if start <= segment.base_offset else segment.position_of(start)
+    """Return where the first batch begins that ends at or after `start`, or the segment's size if there is none. Raises
+    DamagedBatchesError if a batch that it passes over is damaged."""
+    try:
+        position = 0 if start <= segment.base_offset else segment.position_of(start)
+    except OttlaError as error:
+        raise DamagedBatchesError(error.message) from error
     return segment.size_bytes if position is None else position
 
 

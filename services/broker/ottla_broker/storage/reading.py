@@ -25,6 +25,7 @@ READ_MAX_BYTES: Final = 4 << 20
 """The most that one read returns, except for a first batch that is larger."""
 
 _REMEMBERED: Final = 16
+_BASE_OFFSET_BYTES: Final = 8
 
 
 class _Scratch(threading.local):
@@ -100,6 +101,13 @@ class BatchReader:
                     f"{segment.path} ends {len(view) - count} bytes early: the file has been truncated",
                     hint="restart the broker, which then recovers the log",
                 )
+            if location is self._positions[offset % _REMEMBERED] and int.from_bytes(view[:_BASE_OFFSET_BYTES]) > offset:
+                # A clean has removed what lay here, or the read that ended here has found a wrong header and passed
+                # over the batch. `Segment.position_of` tells.
+                self._positions[offset % _REMEMBERED] = None
+                if hot:
+                    return None
+                return self.read(segments, offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=False)
             whole_bytes, next_offset = whole_batches(view, limit_offset)
             if whole_bytes:
                 self._positions[next_offset % _REMEMBERED] = _Position(next_offset, segment, position + whole_bytes)
@@ -179,7 +187,8 @@ def find_time(segments: Sequence[Segment], start_offset: int, timestamp_ms: int)
         if segment.largest.timestamp_ms < timestamp_ms:
             continue
         position = segment.position_for_time(timestamp_ms)
-        for at, header in segment.headers_from(position):
+        # A wrong header would have the record passed over, so the CRCs are checked. The search begins near the record.
+        for at, header in segment.sound_batches_from(position):
             if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
                 found = _first_record(segment.file().read(at, header.size_bytes), header, start_offset, timestamp_ms)
                 if found is not None:

@@ -18,7 +18,7 @@ from ottla_core.records.batch import (
     read_header,
 )
 
-_HEADERS_CHUNK_BYTES: Final = 16 << 10
+HEADERS_CHUNK_BYTES: Final = 16 << 10
 _CHECK_CHUNK_BYTES: Final = 1 << 20
 _MOST_READS: Final = 5
 
@@ -32,7 +32,7 @@ def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
     chunk, chunk_at, at = b"", start, start
     while end - at >= HEADER_SIZE:
         if at - chunk_at + HEADER_SIZE > len(chunk):
-            chunk, chunk_at = file.read(at, min(_HEADERS_CHUNK_BYTES, end - at)), at
+            chunk, chunk_at = file.read(at, min(HEADERS_CHUNK_BYTES, end - at)), at
             if len(chunk) < HEADER_SIZE:
                 return
         header = read_header(chunk, at - chunk_at)
@@ -42,8 +42,11 @@ def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
         at += header.size_bytes
 
 
-def sound_batches(file: DataFile, size_bytes: int, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield each batch from `start` on as (position, header), with its CRC checked. It stops before the first bad byte.
+def sound_batches(
+    file: DataFile, size_bytes: int, start: int = 0, *, chunk_bytes: int = _CHECK_CHUNK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield each batch of [start, size_bytes) as (position, header), with its CRC checked. It stops before the first
+    bad byte.
 
     A batch with a wrong CRC is read again, because a bit may be flipped on the way from the disk. Raises OSError
     (EBADMSG) if no two reads of it agree.
@@ -54,11 +57,11 @@ def sound_batches(file: DataFile, size_bytes: int, start: int = 0) -> Iterator[t
     chunk, chunk_at, at = b"", start, start
     while size_bytes - at >= HEADER_SIZE:
         if at - chunk_at + HEADER_SIZE > len(chunk):
-            chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
+            chunk, chunk_at = file.read(at, chunk_bytes), at
         header = read_header(chunk, at - chunk_at)
         size = header.size_bytes
         if _is_within(header, at, size_bytes) and at - chunk_at + size > len(chunk):
-            chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
+            chunk, chunk_at = file.read(at, chunk_bytes), at
         if not _is_sound(header, chunk, at - chunk_at):
             header, crc = _settled(file, at, size_bytes)
             if not _is_within(header, at, size_bytes) or crc != header.crc:

@@ -15,11 +15,11 @@ from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.positioned import PositionedBatch
-from ottla_broker.storage.scan import headers, settled_batches
+from ottla_broker.storage.scan import HEADERS_CHUNK_BYTES, headers, settled_batches, sound_batches
 from ottla_broker.storage.swap import BESIDE_LOG, SWAP
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_core.errors import OttlaError
-from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader, corrupt, read_header
 
 Ranges: TypeAlias = "Sequence[tuple[Segment, int]]"
 """Segments, oldest first, each with the offset after it."""
@@ -100,17 +100,17 @@ class Segment:
         ends.
 
         It is a second object over the same files, which its `trim` truncates. Until then, readers of this segment are
-        not disturbed. Raises OSError, and then this segment stays as it was.
+        not disturbed. Raises OSError, or CORRUPT_MESSAGE if a batch that is read on the way is damaged. Then this
+        segment stays as it was.
         """
         if self._is_active:
             self.indexes.seal()  # then their files have what they hold in memory
             self.aborted.write()
         position = self.position_of(offset)
-        end_offset = offset
-        if position is not None:
-            for _, header in self.headers_from(position):
-                end_offset = min(offset, header.base_offset)
-                break
+        if position is not None and self._header_at(position).base_offset < offset:
+            # The cut seems to lie within a batch, which is rare. A wrong header would have a batch too many cut off.
+            position = self._sound_position_of(offset, self._indexed_position(offset))
+        end_offset = offset if position is None else min(offset, self._header_at(position).base_offset)
         short = Segment(self.path.parent, self.base_offset, self._disk, config, self.created_at_ms)
         short._load(self.size_bytes if position is None else position, end_offset)
         return short, end_offset
@@ -283,12 +283,28 @@ class Segment:
         return self._swap or self._disk.files.peek(self.path)
 
     def position_of(self, offset: int) -> int | None:
-        """Return where the first batch starts that ends at or after `offset`, or None if all end before it."""
+        """Return where the first batch starts that ends at or after `offset`, or None if all end before it.
+
+        If no batch holds the offset, a clean has removed it, or a read has returned a wrong header of a batch that was
+        passed over. Only the CRCs tell, so they are checked in this case. Raises CORRUPT_MESSAGE if one is wrong.
+        """
+        start = self._indexed_position(offset)
+        for at, header in self.headers_from(start):
+            if header.last_offset >= offset:
+                return at if header.base_offset <= offset else self._sound_position_of(offset, start)
+        return self._sound_position_of(offset, start)
+
+    def _sound_position_of(self, offset: int, start: int) -> int | None:
+        """Return what `position_of` returns, by sound batches alone. The walk begins at `start`."""
+        return next((at for at, header in self.sound_batches_from(start) if header.last_offset >= offset), None)
+
+    def _indexed_position(self, offset: int) -> int:
+        """Return the position of a batch at or before the one that holds `offset`."""
         start = self.indexes.position_for(offset)
-        if not self._confirms(start):
-            self._on_wrong_index()
-            start = start._replace(position=0)
-        return next((at for at, header in self.headers_from(start.position) if header.last_offset >= offset), None)
+        if self._confirms(start):
+            return start.position
+        self._on_wrong_index()
+        return 0
 
     def position_for_time(self, timestamp_ms: int) -> int:
         """Return where to begin the search for the first record of that time or later. No batch before it can have
@@ -312,6 +328,16 @@ class Segment:
 
     def settled_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         return settled_batches(self.file(), position, self.size_bytes)
+
+    def sound_batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield the batches from `position` on, with their CRCs checked. Raises CORRUPT_MESSAGE unless they reach the
+        segment's end."""
+        end, size_bytes = position, self.size_bytes
+        for at, header in sound_batches(self.file(), size_bytes, position, chunk_bytes=HEADERS_CHUNK_BYTES):
+            yield at, header
+            end = at + header.size_bytes
+        if end < size_bytes:
+            raise corrupt(f"the sound batches of {self.path} end at {end} of {size_bytes}")
 
     @property
     def largest(self) -> TimestampOffset:
@@ -349,9 +375,12 @@ class Segment:
         if position == 0:
             return True
         try:
-            return read_header(self.file().read(position, HEADER_SIZE)).last_offset == last_offset
+            return self._header_at(position).last_offset == last_offset
         except OttlaError:
             return False
+
+    def _header_at(self, position: int) -> BatchHeader:
+        return read_header(self.file().read(position, HEADER_SIZE))
 
     def _new_indexes(self) -> SegmentIndexes:
         ending = SWAP if self._swap else ""

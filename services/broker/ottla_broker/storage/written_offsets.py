@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla_broker.machines.offsets import RecoveryPoint
+from ottla_broker.storage.log_config import MAX_INT64
 
 
 class WrittenOffsets(Protocol):
-    """The offsets of one log, as they are on disk. For a thread, because both calls may wait for the disk."""
+    """The offsets of one log, as they are on disk. Calls are for a thread, because they may wait for the disk."""
+
+    @property
+    def log_start(self) -> int:
+        """This is the log start that the next start finds at least. It is 0 while that is not certain."""
+        ...
 
     def on_truncation(self) -> None:
         """Lower what is written beyond the end of the log, which is shorter now. Raises KAFKA_STORAGE_ERROR."""
@@ -23,7 +29,10 @@ class WrittenOffsets(Protocol):
 
 
 class NotWritten:
-    """The offsets of a log without checkpoint files: the caller gives the next start its recovery point."""
+    """The offsets of a log without checkpoint files: the caller gives the next start its offsets."""
+
+    log_start: Final = MAX_INT64
+    """No file has an earlier log start."""
 
     def on_truncation(self) -> None:
         """Do nothing, because no file promises anything of this log."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.security.secret import Secret
 
 Policy = Literal["prefix", "identity", "marked"]
 Delivery = Literal["at_least_once", "exactly_once", "same_offsets"]
@@ -22,6 +23,7 @@ POLICIES: Final = ("prefix", "identity", "marked")
 it too, and gives each record a header that says which way it has come."""
 
 _OWN_GROUPS: Final = "ottla-mirror."
+_NO_REDIS: Final = Secret("")
 _REDIS: Final = r"rediss?://([^/@\s]*@)?([\w.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[0-9]+)?"
 """The URL may have TLS, a user and password, a port and a database."""
 
@@ -97,11 +99,11 @@ class FlowSettings:
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
     """These are the checked settings of one configuration file. `redis` is the URL of a database that also gets the
-    offsets."""
+    offsets. It may contain a password."""
 
     clusters: tuple[ClusterSettings, ...]
     flows: tuple[FlowSettings, ...]
-    redis: str = ""
+    redis: Secret = _NO_REDIS
 
     def cluster(self, alias: str) -> ClusterSettings:
         """Return the cluster of that alias, which exists."""
@@ -171,7 +173,7 @@ def check(settings: MirrorSettings) -> MirrorSettings:
         _check_patterns(flow)
     _check_separators(settings)
     _check_circles(settings)
-    if settings.redis and not re.fullmatch(_REDIS, settings.redis):
+    if settings.redis and not re.fullmatch(_REDIS, settings.redis.reveal()):
         raise invalid("redis is not the URL of a Redis database", 'such as redis = "redis://localhost:6379/0"')
     return settings
 

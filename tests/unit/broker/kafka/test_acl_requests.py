@@ -63,7 +63,7 @@ class Cluster:
         self.requests: list[Any] = []
         self._answer = answer
 
-    async def call(self, method: object, request: Any, *, timeout: float) -> Any:
+    async def call(self, method: object, request: Any, *, timeout: float, principal: str) -> Any:
         self.requests.append(request)
         return self._answer
 

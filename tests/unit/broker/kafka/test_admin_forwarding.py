@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,19 +13,24 @@ from images import image_of, topic_id, with_topic
 from waiting import until
 
 from ottla_broker.kafka import auto_topics
+from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.forwarding import forward, limit_s
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
     alter_configs,
+    alter_user_scram_credentials,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_topics,
     describe_cluster,
     describe_configs,
     describe_quorum,
     elect_leaders,
 )
+from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateCall
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController
@@ -38,6 +44,7 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Controller
 
 TOPIC, BROKER = 2, 4
+ALICE = "User:alice"
 
 
 @pytest.mark.parametrize(("timeout_ms", "expected"), [(-1, 1.0), (0, 1.0), (5_000, 5.0), (2**31 - 1, 60.0)])
@@ -54,15 +61,18 @@ class AsksController:
     def __init__(self, *answers: Any) -> None:
         self.deadlines: list[float] = []
         self.requests: list[Any] = []
+        self.principals: list[str] = []
         self.image = image_of(1)
         self.node_id = 0
         self.replicas: Any = None
+        self.process_configs: dict[str, Any] = {}
         self.threads = DiskThreads()
         self.controller = self.metadata = self
         self._answers = list(answers)
         self._elected = asyncio.Event()
 
-    async def call(self, method: object, request: Any, *, timeout: float) -> Any:
+    async def call(self, method: object, request: Any, *, timeout: float, principal: str) -> Any:
+        self.principals.append(principal)
         self.deadlines.append(timeout)
         self.requests.append(request)
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -92,7 +102,7 @@ def gone() -> OttlaError:
 
 
 def ask(backend: Any, limit_s: float = 5.0) -> Any:
-    return forward(backend, Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(), limit_s=limit_s)
+    return forward(backend, Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(), principal=ALICE, limit_s=limit_s)
 
 
 async def test_an_election_is_waited_for_within_the_requests_time() -> None:
@@ -240,6 +250,74 @@ async def test_what_fails_as_a_whole_is_told_for_each_topic_or_resource(name: st
     assert encode(answer, version)
 
 
+class Allowed(Access):
+    """The access of a client whom an authorizer allows everything."""
+
+    is_limited = True
+
+
+OF_SECURITY: dict[str, tuple[Any, int, Callable[[], Any]]] = {
+    "CreateAcls": (
+        create_acls.handle,
+        3,
+        lambda: messages.CreateAclsRequest(
+            creations=[
+                messages.CreateAclsRequest.AclCreation(
+                    resource_type=2,
+                    resource_name="t",
+                    resource_pattern_type=3,
+                    principal="User:bob",
+                    host="*",
+                    operation=3,
+                    permission_type=3,
+                )
+            ]
+        ),
+    ),
+    "DeleteAcls": (
+        delete_acls.handle,
+        3,
+        lambda: messages.DeleteAclsRequest(
+            filters=[
+                messages.DeleteAclsRequest.DeleteAclsFilter(
+                    resource_type_filter=2,
+                    resource_name_filter="t",
+                    pattern_type_filter=3,
+                    principal_filter="User:bob",
+                    host_filter="*",
+                    operation=3,
+                    permission_type=3,
+                )
+            ]
+        ),
+    ),
+    "AlterUserScramCredentials": (
+        alter_user_scram_credentials.handle,
+        0,
+        lambda: messages.AlterUserScramCredentialsRequest(
+            deletions=[messages.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="bob", mechanism=1)],
+            upsertions=[],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*REQUESTS, *OF_SECURITY])
+async def test_the_controller_hears_which_client_has_sent_the_request(name: str) -> None:
+    handler, version, asked = REQUESTS[name][:3] if name in REQUESTS else OF_SECURITY[name]
+    backend = AsksController(OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "cut off", hint="look"))
+    caller = Caller("", "127.0.0.1", login=cast(Any, SimpleNamespace(principal=ALICE)))
+    await handler(backend, asked(), replace(request_of(version), caller=caller, access=Allowed()))
+    assert backend.principals == [ALICE]
+
+
+async def test_the_controller_hears_which_client_has_declared_a_restore() -> None:
+    backend = AsksController(pb.DeclareRestoredResponse())
+    method = PRIVATE_METHODS[Controller.DECLARE_RESTORED.path]
+    await method.serve(cast(Any, backend), pb.DeclareRestoredRequest(), PrivateCall(ALICE, 5.0))
+    assert backend.principals == [ALICE]
+
+
 CREATED = pb.CreateTopicsResponse(topics=[pb.TopicCreated(name="t", topic_id=topic_id(1), partitions=1)])
 DELETED = pb.DeleteTopicsResponse(topics=[pb.TopicDeleted(name="t", topic_id=topic_id(1))])
 GROWN = pb.CreatePartitionsResponse(topics=[pb.PartitionsCreated(name="t")])
@@ -367,8 +445,9 @@ async def test_a_topic_that_is_created_or_there_by_now_is_waited_for_and_a_refus
         waited.append(condition)
 
     backend.replicas = SimpleNamespace(until=until)
-    refused = await auto_topics.create(cast(Any, backend), list(codes))
+    refused = await auto_topics.create(cast(Any, backend), list(codes), ALICE)
     assert refused == {"no": ErrorCode.INVALID_REPLICATION_FACTOR}
+    assert backend.principals == [ALICE]
     assert {(t.partitions, t.replication_factor) for t in backend.requests[0].topics} == {(-1, -1)}
     (condition,) = waited
     there = with_topic(with_topic(image_of(1), "made", number=1), "there", number=2)
@@ -391,7 +470,7 @@ def test_one_request_creates_100_topics_at_most() -> None:
 
 async def test_where_no_controller_answers_the_client_is_to_ask_again() -> None:
     backend = AsksController(OttlaError(ErrorCode.REQUEST_TIMED_OUT, "etcd is away"))
-    assert await auto_topics.create(cast(Any, backend), ["t"]) == {}
+    assert await auto_topics.create(cast(Any, backend), ["t"], ALICE) == {}
 
 
 # ---- configs of brokers --------------------------------------------------------------------------------------------

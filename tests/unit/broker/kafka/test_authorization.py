@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from authorization_cells import (
-    ALTER,
     ANSWERS,
     BATCH,
     CASES,
@@ -24,7 +23,6 @@ from authorization_cells import (
     READ_GROUP,
     READ_TOPIC,
     UNKNOWN,
-    WRITE_ID,
     WRITE_TOPIC,
     Case,
     acls,
@@ -33,9 +31,9 @@ from authorization_cells import (
     codes,
     requests,
     topic,
-    transactional_id,
 )
 from guarded import DENIED, GROUP, TOPIC, TOPIC_ID, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_of, request_of
+from private_cells import PRIVATE_CASES, try_private
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.kafka import coordinator_calls, current_authorizer
@@ -48,14 +46,11 @@ from ottla_broker.kafka.network.connection import CloseConnectionError
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.kafka.private_messages import OttlaCallRequest
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
 from ottla_core.security.resource import SUPPORTED_OPERATIONS, PatternType, ResourceType
-from ottla_proto import client_pb2, group_pb2, mirror_pb2, txn_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Controller, Group, Mirror, Txn
+from ottla_proto import group_pb2
 from ottla_proto.operation import Operation
 
 IDS = [f"{number}-{case.api}" for number, case in enumerate(CASES)]
@@ -133,66 +128,15 @@ def test_a_broker_does_not_start_if_the_table_lacks_an_api_or_a_private_method()
 
 # ---- private methods -------------------------------------------------------------------------------------------------
 
-_OFFSETS = [group_pb2.OffsetToCommit(topic=TOPIC, partition=0, offset=1)]
-_MARKER = group_pb2.ShardsMarker(shards=[0])
-PRIVATE_CASES: list[tuple[Any, Any, tuple[Grant, ...]]] = [
-    (
-        Client.IMPORT_RECORDS,
-        client_pb2.ImportRecordsRequest(topic_id=TOPIC_ID),
-        (WRITE_TOPIC, topic(Operation.DELETE)),
-    ),
-    (Controller.DECLARE_RESTORED, Controller.DECLARE_RESTORED.request(), (ALTER,)),
-    (
-        Group.COMMIT_OFFSETS,
-        group_pb2.CommitOffsetsRequest(group=GROUP, offsets=_OFFSETS, only_first=True),
-        (READ_GROUP, READ_TOPIC),
-    ),
-    (Group.EXPLAIN_GROUP, group_pb2.ExplainGroupRequest(group=GROUP), (DESCRIBE_GROUP,)),
-    (Group.LAG, group_pb2.LagRequest(group=GROUP), (DESCRIBE_GROUP,)),
-    (Group.SHARDS, Group.SHARDS.request(), (DESCRIBE,)),
-    (Group.WRITE_TXN_MARKERS, group_pb2.WriteShardMarkersRequest(markers=[_MARKER]), (ALTER,)),
-    (
-        Txn.PREPARE,
-        txn_pb2.PrepareRequest(transactional_id=TRANSACTIONAL_ID),
-        (WRITE_ID, transactional_id(Operation.TWO_PHASE_COMMIT)),
-    ),
-    (Txn.FORGET, txn_pb2.ForgetRequest(transactional_id=TRANSACTIONAL_ID), (WRITE_ID,)),
-    (Txn.SHARDS, Txn.SHARDS.request(), (DESCRIBE,)),
-    (Mirror.MIRROR_STATUS, mirror_pb2.MirrorStatusRequest(), (DESCRIBE,)),
-    (
-        Mirror.TRANSLATE_OFFSETS,
-        mirror_pb2.TranslateOffsetsRequest(offsets=[mirror_pb2.SourceOffset(topic=TOPIC)]),
-        (DESCRIBE_TOPIC,),
-    ),
-    (Mirror.GROUP_POSITIONS, mirror_pb2.GroupPositionsRequest(group=GROUP), (DESCRIBE_GROUP,)),
-    (Mirror.PAUSE_FLOW, mirror_pb2.PauseFlowRequest(), (ALTER,)),
-    (Mirror.FAILOVER, mirror_pb2.MoveGroupsRequest(), (ALTER,)),
-    (Mirror.FAILBACK, mirror_pb2.MoveGroupsRequest(), (ALTER,)),
-]
-
-
-async def private_code(method: Any, message: Any, *acls: Acl) -> int:
-    request = OttlaCallRequest(method=method.path, timeout_ms=1000, body=message.SerializeToString())
-    response = await GuardedBroker(*acls).ask(request, 0)
-    assert response.error_code == 0
-    code: int = method.response.FromString(response.body).error.code
-    return code
-
 
 def test_each_private_method_has_a_case() -> None:
     assert {method.path for method, _, _ in PRIVATE_CASES} == PRIVATE_METHODS.keys()
 
 
-@pytest.mark.parametrize(("method", "message", "needs"), PRIVATE_CASES, ids=lambda each: getattr(each, "path", ""))
-async def test_a_private_method_needs_each_of_its_acls(method: Any, message: Any, needs: tuple[Grant, ...]) -> None:
-    allowed = [need.acl() for need in needs]
-    assert await private_code(method, message) == CODES[needs[0].resource_type]
-    assert await private_code(method, message, *(need.elsewhere().acl() for need in needs)) in DENIED
-    assert await private_code(method, message, *allowed) not in DENIED
-    for need in needs:
-        refused = CODES[need.resource_type]
-        assert await private_code(method, message, *allowed, need.acl(Permission.DENY)) == refused
-        assert await private_code(method, message, *(acl for acl in allowed if acl != need.acl())) == refused
+async def test_a_private_method_needs_each_of_its_acls() -> None:
+    matrix = await try_private()
+    assert matrix.wrong == []
+    assert matrix.cells > 4 * len(PRIVATE_METHODS)
 
 
 # ---- what a refusal reveals, and what lists leave out ----------------------------------------------------------------
@@ -218,6 +162,12 @@ async def test_a_refusal_does_not_reveal_whether_the_topic_exists(case: Case) ->
 def _is_by_id(api: str, version: int) -> bool:
     first = {"Produce": 13, "Fetch": 13, "OffsetCommit": 10, "OffsetFetch": 10, "TxnOffsetCommit": 6}
     return version >= first.get(api, 99)
+
+
+async def test_metadata_does_not_reveal_whether_a_topic_exists() -> None:
+    for name in (TOPIC, "new"):
+        fields = {"name": name, "topic_id": bytes(16), "allow_auto_topic_creation": False}
+        assert codes_of(await GuardedBroker().ask(request_of("Metadata", 12, fields), 12)) == {NO_TOPIC}
 
 
 async def test_metadata_of_all_topics_has_those_that_may_be_described() -> None:
@@ -459,6 +409,19 @@ def test_the_authorizer_has_kafkas_settings(name: str) -> None:
         authorizer_class_name=name, super_users="User:admin; User:CN=a,O=b;", allow_everyone_if_no_acl_found=True
     )
     assert config.authorizer == AuthorizerSettings(frozenset({"User:admin", "User:CN=a,O=b"}), True)
+
+
+async def test_no_request_makes_the_first_authorizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = GuardedBroker(READ_GROUP.acl())
+    current = CurrentAuthorizer(AuthorizerSettings(), broker, DiskThreads())
+    await current.start()
+
+    def refuse(*_: object, **arguments: object) -> None:
+        pytest.fail("a request makes an authorizer")
+
+    monkeypatch.setattr(current_authorizer, "Authorizer", refuse)
+    assert current.access(Caller("", "")).is_limited
+    await current.stop()
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,8 @@ async def test_configs_that_are_asked_for_twice_are_not_described() -> None:
 
     controller = SimpleNamespace(call=call)
     metadata_ = SimpleNamespace(wait_for=lambda *_: asyncio.sleep(60))
-    backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, controller=controller, metadata=metadata_))
+    parts = SimpleNamespace(image=image_of(0), node_id=0, controller=controller, metadata=metadata_, process_configs={})
+    backend = cast(Backend, parts)
     request = KafkaContext(1, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
     answer = await describe_configs.handle(backend, asked, request)
     assert [(r.error_code, r.configs) for r in answer.results] == [(ErrorCode.INVALID_REQUEST, [])] * 3

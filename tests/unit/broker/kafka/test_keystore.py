@@ -68,12 +68,19 @@ def settings(keystore: Path, truststore: Path | str = "", **changed: Any) -> Tls
     given: dict[str, Any] = {
         "keystore": (str(keystore), "PEM"),
         "truststore": (str(truststore), "PEM"),
-        "key_password": "",
+        "key_password_file": "",
         "protocols": ("TLSv1.2", "TLSv1.3"),
         "cipher_suites": (),
         "mapping_rules": "DEFAULT",
     }
     return read_tls(**{**given, **changed})
+
+
+def password_file(folder: Path, password: str) -> str:
+    file = folder / "password"
+    file.touch(0o600)
+    file.write_text(password + "\n")
+    return str(file)
 
 
 def keystore(threads: DiskThreads, read: TlsSettings) -> Keystore:
@@ -114,8 +121,8 @@ async def test_a_keystore_without_what_it_needs_is_refused(
         ([certificate.certificate], {}, "it has no private key"),
         ([certificate.key], {}, "it has no certificate that can be read"),
         ([other.key, certificate.certificate], {}, "its private key is not that of its first certificate"),
-        ([key, certificate.certificate], {}, "its private key is encrypted, and ssl_key_password does not open it"),
-        ([key, certificate.certificate], {"key_password": "not-it"}, "and ssl_key_password does not open it"),
+        ([key, certificate.certificate], {}, "its private key is encrypted, and ssl_key_password_file"),
+        ([key, certificate.certificate], {"key_password_file": password_file(tmp_path, "not-it")}, "does not open it"),
     ]
     for parts, changed, words in bad:
         message = await refusal(threads, settings(at(*parts), **changed))
@@ -133,9 +140,10 @@ async def test_an_encrypted_key_is_opened_by_its_password(
     authority: Authority,
     certificate: Certificate,
     caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
 ) -> None:
     path = at(encrypted(certificate.key, PASSWORD), certificate.certificate)
-    store = keystore(threads, settings(path, key_password=PASSWORD))
+    store = keystore(threads, settings(path, key_password_file=password_file(tmp_path, PASSWORD)))
     with caplog.at_level(logging.DEBUG):
         await store.start()
         assert subject(store, authority) == {"commonName": "broker"}

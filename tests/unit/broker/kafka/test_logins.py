@@ -53,7 +53,7 @@ class Client:
         backend = cast(Backend, SimpleNamespace(threads=threads))
         self.around.handle = Dispatcher(backend, Metrics()).handle
         self.transport = Transport()
-        logins = Logins(["PLAIN", "SCRAM-SHA-256"], USERS, delay_s)
+        logins = Logins(["PLAIN", "SCRAM-SHA-256"], USERS, delay_s, lambda: b"")
         self.connection = KafkaConnection(self.around, new_login=logins.new)
         self.connection.connection_made(self.transport)
 
@@ -306,3 +306,15 @@ async def test_a_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
 async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OttlaError, match="FileNotFoundError"):
         await CredentialsFile(tmp_path / "users.toml").start()
+
+
+def test_two_brokers_give_an_unknown_user_one_salt_if_the_cluster_has_a_secret() -> None:
+    def salt(secret: bytes) -> bytes:
+        login = Logins(["SCRAM-SHA-256"], USERS, 0.0, lambda: secret).new()
+        login.choose("SCRAM-SHA-256", 1)
+        challenge = login.respond(b"n,,n=mallory,r=abc")
+        assert isinstance(challenge, bytes)
+        return challenge.split(b",")[1]
+
+    assert salt(b"the cluster's") == salt(b"the cluster's")
+    assert salt(b"") != salt(b""), "without it, each process has its own"

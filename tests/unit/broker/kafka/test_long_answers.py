@@ -81,7 +81,7 @@ class Backend:
         known = self.image.topics.get(topic)
         return None if known is None else (known.id, partition)
 
-    async def call(self, method: object, asked: Any, *, timeout: float) -> Any:
+    async def call(self, method: object, asked: Any, *, timeout: float, principal: str) -> Any:
         return self._response
 
     async def wait_for(self, condition: object, timeout: float) -> None:
@@ -125,7 +125,7 @@ def configs() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(pb.DescribeConfigsResponse(resources=[*described, pb.ConfigsDescribed()]))
     kind = AlterConfigsRequest.AlterConfigsResource
     resources = [kind(resource_type=2, resource_name=f"t{n}") for n in range(1_000)]
-    return alter_configs._replacements(backend, resources)
+    return alter_configs._replacements(backend, resources, "User:alice")
 
 
 def altering() -> Coroutine[Any, Any, Any]:

@@ -64,7 +64,7 @@ class Services:
         self.asked.append((coordinator.address, method.path, request, timeout))
         return self._answer(method)
 
-    async def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
+    async def call(self, method: Method[Any, Any], request: Any, *, timeout: float, principal: str = "") -> Any:
         self.asked.append(("controller", method.path, request, timeout))
         return self._answer(method)
 

@@ -40,7 +40,7 @@ class Cluster:
         self.waits_for: Any = None
         self._answer = answer
 
-    async def call(self, method: object, request: Any, *, timeout: float) -> Any:
+    async def call(self, method: object, request: Any, *, timeout: float, principal: str) -> Any:
         self.requests.append(request)
         return self._answer
 

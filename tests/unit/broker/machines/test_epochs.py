@@ -65,3 +65,32 @@ def test_a_cut_at_the_start_keeps_the_epoch_that_holds_it() -> None:
     assert not epochs.truncate_from_start(3)
     assert epochs.epoch_of(14) == NO_EPOCH
     assert epochs.epoch_of(20) == 3
+
+
+def test_epochs_before_a_start_that_is_not_on_disk_yet_are_stored() -> None:
+    epochs = known((1, 0), (2, 10), (3, 20))
+    epochs.move_start(15, 0)
+    assert [*epochs.entries] == [(2, 15), (3, 20)]
+    assert epochs.stored(15, 30) == ((1, 0), (2, 10), (3, 20))
+    assert [epochs.epoch_before(offset) for offset in (0, 10, 15, 20, 30)] == [NO_EPOCH, 1, 2, 2, 3]
+    epochs.move_start(25, 15)
+    assert [*epochs.entries] == [(3, 25)]
+    assert epochs.stored(25, 30) == ((2, 15), (3, 20)), "from the log start on disk on"
+    epochs.move_start(25, 25)
+    assert epochs.stored(25, 30) == ((3, 25),)
+
+
+def test_an_emptied_log_stores_the_epochs_before_its_end() -> None:
+    epochs = known((2, 0))
+    epochs.move_start(30, 0)
+    epochs.assign(4, 30)
+    assert epochs.stored(30, 30) == ((2, 0), (4, 30))
+    assert epochs.epoch_before(30) == 2
+
+
+def test_a_cut_at_the_end_forgets_what_began_before_the_start_and_after_the_cut() -> None:
+    epochs = known((1, 0), (2, 10))
+    epochs.move_start(20, 0)
+    assert epochs.copy().truncate_from_end(10)
+    assert epochs.truncate_from_end(0)
+    assert epochs.stored(0, 5) == ()

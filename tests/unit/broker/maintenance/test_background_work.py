@@ -99,6 +99,15 @@ async def test_high_watermarks_and_recovery_points_are_written_down_every_few_se
     assert kept.checkpointed(checkpoint.RECOVERY_POINTS) is not None
 
 
+@pytest.mark.rule(4, 60)
+async def test_log_starts_are_written_down_once_their_epochs_are(kept: Kept) -> None:
+    kept.fill(5)
+    kept.log.delete_records_before(5, kept.replica.offsets.high_watermark)
+    kept.clock.advance(6)
+    await until(lambda: kept.checkpointed(checkpoint.LOG_START_OFFSETS) == 5)
+    assert checkpoint.read_epochs(kept.log.directory / checkpoint.LEADER_EPOCHS)
+
+
 async def test_what_waits_longer_than_flush_ms_is_flushed(kept: Kept) -> None:
     kept.fill(1)
     await until(lambda: kept.log.recovery_point == int(kept.log.log_end_offset))

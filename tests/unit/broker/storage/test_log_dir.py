@@ -222,6 +222,7 @@ class TestRestart:
         log_dir.checkpoint({ONE: 3})
         log_dir.logs[ONE].delete_records_before(6, HighWatermark(15))
         assert log_dir.high_watermark(ONE) == 6
+        log_dir.secure_starts()
         log_dir.checkpoint({})
         crash(log_dir)
         again = opened(tmp_path)

@@ -209,7 +209,12 @@ def test_what_the_checkpoints_promise_is_taken_back_before_an_append(tmp_path: P
     assert points.stat().st_mtime_ns == before, "they promise no more than what is left"
     log.truncate_fully_and_start_at(10)
     assert checkpoint.read_offsets(points) == {partition: 10} == checkpoint.read_offsets(watermarks)
-    assert checkpoint.read_offsets(tmp_path / checkpoint.LOG_START_OFFSETS) == {partition: 10}
+    starts = tmp_path / checkpoint.LOG_START_OFFSETS
+    assert checkpoint.read_offsets(starts) == {partition: 0}, "a start finds that the first segment begins later"
+    fill(log, 1)
+    log_dir.secure_starts()
+    log_dir.checkpoint({})
+    assert checkpoint.read_offsets(starts) == {partition: 10}
 
 
 @pytest.mark.rule(60)
@@ -219,7 +224,9 @@ def test_a_log_that_starts_earlier_is_not_cut_to_its_old_start(tmp_path: Path) -
     log = log_dir.create(partition, "t", SMALL, now_ms=NOON)
     fill(log, 60)
     log.delete_records_before(100, HighWatermark(180))
+    log_dir.secure_starts()
     log_dir.checkpoint({})
+    assert checkpoint.read_offsets(tmp_path / checkpoint.LOG_START_OFFSETS) == {partition: 100}
     log.truncate_to(50)
     fill(log, 3)
     log_dir.abandon()

@@ -52,7 +52,7 @@ def test_a_service_without_an_address_of_etcd_does_not_start(
 def test_what_can_be_bound_and_not_dialled_has_to_be_advertised_by_another_name(address: str) -> None:
     with pytest.raises(OttlaError, match=f"^host='{address}' means".replace("[", r"\[")):
         check_settings(BrokerConfig(host=address))
-    check_settings(BrokerConfig(host=address, advertised_host="broker-0"))
+    check_settings(BrokerConfig(host=address, advertised_host="broker-0", insecure=True))
     check_settings(BrokerConfig())
 
 

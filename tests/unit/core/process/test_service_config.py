@@ -33,6 +33,20 @@ def test_each_source_beats_the_one_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "verbose", "port"),
+    [
+        (["--verbose"], True, 1),
+        (["--verbose", "--port", "7"], True, 7),
+        (["--port=7", "--verbose"], True, 7),
+        (["--verbose", "false", "--port=7"], False, 7),
+        (["--verbose=false"], False, 1),
+    ],
+)
+def test_a_setting_that_is_true_or_false_needs_no_value(arguments: list[str], verbose: bool, port: int) -> None:
+    assert load(Settings, "broker", arguments, {}) == Settings(port=port, verbose=verbose)
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--prot=1"], "there is no setting 'prot' of broker .*; did you mean 'port'"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 
 from ottla_core.security.acl import Acl, Permission
@@ -267,3 +270,25 @@ def test_a_decision_is_told_with_its_rule() -> None:
     assert str(decision([allow(operation=READ)])) == "denied: no ACL allows it"
     assert str(decision([])).startswith("denied: no ACL is found for the resource")
     assert str(Decision(True, Reason.SUPER_USER)) == "allowed: the principal is a super user"
+
+
+def test_the_first_decision_does_not_look_at_the_other_acls() -> None:
+    """It came to 17 ms for a principal with 10,000 ACLs, in which a broker's loop served nobody."""
+
+    def steps(count: int) -> int:
+        decides = authorizer(*(allow(f"orders-{n}{'…' if n % 2 else ''}", Operation.ALL) for n in range(count)))
+        calls = 0
+
+        def count_one(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count_one)
+        try:
+            decides.decide(ALICE, HOST, WRITE, TOPIC, "orders-1x")
+            decides.decide_any(ALICE, HOST, WRITE, TOPIC)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert steps(5_000) < 2 * steps(10)

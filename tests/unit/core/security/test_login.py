@@ -18,7 +18,7 @@ from ottla_core.security.login import ACTIONS, NEXT, Login, LoginAction, LoginRe
 from ottla_core.security.plain import PlainExchange
 from ottla_core.security.scram_exchange import ScramExchange
 
-CANDIDATES = Candidates(Users(), b"secret")
+CANDIDATES = Candidates(Users(), lambda: b"secret")
 MECHANISMS: dict[str, Callable[[], Exchange]] = {
     "SCRAM-SHA-256": lambda: ScramExchange("SCRAM-SHA-256", CANDIDATES, "ours"),
     "PLAIN": lambda: PlainExchange(CANDIDATES),

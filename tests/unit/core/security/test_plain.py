@@ -17,7 +17,7 @@ USERS = Users()
 
 
 def exchange(users: Users = USERS) -> PlainExchange:
-    return PlainExchange(Candidates(users, SECRET))
+    return PlainExchange(Candidates(users, lambda: SECRET))
 
 
 def logged_in(message: bytes, users: Users = USERS) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+from functools import partial
 
 import pytest
 from users import PASSWORDS, Users
@@ -22,7 +23,7 @@ ODD = Users({"a=b,c": "pencil", "münchen": "kindl", "x": "y" * 1000})
 
 
 def exchange(mechanism: Mechanism = "SCRAM-SHA-256", users: Users = USERS) -> ScramExchange:
-    return ScramExchange(mechanism, Candidates(users, SECRET), NONCE)
+    return ScramExchange(mechanism, Candidates(users, lambda: SECRET), NONCE)
 
 
 def client(user: str = "alice", password: str = "", mechanism: Mechanism = "SCRAM-SHA-256") -> ScramConversation:
@@ -193,7 +194,7 @@ def test_a_proof_has_one_spelling() -> None:
 def test_a_last_message_can_not_be_sent_again_to_another_exchange(nonce: str) -> None:
     """The broker's nonce is new each time."""
     broker, replayed = exchange(), final_of(exchange())
-    another = ScramExchange("SCRAM-SHA-256", Candidates(USERS, SECRET), nonce)
+    another = ScramExchange("SCRAM-SHA-256", Candidates(USERS, lambda: SECRET), nonce)
     another.respond(client().first())
     assert "another nonce" in rejected(another, replayed).message
     broker.respond(client().first())
@@ -212,7 +213,7 @@ def test_a_wrong_password_and_an_unknown_user_are_told_apart_by_the_operator_alo
 
 def test_an_unknown_user_is_challenged_as_a_known_one_and_always_in_the_same_way() -> None:
     def challenge(user: str, secret: bytes = SECRET, mechanism: Mechanism = "SCRAM-SHA-256") -> list[bytes]:
-        broker = ScramExchange(mechanism, Candidates(USERS, secret), NONCE)
+        broker = ScramExchange(mechanism, Candidates(USERS, partial(bytes, secret)), NONCE)
         return broker.respond(b"n,,n=%s,r=abc" % user.encode()).split(b",")
 
     known, unknown = challenge("alice"), challenge("mallory")

@@ -45,7 +45,7 @@ async def incremental(
 ) -> IncrementalAlterConfigsResponse:
     async def alter(resources: Sequence[_Changed]) -> list[dict[str, Any]]:
         planned = await translated(backend, _changes, resources)
-        return await _altered(backend, planned, validate_only=request.validate_only)
+        return await _altered(backend, planned, context.caller.principal, validate_only=request.validate_only)
 
     change_loggers = partial(_change_loggers, backend, validate_only=request.validate_only)
     result_type = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
@@ -56,8 +56,8 @@ async def incremental(
 
 async def replacing(backend: Backend, request: AlterConfigsRequest, context: KafkaContext) -> AlterConfigsResponse:
     async def alter(resources: Sequence[_Replaced]) -> list[dict[str, Any]]:
-        planned = await _replacements(backend, resources)
-        return await _altered(backend, planned, validate_only=request.validate_only)
+        planned = await _replacements(backend, resources, context.caller.principal)
+        return await _altered(backend, planned, context.caller.principal, validate_only=request.validate_only)
 
     result_type = AlterConfigsResponse.AlterConfigsResourceResponse
     replace_loggers = partial(_replace_loggers, backend)
@@ -97,11 +97,11 @@ async def _results(
     return await sliced(respond, resources)
 
 
-async def _altered(backend: Backend, planned: _Planned, *, validate_only: bool) -> list[dict[str, Any]]:
+async def _altered(backend: Backend, planned: _Planned, principal: str, *, validate_only: bool) -> list[dict[str, Any]]:
     """Carry out what is planned for each resource. Return the fields of its result."""
     altered = [entry for entry in planned if not isinstance(entry, OttlaError)]
     forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=validate_only)
-    response = await forward(backend, Controller.ALTER_CONFIGS, forwarded, limit_s=UNTIMED_S)
+    response = await forward(backend, Controller.ALTER_CONFIGS, forwarded, principal=principal, limit_s=UNTIMED_S)
     results = iter(response.resources)
     return [error_fields(item) if isinstance(item, OttlaError) else _fields_of(next(results)) for item in planned]
 
@@ -147,8 +147,8 @@ def _changes(resource: _Changed) -> pb.ConfigsAltered | OttlaError:
     return pb.ConfigsAltered(resource=resource_of(resource), ops=ops)
 
 
-async def _replacements(backend: Backend, resources: Sequence[_Replaced]) -> _Planned:
-    described, _ = await describe(backend, resources)
+async def _replacements(backend: Backend, resources: Sequence[_Replaced], principal: str) -> _Planned:
+    described, _ = await describe(backend, resources, principal)
     return await translated(backend, lambda entry: replacement(*entry), zip(resources, described, strict=True))
 
 

@@ -46,7 +46,7 @@ async def handle(
             results[change.name] = _Result(user=change.name, **error_fields(error))
     changes = [change for change in changes if results[change.user] is None]
     try:
-        response = await _alter(backend, changes)
+        response = await _alter(backend, changes, context.caller.principal)
     except OttlaError as error:
         results |= {change.user: _Result(user=change.user, **error_fields(error)) for change in changes}
     else:
@@ -54,11 +54,13 @@ async def handle(
     return AlterUserScramCredentialsResponse(results=[result for result in results.values() if result is not None])
 
 
-async def _alter(backend: Backend, changes: list[pb.ScramChange]) -> pb.AlterScramCredentialsResponse:
+async def _alter(backend: Backend, changes: list[pb.ScramChange], principal: str) -> pb.AlterScramCredentialsResponse:
     if not changes:
         return pb.AlterScramCredentialsResponse()
     request = pb.AlterScramCredentialsRequest(changes=changes)
-    response = await forward(backend, Controller.ALTER_SCRAM_CREDENTIALS, request, limit_s=UNTIMED_S)
+    response = await forward(
+        backend, Controller.ALTER_SCRAM_CREDENTIALS, request, principal=principal, limit_s=UNTIMED_S
+    )
     altered = {each.user: None for each in response.users if not each.error.code}
     await until_known(backend, partial(_has, [change for change in changes if change.user in altered]))
     return response

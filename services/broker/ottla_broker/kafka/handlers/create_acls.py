@@ -31,7 +31,9 @@ async def handle(backend: Backend, request: CreateAclsRequest, context: KafkaCon
         check_enabled(context.access)
         context.access.check(Operation.ALTER)
         forwarded = pb.CreateAclsRequest(acls=map(entry_of, acls))
-        response = await forward(backend, Controller.CREATE_ACLS, forwarded, limit_s=UNTIMED_S)
+        response = await forward(
+            backend, Controller.CREATE_ACLS, forwarded, principal=context.caller.principal, limit_s=UNTIMED_S
+        )
     except OttlaError as error:
         return CreateAclsResponse(results=[_Result(**error_fields(error)) for _ in acls])
     created = [acl for acl, error in zip(acls, response.results, strict=True) if not error.code]

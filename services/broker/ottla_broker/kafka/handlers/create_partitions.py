@@ -38,7 +38,7 @@ async def handle(backend: Backend, request: CreatePartitionsRequest, context: Ka
     requested = [topic for topic in request.topics if topic.name not in results]
     try:
         if requested:
-            results |= await _grown(backend, requested, request)
+            results |= await _grown(backend, requested, request, context.caller.principal)
     except OttlaError as error:
         results |= {topic.name: error_fields(error) for topic in requested}
     responses = await sliced(lambda entry: _Result(name=entry[0], **entry[1]), results.items())
@@ -46,13 +46,22 @@ async def handle(backend: Backend, request: CreatePartitionsRequest, context: Ka
 
 
 async def _grown(
-    backend: Backend, topics: Sequence[CreatePartitionsRequest.CreatePartitionsTopic], request: CreatePartitionsRequest
+    backend: Backend,
+    topics: Sequence[CreatePartitionsRequest.CreatePartitionsTopic],
+    request: CreatePartitionsRequest,
+    principal: str,
 ) -> dict[str, dict[str, Any]]:
     """Return the error of each topic, or none."""
     forwarded = pb.CreatePartitionsRequest(
         topics=await translated(backend, _increase, topics), validate_only=request.validate_only
     )
-    response = await forward(backend, Controller.CREATE_PARTITIONS, forwarded, limit_s=limit_s(request.timeout_ms))
+    response = await forward(
+        backend,
+        Controller.CREATE_PARTITIONS,
+        forwarded,
+        principal=principal,
+        limit_s=limit_s(request.timeout_ms),
+    )
     if not request.validate_only:
         done = {topic.name for topic in response.topics if not topic.error.code}
         counts = {topic.name: topic.count for topic in topics if topic.name in done}

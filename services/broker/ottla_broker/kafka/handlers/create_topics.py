@@ -39,7 +39,7 @@ _CONFIGS_FROM: Final = 5
 
 
 async def handle(backend: Backend, request: CreateTopicsRequest, context: KafkaContext) -> CreateTopicsResponse:
-    version, access, names = context.version, context.access, dict.fromkeys(t.name for t in request.topics)
+    access, names = context.access, dict.fromkeys(t.name for t in request.topics)
     denied = {} if access.allows(Operation.CREATE) else await access.denied(Operation.CREATE, ResourceType.TOPIC, names)
     rejected = denied | named_twice(topic.name for topic in request.topics)
     results = {name: error_fields(error) for name, error in rejected.items()}
@@ -47,7 +47,7 @@ async def handle(backend: Backend, request: CreateTopicsRequest, context: KafkaC
     try:
         if requested:
             hidden = await access.denied(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, (t.name for t in requested))
-            results |= await _created(backend, requested, request, version, hidden)
+            results |= await _created(backend, requested, request, context, hidden)
     except OttlaError as error:
         results |= {topic.name: error_fields(error) for topic in requested}
     named = sorted(names, key=denied.__contains__)  # denied ones come last, as in Kafka
@@ -59,7 +59,7 @@ async def _created(
     backend: Backend,
     topics: Sequence[CreateTopicsRequest.CreatableTopic],
     request: CreateTopicsRequest,
-    version: int,
+    context: KafkaContext,
     hidden: Mapping[str, OttlaError],
 ) -> dict[str, dict[str, Any]]:
     """Return the fields of each topic's response. `hidden` has the topics whose configs the client may not see."""
@@ -70,7 +70,13 @@ async def _created(
             results[topic.name] = error_fields(new)
         else:
             forwarded.topics.append(new)
-    response = await forward(backend, Controller.CREATE_TOPICS, forwarded, limit_s=limit_s(request.timeout_ms))
+    response = await forward(
+        backend,
+        Controller.CREATE_TOPICS,
+        forwarded,
+        principal=context.caller.principal,
+        limit_s=limit_s(request.timeout_ms),
+    )
     existing = [topic.name for topic in response.topics if not topic.error.code]
     if not request.validate_only:
         await until_known(backend, lambda image: all(name in image.topics for name in existing))
@@ -83,7 +89,7 @@ async def _created(
         results[made.name]["topic_id"] = bytes(16) if request.validate_only else made.topic_id
         if made.name in hidden:
             results[made.name]["topic_config_error_code"] = hidden[made.name].code
-        elif version >= _CONFIGS_FROM:
+        elif context.version >= _CONFIGS_FROM:
             results[made.name] |= {
                 "num_partitions": made.partitions,
                 "replication_factor": made.replication_factor,

@@ -30,7 +30,9 @@ async def handle(backend: Backend, request: DeleteAclsRequest, context: KafkaCon
         check_enabled(context.access)
         context.access.check(Operation.ALTER)
         forwarded = pb.DeleteAclsRequest(filters=[entry_of_filter(filter_of(each)) for each in request.filters])
-        response = await forward(backend, Controller.DELETE_ACLS, forwarded, limit_s=UNTIMED_S)
+        response = await forward(
+            backend, Controller.DELETE_ACLS, forwarded, principal=context.caller.principal, limit_s=UNTIMED_S
+        )
     except OttlaError as error:
         return DeleteAclsResponse(filter_results=[_Result(**error_fields(error)) for _ in request.filters])
     deleted = [acl_of(entry) for result in response.results for entry in result.acls]

@@ -48,7 +48,7 @@ async def handle(backend: Backend, request: DeleteTopicsRequest, context: KafkaC
     try:
         _check_named(request.topics)
         if names or ids:
-            outcomes += await _deleted(backend, names, ids, request, version)
+            outcomes += await _deleted(backend, names, ids, request, context)
     except OttlaError as error:
         outcomes += [{"name": name, **error_fields(error)} for name in names]
         outcomes += [{"name": None, "topic_id": topic_id.bytes, **error_fields(error)} for topic_id in ids]
@@ -57,14 +57,24 @@ async def handle(backend: Backend, request: DeleteTopicsRequest, context: KafkaC
 
 
 async def _deleted(
-    backend: Backend, names: Sequence[str], ids: Sequence[uuid.UUID], request: DeleteTopicsRequest, version: int
+    backend: Backend,
+    names: Sequence[str],
+    ids: Sequence[uuid.UUID],
+    request: DeleteTopicsRequest,
+    context: KafkaContext,
 ) -> list[dict[str, Any]]:
     """Return the fields of each topic's response."""
     forwarded = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
-    response = await forward(backend, Controller.DELETE_TOPICS, forwarded, limit_s=limit_s(request.timeout_ms))
+    response = await forward(
+        backend,
+        Controller.DELETE_TOPICS,
+        forwarded,
+        principal=context.caller.principal,
+        limit_s=limit_s(request.timeout_ms),
+    )
     gone = {TopicId(topic.topic_id) for topic in response.topics if not topic.error.code}
     await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
-    return await sliced(partial(_reported, version=version), response.topics)
+    return await sliced(partial(_reported, version=context.version), response.topics)
 
 
 async def _refused(

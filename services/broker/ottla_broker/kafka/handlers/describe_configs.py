@@ -1,5 +1,6 @@
 """DescribeConfigs (key 32), versions 1 to 4: the controller's configs with Kafka's numbers (KIP-133, KIP-226).
 
+A broker adds what only the settings of its process say (module process_configs).
 Synonyms are the values that would hold next. v3 adds types and documentation (KIP-569).
 """
 
@@ -14,7 +15,6 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.process_configs import with_process_value
 from ottla_core.configs.config_key import ConfigType
 from ottla_core.configs.config_table import SYNONYMS
 from ottla_core.configs.config_values import Source, find_broker_key
@@ -47,9 +47,13 @@ async def handle(backend: Backend, request: DescribeConfigsRequest, context: Kaf
     local = await sliced(lambda r: _local_result(r, denied | twice, backend.node_id), resources)
     requested = [resource for resource, result in zip(resources, local, strict=True) if result is None]
     try:
-        described, cluster = await describe(backend, requested) if requested else ((), {})
+        described, cluster = await describe(backend, requested, context.caller.principal) if requested else ((), {})
         respond = partial(
-            _reported, backend=backend, cluster=cluster, request=request, is_ottlas=context.caller.is_ottlas
+            _reported,
+            own=backend.process_configs,
+            cluster=cluster,
+            request=request,
+            is_ottlas=context.caller.is_ottlas,
         )
         described_results = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
     except OttlaError as error:
@@ -111,27 +115,28 @@ def _reported(
     resource: _Resource,
     described: pb.ConfigsDescribed,
     *,
-    backend: Backend,
+    own: Mapping[str, pb.ConfigEntry],
     cluster: Mapping[str, str],
     request: DescribeConfigsRequest,
     is_ottlas: bool,
 ) -> _Result:
     keys = _keys(resource)
-    entries = [e for e in described.entries if _is_requested(resource, e, keys, is_ottlas)]
-    if resource.resource_type == BROKER and resource.resource_name:
-        entries = [with_process_value(e, backend.own_configs) for e in entries]
+    known = {entry.name: entry for entry in described.entries}
+    if resource.resource_type == BROKER and resource.resource_name and not described.error.code:
+        known |= own  # A broker describes no broker but itself (`_misplaced`).
+    entries = [e for e in known.values() if _is_requested(resource, e, keys, is_ottlas)]
     configs = [_entry(resource, e, cluster, request, is_ottlas) for e in entries]
     return _result(resource, **reported_fields(described.error), configs=configs)
 
 
 async def describe(
-    backend: Backend, resources: Sequence[config_numbers.NamedResource]
+    backend: Backend, resources: Sequence[config_numbers.NamedResource], principal: str
 ) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
     """Return the configs of each resource, and those that are set for the cluster, as of one moment."""
     requested = await sliced(resource_of, resources)
     requested.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
     request = pb.DescribeConfigsRequest(resources=requested)
-    response = await forward(backend, Controller.DESCRIBE_CONFIGS, request, limit_s=UNTIMED_S)
+    response = await forward(backend, Controller.DESCRIBE_CONFIGS, request, principal=principal, limit_s=UNTIMED_S)
     *described, of_cluster = response.resources
     return described, {e.name: e.value for e in of_cluster.entries if Source(e.source) is Source.CLUSTER}
 

@@ -39,7 +39,13 @@ _INT32_MAX: Final = 2**31 - 1
 async def handle(backend: Backend, request: DescribeQuorumRequest, context: KafkaContext) -> DescribeQuorumResponse:
     try:
         context.access.check(Operation.DESCRIBE)
-        quorum = await forward(backend, Controller.DESCRIBE_QUORUM, pb.DescribeQuorumRequest(), limit_s=UNTIMED_S)
+        quorum = await forward(
+            backend,
+            Controller.DESCRIBE_QUORUM,
+            pb.DescribeQuorumRequest(),
+            principal=context.caller.principal,
+            limit_s=UNTIMED_S,
+        )
     except OttlaError as error:
         return DescribeQuorumResponse(**error_fields(error), topics=[], nodes=[])
     named = dict.fromkeys((topic.topic_name, p.partition_index) for topic in request.topics for p in topic.partitions)

@@ -44,7 +44,13 @@ async def handle(backend: Backend, request: ElectLeadersRequest, context: KafkaC
     outcomes: list[_Reported]
     try:
         context.access.check(Operation.ALTER)
-        response = await forward(backend, Controller.ELECT_LEADERS, forwarded, limit_s=limit_s(request.timeout_ms))
+        response = await forward(
+            backend,
+            Controller.ELECT_LEADERS,
+            forwarded,
+            principal=context.caller.principal,
+            limit_s=limit_s(request.timeout_ms),
+        )
         outcomes = await sliced(
             lambda entry: (entry.topic, entry.partition, reported_fields(entry.error)), response.partitions
         )

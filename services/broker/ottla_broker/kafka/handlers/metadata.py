@@ -126,7 +126,9 @@ async def _named(
             if access.allows(Operation.CREATE)
             else await access.denied(Operation.CREATE, ResourceType.TOPIC, unknown)
         )
-        rejected = await auto_topics.create(backend, [name for name in unknown if name not in denied])
+        rejected = await auto_topics.create(
+            backend, [name for name in unknown if name not in denied], context.caller.principal
+        )
         rejected |= dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         image = backend.image
         hidden = await access.hidden(Operation.DESCRIBE, ResourceType.TOPIC, _names(image, request))

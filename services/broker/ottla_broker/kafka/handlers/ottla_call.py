@@ -15,7 +15,7 @@ from ottla_broker.kafka.authorization import PRIVATE_NEEDS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateMethod
+from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateCall, PrivateMethod
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_core.rpc.status import error_message
@@ -41,7 +41,7 @@ async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaCont
     try:
         for need in PRIVATE_NEEDS[called.method.path]:
             need.check(context.access, backend.image, message)
-        response = await called.serve(backend, message, limit_s)
+        response = await called.serve(backend, message, PrivateCall(context.caller.principal, limit_s))
     except OttlaError as error:
         response = called.method.response(error=error_message(error))
     return OttlaCallResponse(error_message=None, body=response.SerializeToString())

@@ -1,0 +1,1 @@
+"""Files that a service is given: those with its secrets."""

@@ -1,0 +1,212 @@
+"""admin.acls: create, list and delete access control lists.
+
+They are Kafka's own requests, so they work with Apache Kafka, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import Final
+
+from ottla.admin.acl import Acl, AclFilter, acl_of, core_filter, new_acl
+from ottla.admin.controller_channel import ControllerChannel, Deadline
+from ottla.admin.propagation import until_each
+from ottla.client.any_broker import ask_any_broker, ask_broker
+from ottla.client.kafka.apis import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from ottla.client.units import Duration
+from ottla.errors import error_from_code
+from ottla_core.kafka.messages import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from ottla_core.plural import counted
+from ottla_core.security import acl, acl_filter
+from ottla_core.security.resource import PatternType, ResourceType
+from ottla_proto.operation import Operation
+
+Found = list[Acl]
+
+_EVERY: Final = AclFilter()
+_MOST_IN_ONE: Final = 1000
+"""How many ACLs or filters one request has. Kafka's controllers take at most 10,000 changes at once."""
+
+
+class Acls:
+    """The ACLs of a cluster. They count in clusters whose brokers have an authorizer (authorizer.class.name).
+
+        admin.acls.create(Acl.allow("User:alice", "write", Resource.topic("orders")))
+        admin.acls.list(AclFilter(principal="User:alice"))
+
+    Listing needs DESCRIBE on the cluster, and changes need ALTER on it. Every method raises AuthorizationError without
+    these rights, and FatalError with SECURITY_DISABLED if the brokers have no authorizer.
+    """
+
+    def __init__(self, channel: ControllerChannel) -> None:
+        self._channel = channel
+
+    def create(self, *acls: Acl, timeout: Duration | None = None) -> None:
+        """Create ACLs, and return once every reachable broker knows them. An ACL that exists already is left alone.
+
+        Raises ConfigError for an ACL that is not valid. No ACL is created then.
+        """
+        deadline = self._channel.deadline(timeout)
+        converted = list(dict.fromkeys(new_acl(each) for each in acls))
+        for first in range(0, len(converted), _MOST_IN_ONE):
+            self._channel.retried(partial(self._create, converted[first : first + _MOST_IN_ONE], deadline), deadline)
+        if converted:
+            self._until_each(converted, deadline, f"{counted(len(converted), 'ACL')} created", are_there=True)
+
+    def list(self, matching: AclFilter = _EVERY, *, timeout: Duration | None = None) -> Found:
+        """Return the ACLs that the filter matches; without a filter, all of them. They are sorted by resource."""
+        deadline = self._channel.deadline(timeout)
+        request = _describing(core_filter(matching))
+        found = self._channel.retried(partial(self._described, request, deadline), deadline)
+        return [acl_of(each) for each in sorted(found, key=_order)]
+
+    def delete(self, *acls: Acl | AclFilter, timeout: Duration | None = None) -> Found:
+        """Delete ACLs and all that filters match, and return once no reachable broker has them. AclFilter() matches
+        every ACL.
+
+        Returns the ACLs that were deleted. It is not an error if there are none.
+        """
+        deadline = self._channel.deadline(timeout)
+        filters = [core_filter(AclFilter.of(each) if isinstance(each, Acl) else each) for each in acls]
+        deleted: dict[acl.Acl, None] = {}
+        for first in range(0, len(filters), _MOST_IN_ONE):
+            delete = partial(self._delete, filters[first : first + _MOST_IN_ONE], deleted, deadline)
+            self._channel.retried(delete, deadline)
+        if deleted:
+            self._until_each(list(deleted), deadline, f"{counted(len(deleted), 'ACL')} deleted", are_there=False)
+        return [acl_of(each) for each in sorted(deleted, key=_order)]
+
+    def _create(self, acls: Sequence[acl.Acl], deadline: Deadline) -> None:
+        request = CreateAclsRequest(creations=list(map(_creation, acls)))
+        cluster = self._channel.cluster
+        response = ask_any_broker(cluster, CREATE_ACLS, lambda _: request, CreateAclsResponse, timeout=deadline.left())
+        for each, result in zip(acls, response.results, strict=True):
+            if result.error_code:
+                raise error_from_code(result.error_code, result.error_message or "", of=acl_of(each))
+
+    def _delete(
+        self, filters: Sequence[acl_filter.AclFilter], deleted: dict[acl.Acl, None], deadline: Deadline
+    ) -> None:
+        """Delete the ACLs that match, and add them to `deleted`. A request may be repeated after a lost response. Then
+        the response has only those that the first one has left."""
+        request = DeleteAclsRequest(filters=list(map(_deleting, filters)))
+        cluster = self._channel.cluster
+        response = ask_any_broker(cluster, DELETE_ACLS, lambda _: request, DeleteAclsResponse, timeout=deadline.left())
+        for result in response.filter_results:
+            deleted |= {_deleted(each): None for each in result.matching_acls if not each.error_code}
+        for result in response.filter_results:
+            _check(result.error_code, result.error_message)
+            for each in result.matching_acls:
+                _check(each.error_code, each.error_message)
+
+    def _described(self, request: DescribeAclsRequest, deadline: Deadline) -> Collection[acl.Acl]:
+        cluster, left_s = self._channel.cluster, deadline.left()
+        return _found(ask_any_broker(cluster, DESCRIBE_ACLS, lambda _: request, DescribeAclsResponse, timeout=left_s))
+
+    def _until_each(self, acls: Sequence[acl.Acl], deadline: Deadline, done: str, *, are_there: bool) -> None:
+        """Wait until each broker has all of the ACLs, or none of them."""
+        cluster, request = self._channel.cluster, _describing(_narrowest(acls))
+
+        def knows(address: str, timeout: float) -> bool:
+            response = ask_broker(
+                cluster, address, DESCRIBE_ACLS, lambda _: request, DescribeAclsResponse, timeout=timeout
+            )
+            return _found(response).keys() >= set(acls) if are_there else _found(response).keys().isdisjoint(acls)
+
+        until_each(self._channel, knows, deadline, done)
+
+
+def _narrowest(acls: Sequence[acl.Acl]) -> acl_filter.AclFilter:
+    """Return the filter that has what all of these ACLs have in common."""
+    first, *rest = acls
+    common = {
+        field.name: getattr(first, field.name)
+        for field in fields(acl.Acl)
+        if all(getattr(each, field.name) == getattr(first, field.name) for each in rest)
+    }
+    return acl_filter.AclFilter(**common)
+
+
+def _order(found: acl.Acl) -> tuple[object, ...]:
+    return found.resource_type, found.name, found.pattern_type, found.principal, found.permission, found.operation
+
+
+# ---- Kafka's messages -----------------------------------------------------------------------------------------------
+def _describing(wanted: acl_filter.AclFilter) -> DescribeAclsRequest:
+    return DescribeAclsRequest(
+        resource_type_filter=wanted.resource_type,
+        resource_name_filter=wanted.name,
+        pattern_type_filter=wanted.pattern_type,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=wanted.operation,
+        permission_type=wanted.permission,
+    )
+
+
+def _deleting(wanted: acl_filter.AclFilter) -> DeleteAclsRequest.DeleteAclsFilter:
+    return DeleteAclsRequest.DeleteAclsFilter(
+        resource_type_filter=wanted.resource_type,
+        resource_name_filter=wanted.name,
+        pattern_type_filter=wanted.pattern_type,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=wanted.operation,
+        permission_type=wanted.permission,
+    )
+
+
+def _creation(created: acl.Acl) -> CreateAclsRequest.AclCreation:
+    return CreateAclsRequest.AclCreation(
+        resource_type=created.resource_type,
+        resource_name=created.name,
+        resource_pattern_type=created.pattern_type,
+        principal=created.principal,
+        host=created.host,
+        operation=created.operation,
+        permission_type=created.permission,
+    )
+
+
+def _found(response: DescribeAclsResponse) -> dict[acl.Acl, None]:
+    """Return the ACLs of a response as a set in its order. Raises the response's error."""
+    _check(response.error_code, response.error_message)
+    return {
+        acl.Acl(
+            ResourceType(each.resource_type),
+            each.resource_name,
+            PatternType(each.pattern_type),
+            rule.principal,
+            rule.host,
+            Operation(rule.operation),
+            acl.Permission(rule.permission_type),
+        ): None
+        for each in response.resources
+        for rule in each.acls
+    }
+
+
+def _deleted(found: DeleteAclsResponse.DeleteAclsMatchingAcl) -> acl.Acl:
+    return acl.Acl(
+        ResourceType(found.resource_type),
+        found.resource_name,
+        PatternType(found.pattern_type),
+        found.principal,
+        found.host,
+        Operation(found.operation),
+        acl.Permission(found.permission_type),
+    )
+
+
+def _check(error_code: int, message: str | None) -> None:
+    if error_code:
+        raise error_from_code(error_code, message or "")

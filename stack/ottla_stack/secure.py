@@ -1,0 +1,80 @@
+"""Makes the files of a secured stack: certificates, the first user with a password, and a profile for clients.
+
+What exists stays as it is, so that a stack that is started again has the same authorities and users. The first user is
+in a file of the brokers, because she has to exist before a listener opens. A password that she changes later is kept in
+the cluster, and counts from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from ottla.errors import config_error
+from ottla_core.security.scram import LEAST_ITERATIONS, MECHANISMS, SALT_BYTES, ScramCredential
+from ottla_stack.ca.directory import AUTHORITY_LIFETIME, AUTHORITY_NAME, LIFETIME, CaDirectory
+from ottla_stack.ca.subject import CLIENT, Subject, subject
+from ottla_stack.ca.subject import LISTENER as LISTENER_KIND
+from ottla_stack.plan import StackPlan
+from ottla_stack.private_files import make_private_directory, write_private
+from ottla_stack.secure_files import ADMIN, ETCD, LISTENER, PROFILE, SERVICES, SecureFiles
+
+_PASSWORD_BYTES: Final = 24
+
+
+def make_missing(plan: StackPlan, files: SecureFiles) -> None:
+    """Make the files that are missing. Raises ConfigError."""
+    make_private_directory(files.directory)
+    issue_missing(files.ca, [*services_of(plan), subject(LISTENER_KIND, LISTENER), subject("admin", ADMIN)])
+    issue_missing(files.etcd_ca, [subject(LISTENER_KIND, ETCD), subject(CLIENT, SERVICES)])
+    if not files.password.exists():
+        write_private(files.password, secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
+        files.users.unlink(missing_ok=True)
+    if not files.users.exists():
+        write_private(files.users, _users(_password_in(files.password)))
+    write_private(files.clients, _profile(plan, files))
+
+
+def services_of(plan: StackPlan) -> list[Subject]:
+    """Return whom the certificates of the stack's services are for."""
+    names = [service.name.rpartition("-") for service in plan.services()]
+    return [subject(kind, number) for kind, _, number in names]
+
+
+def issue_missing(directory: Path, subjects: list[Subject]) -> None:
+    """Issue certificates for the subjects that have none, by a new authority if there is none. Raises ConfigError."""
+    place = CaDirectory(directory)
+    if not place.authorities_path.exists():
+        place.init(AUTHORITY_NAME, AUTHORITY_LIFETIME)
+    place.issue_missing(subjects, LIFETIME)
+
+
+def _password_in(path: Path) -> str:
+    password = path.read_text().strip()
+    if not password:
+        raise config_error(f"{path} has no password", hint="write one into it, or delete the file for a new one")
+    return password
+
+
+def _users(password: str) -> str:
+    """Return the file of the brokers' first user, with a credential for each mechanism."""
+    credentials = [
+        ScramCredential.of_password(mechanism, password, salt=os.urandom(SALT_BYTES), iterations=LEAST_ITERATIONS)
+        for mechanism in MECHANISMS
+    ]
+    lines = [f'{mechanism} = "{each.text()}"' for mechanism, each in zip(MECHANISMS, credentials, strict=True)]
+    return "\n".join([f"[{ADMIN}]", *lines, ""])
+
+
+def _profile(plan: StackPlan, files: SecureFiles) -> str:
+    settings = {
+        "bootstrap.servers": plan.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": ADMIN,
+        "sasl.password.file": str(files.password),
+        "ssl.truststore.location": str(files.ca / "ca.pem"),
+    }
+    return "\n".join([f"[profiles.{PROFILE}]", *(f"{name} = '{value}'" for name, value in settings.items()), ""])

@@ -1,0 +1,72 @@
+"""Where the files of a secured stack are, and the settings of its services that name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ADMIN: Final = "admin"
+"""The first user, who may do everything."""
+PROFILE: Final = "secure"
+"""The profile of the first user in the file for clients."""
+LISTENER: Final = "kafka"
+ETCD: Final = "etcd"
+SERVICES: Final = "services"
+"""These are names of certificates: of the brokers' Kafka listeners, of etcd, and of services as etcd's clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecureFiles:
+    """The files are in `directory`. Etcd has an authority of its own: it trusts whoever that one has signed, and Kafka
+    clients may have certificates of the other."""
+
+    directory: Path
+
+    @property
+    def ca(self) -> Path:
+        return self.directory / "ca"
+
+    @property
+    def etcd_ca(self) -> Path:
+        return self.directory / "etcd-ca"
+
+    @property
+    def etcd(self) -> tuple[Path, Path, Path]:
+        """Etcd's certificate, its key, and the authority of its clients."""
+        certificate = self.etcd_ca / f"listener-{ETCD}.pem"
+        return certificate, certificate.with_suffix(".key"), self.etcd_ca / "ca.pem"
+
+    @property
+    def users(self) -> Path:
+        return self.directory / "users.toml"
+
+    @property
+    def password(self) -> Path:
+        return self.directory / f"{ADMIN}.password"
+
+    @property
+    def clients(self) -> Path:
+        """The file of profiles for clients."""
+        return self.directory / "clients.toml"
+
+    def settings(self, kind: str, kafka_port: int) -> dict[str, object]:
+        """Return the settings of a service of this kind, without those of calls between services."""
+        settings: dict[str, object] = {}
+        if kind != "mirror":
+            settings |= {
+                "etcd-tls-ca": self.etcd_ca / "ca.pem",
+                "etcd-tls-certificate": self.etcd_ca / f"client-{SERVICES}.pem",
+                "etcd-tls-key": self.etcd_ca / f"client-{SERVICES}.key",
+            }
+        if kind == "broker":
+            settings |= {
+                "kafka-listeners": f"SASL_SSL://127.0.0.1:{kafka_port}",
+                "ssl-keystore-location": self.ca / f"listener-{LISTENER}.keystore.pem",
+                "ssl-truststore-location": self.ca / "ca.pem",
+                "sasl-enabled-mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
+                "sasl-credentials-file": self.users,
+                "authorizer-class-name": "StandardAuthorizer",
+                "super-users": f"User:{ADMIN}",
+            }
+        return settings
