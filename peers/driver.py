@@ -36,6 +36,8 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         answers each by {"gives": value} or {"raises": class, "message"}: peers/java/consumers.py. It
                         ends at the end of stdin. No limit of 30 s.
 
+The security of its connections is not in the options: peers/security.py says where it is found.
+
 A record is {"key": base64|null, "value": base64|null, "headers": [[name, base64|null], …], "timestamp_ms": n}.
 """
 
@@ -46,11 +48,13 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import IO, Any, Final
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
 
+from peers import security
 from peers.client import LIMIT_S, End, Rec, Step
 from peers.member import DrivenMember
 from peers.place import PeerError
@@ -58,6 +62,7 @@ from peers.place import PeerError
 _GRACE_S: Final = 15.0
 """Beyond the driver's own deadline: a start, and a last word about what went wrong."""
 _STORY_S: Final = 240.0
+_REFUSAL_S: Final = 5.0
 _TAIL_CHARS: Final = 2000
 
 
@@ -166,6 +171,17 @@ class Driver:
         words = json.dumps({**options, "assignor": assignor, "reset": reset})
         return DrivenMember([*self._command, "group", words], self._environment)
 
+    def secured(self, folder: Path) -> Driver:
+        """Return a driver of this client whose connections have the security in the folder."""
+        return Driver(self._command, **{**self._environment, security.VARIABLE: str(folder)})
+
+    def refusal(self, bootstrap: str, topic: str) -> str:
+        """Return all that the client says if a broker refuses its connection, and "" if none does. It has a few
+        seconds, because some clients try for ever."""
+        options = {"bootstrap": bootstrap, "topic": topic, "timestamp_ms": 0}
+        ended = self._run("offset-for-time", (), _REFUSAL_S, options)
+        return "" if ended.code == 0 else ended.complained or "nothing"
+
     def program(self, what: str) -> list[str]:
         """Return the command of a program that answers calls until its stdin is closed."""
         return [*self._command, what, "{}"]
@@ -179,6 +195,13 @@ class Driver:
         self, what: str, steps: Iterable[Step] = (), *, limit_s: float = LIMIT_S, **options: Any
     ) -> list[dict[str, Any]]:
         """What the driver answers, a line each."""
+        ended = self._run(what, steps, limit_s, options)
+        if ended.code != 0:
+            how = f"has not ended in {limit_s + _GRACE_S:.0f} s" if ended.code is None else f"ended with {ended.code}"
+            raise PeerError(f"{self._command[-1]} {what} {how}:\n{ended.complained[-_TAIL_CHARS:]}")
+        return [json.loads(line) for line in ended.said.splitlines()]
+
+    def _run(self, what: str, steps: Iterable[Step], limit_s: float, options: Mapping[str, Any]) -> _Ended:
         process = subprocess.Popen(
             [*self._command, what, json.dumps(options)],
             env={**os.environ, **self._environment},
@@ -191,6 +214,7 @@ class Driver:
         assert process.stderr is not None
         # Read all along: a driver may answer before it has got its last record, and must not wait for us then.
         said, complained = _Reader(process.stdout), _Reader(process.stderr)
+        code: int | None = None
         try:
             # A driver that leaves early breaks the pipe; its exit code tells why.
             with suppress(BrokenPipeError), process.stdin as to_driver:
@@ -198,18 +222,22 @@ class Driver:
                     to_driver.write(_step_line(step))
                     to_driver.flush()
             # The limit begins only now: how long the records take is the test's affair.
-            process.wait(limit_s + _GRACE_S)
-        except subprocess.TimeoutExpired:
-            raise PeerError(f"{self._command[-1]} {what} has not ended in {limit_s + _GRACE_S:.0f} s") from None
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(limit_s + _GRACE_S)
         finally:
             process.kill()  # nothing where it has ended
             process.wait()
             said.join()
             complained.join()
-        if process.returncode != 0:
-            words = complained.data.decode(errors="replace")[-_TAIL_CHARS:]
-            raise PeerError(f"{self._command[-1]} {what} ended with {process.returncode}:\n{words}")
-        return [json.loads(line) for line in said.data.splitlines()]
+        return _Ended(code, said.data, complained.data.decode(errors="replace"))
+
+
+class _Ended(NamedTuple):
+    """A driver's exit code, None where it had to be killed, and what it has written to stdout and stderr."""
+
+    code: int | None
+    said: bytes
+    complained: str
 
 
 class _Reader:

@@ -12,11 +12,12 @@ import re
 import secrets
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
+from peers import security
 from peers.client import LIMIT_S, End, Rec, Step
 from peers.kcat_member import KcatMember
 from peers.place import PeerError, program
@@ -55,7 +56,7 @@ class Kcat:
         idempotent: bool = False,
         partition: int = 0,
     ) -> list[int]:
-        command = [self._kcat, "-P", "-b", bootstrap, "-t", topic, "-p", str(partition), "-z", codec, "-vvv"]
+        command = self.command("-P", "-b", bootstrap, "-t", topic, "-p", str(partition), "-z", codec, "-vvv")
         settings = {
             "acks": acks,
             "enable.idempotence": str(idempotent).lower(),
@@ -121,12 +122,16 @@ class Kcat:
         }
         if instance is not None:
             settings["group.instance.id"] = instance
-        return KcatMember([self._kcat, "-b", bootstrap, *_words(settings)], topic, group)
+        return KcatMember(self.command("-b", bootstrap, *_words(settings)), topic, group)
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return a command line with the security of this process's connections."""
+        return [self._kcat, *_words(security.librdkafka()), *arguments]
 
     def _run(self, *arguments: str) -> bytes:
         """What it says on stdout."""
         try:
-            done = subprocess.run([self._kcat, *arguments], capture_output=True, timeout=LIMIT_S, check=False)
+            done = subprocess.run(self.command(*arguments), capture_output=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired as error:
             raise PeerError(f"kcat {' '.join(arguments)} has not ended in {LIMIT_S:.0f} s") from error
         _check(done.returncode, done.stderr, arguments)
@@ -189,7 +194,7 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode(errors="surrogateescape")
 
 
-def _words(settings: dict[str, object]) -> list[str]:
+def _words(settings: Mapping[str, object]) -> list[str]:
     return [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ _writing: Final = threading.Lock()
 
 
 def main(named: str, what: str, options: str = "{}") -> None:
+    logging.basicConfig(level=logging.WARNING)  # to stderr: what a client says while it tries
     module, _, name = named.partition(":")
     client: Any = getattr(importlib.import_module(module), name)()
     for line in _answers(client, what, json.loads(options)):

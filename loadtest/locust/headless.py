@@ -27,7 +27,7 @@ _LIMIT_S: Final = 120
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`scenarios` are names of user classes, all of them where it is empty; `rates` are records/s of one user.
-    `mirrored` is where copies are, as `ALIAS@HOST:PORT`."""
+    `mirrored` is where copies are, as `ALIAS@HOST:PORT`. `profile` has the login and the TLS of the cluster."""
 
     seconds: float
     users: int
@@ -36,6 +36,7 @@ class Plan:
     rates: Mapping[str, float] = field(default_factory=dict)
     thresholds: Thresholds = field(default_factory=Thresholds)
     mirrored: str = ""
+    profile: str = ""
 
 
 def run_locust(bootstrap: str, plan: Plan, directory: Path, name: str) -> tuple[dict[str, Any], list[str]]:
@@ -65,11 +66,13 @@ def run_locust(bootstrap: str, plan: Plan, directory: Path, name: str) -> tuple[
 def _command(bootstrap: str, plan: Plan, csv: Path, result: Path) -> list[str]:
     limits = plan.thresholds
     command = [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), "--headless", "--only-summary"]
-    command += ["--host", bootstrap, "--users", str(plan.users), "--run-time", f"{plan.seconds:.0f}s"]
+    command += ["--host", bootstrap] if bootstrap else []
+    command += ["--users", str(plan.users), "--run-time", f"{plan.seconds:.0f}s"]
     command += ["--shape", plan.shape, "--stop-timeout", str(_STOP_S), "--loglevel", "WARNING"]
     command += ["--csv", str(csv), "--html", f"{csv}.html", "--result", str(result)]
     command += ["--rate", rates_text(plan.rates)]
     command += ["--mirrored", plan.mirrored] if plan.mirrored else []
+    command += ["--cluster-profile", plan.profile] if plan.profile else []
     command += ["--min-requests", str(limits.min_requests), "--min-records", str(limits.min_records)]
     command += ["--max-p99-ms", str(limits.max_p99_ms), "--min-rebalances", str(limits.min_rebalances)]
     return [*command, *plan.scenarios]

@@ -2,8 +2,10 @@
 
     python -m locust -f loadtest/locust/locustfile.py -H localhost:9092 --headless --shape spike -u 12 -t 60s
     python -m locust -f loadtest/locust/locustfile.py -H localhost:9092 --headless ProduceKeyed EndToEnd
+    python -m locust -f loadtest/locust/locustfile.py --cluster-profile production --headless -t 60s
 
--H names brokers (else OTTLA_BOOTSTRAP), -u is the most users, -t the time; names of user classes choose scenarios.
+-H names brokers (else the profile or OTTLA_BOOTSTRAP), --cluster-profile has the login and the TLS of a cluster, -u is
+the most users, -t the time; names of user classes choose scenarios.
 Several processes (--processes, or --master and --worker) count as one. Exits with 1 where a threshold is not kept.
 """
 
@@ -36,6 +38,8 @@ from loadtest.locust.users import (
     Replay,
     Transactions,
 )
+from loadtest.rows.clients import Reach
+from ottla.client.security.profiles import load_profile
 from ottla.errors import OttlaError
 
 __all__ = [
@@ -68,6 +72,12 @@ def add_arguments(parser: Any) -> None:
         metavar="ALIAS@HOST:PORT",
         help="Another cluster, with copies of the topics here by a mirror that runs: the scenario Mirrored.",
     )
+    group.add_argument(
+        "--cluster-profile",
+        default="",
+        metavar="NAME",
+        help="The cluster's addresses, login and TLS, from the file that `ottla --profile` reads.",
+    )
     group.add_argument("--result", default="", metavar="FILE", help="Where the figures go, as JSON; - prints them.")
     group.add_argument("--min-requests", type=int, default=1, help="Fewer than so many batches are a failure.")
     group.add_argument("--min-records", type=int, default=1, help="Fewer than so many records are a failure.")
@@ -75,16 +85,27 @@ def add_arguments(parser: Any) -> None:
     group.add_argument("--min-rebalances", type=int, default=0, help="Fewer than so many rebalances are a failure.")
 
 
+def _reach(host: str | None, profile: str) -> Reach:
+    """Raises ConfigError where there is no such profile."""
+    config = load_profile(profile).config() if profile else {}
+    addresses = config.pop("bootstrap.servers", None)
+    return Reach(host or addresses, config)
+
+
 @events.init.add_listener
 def on_init(environment: Any, **_: Any) -> None:
     """Before any user: without topics there is no test."""
+    try:
+        environment.reach = _reach(environment.host, environment.parsed_options.cluster_profile)
+    except OttlaError as error:
+        sys.exit(f"load test: {error}")
     copies: topics.Copies | None = environment.parsed_options.mirrored
     if copies is None and Mirrored in environment.user_classes:
         environment.user_classes.remove(Mirrored)
     if isinstance(environment.runner, WorkerRunner):
         return
     try:
-        topics.prepare(environment.host)
+        topics.prepare(environment.reach)
         if copies is not None:
             topics.wait_for_copy(copies)
     except OttlaError as error:

@@ -8,7 +8,7 @@ from typing import Final
 
 from loadtest.locust import topics
 from loadtest.locust.churn import Churn, ChurnError, check_committed
-from loadtest.rows.clients import new_consumer
+from loadtest.rows.clients import Reach, new_consumer
 from ottla.consumer.group.listener import Partitions, RebalanceListener
 from ottla.errors import CommitFailedError, RebalanceInProgressError
 from ottla_core.model import TopicPartition
@@ -27,7 +27,7 @@ _EVERYWHERE: Final = [TopicPartition(topics.CHURN, n) for n in range(topics.PART
 class Membership(RebalanceListener):
     """`instance` makes it a static member, which does not say that it leaves."""
 
-    def __init__(self, bootstrap: str | None, assignor: str, instance: str | None, churn: Churn) -> None:
+    def __init__(self, reach: Reach, assignor: str, instance: str | None, churn: Churn) -> None:
         self.size_bytes = 0
         self.group: Final = f"{topics.CHURN}-{assignor}"
         self._name: Final = instance or uuid.uuid4().hex
@@ -37,7 +37,7 @@ class Membership(RebalanceListener):
         self._waits_since: float | None = self._began_at
         self._joined_at: float | None = None
         self._consumer: Final = new_consumer(
-            bootstrap,
+            reach,
             topics.CHURN,
             group=self.group,
             auto_offset_reset="earliest",

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 import ottla
+from loadtest.rows.clients import Reach, new_producer
 from ottla.bench.payload import keys, values
 
 PRODUCE: Final = "load-produce"
@@ -28,6 +29,10 @@ class Copies(NamedTuple):
 
     alias: str
     bootstrap: str
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(self.bootstrap)
 
     def copy(self, topic: str) -> str:
         return f"{self.alias}.{topic}"
@@ -55,13 +60,13 @@ def wait_for_copy(copies: Copies) -> None:
             time.sleep(_LOOK_S)
 
 
-def prepare(bootstrap: str | None) -> None:
+def prepare(reach: Reach) -> None:
     """Make what is missing. The topic to be replayed is filled once."""
-    with ottla.Admin(bootstrap, request_timeout=_TIMEOUT_S) as admin:
+    with ottla.Admin(reach.bootstrap, request_timeout=_TIMEOUT_S, config=reach.config) as admin:
         for name in (PRODUCE, END_TO_END, CHURN):
             admin.topics.create(name, partitions=PARTITIONS, config=_BOUNDED, if_exists="ok")
         admin.topics.create(REPLAY, partitions=PARTITIONS, if_exists="ok")
         there = sum(offset or 0 for offset in admin.topics.offsets(REPLAY).values())
-    with ottla.Producer(bootstrap, topic=REPLAY, key="bytes", value="bytes") as producer:
+    with new_producer(reach, REPLAY) as producer:
         for value, key in islice(zip(values(100), keys(1_000), strict=False), max(0, REPLAY_RECORDS - there)):
             producer.send(value, key=key)

@@ -20,7 +20,7 @@ from locust import User, task
 from loadtest.locust import topics
 from loadtest.locust.churn import Churn
 from loadtest.locust.membership import Membership
-from loadtest.rows.clients import PATIENCE_S, new_consumer, new_producer
+from loadtest.rows.clients import PATIENCE_S, Reach, new_consumer, new_producer
 from ottla.bench.pace import SendPace
 from ottla.bench.payload import keys, values
 from ottla.consumer.consumer import Consumer
@@ -42,7 +42,7 @@ class OttlaUser(User):
     def on_start(self) -> None:
         self._done = 0
         self._pace: SendPace | None = None
-        self.open(self.environment.host)
+        self.open(self.environment.reach)
         rate = self.environment.parsed_options.rate.get(type(self).__name__, self.rate)
         if rate:
             batches_s = rate / self.batch
@@ -81,7 +81,7 @@ class OttlaUser(User):
         """The latency of the batch that is over now."""
         return time.monotonic() - due_at
 
-    def open(self, bootstrap: str | None) -> None:
+    def open(self, reach: Reach) -> None:
         """Make the clients."""
         raise NotImplementedError
 
@@ -103,8 +103,8 @@ class Produces(OttlaUser):
     acks: ClassVar[Literal["all", 1, 0]] = "all"
     distinct_keys: ClassVar[int] = 0
 
-    def open(self, bootstrap: str | None) -> None:
-        self._producer = new_producer(bootstrap, topics.PRODUCE, acks=self.acks)
+    def open(self, reach: Reach) -> None:
+        self._producer = new_producer(reach, topics.PRODUCE, acks=self.acks)
         self._rows: Iterator[Any] = zip(values(self.size_bytes), keys(self.distinct_keys), strict=False)
 
     def perform(self, due_at: float) -> int:
@@ -159,12 +159,12 @@ class EndToEnd(OttlaUser):
     size_bytes: ClassVar[int] = 100
     _turn: ClassVar[Iterator[int]] = itertools.count()
 
-    def open(self, bootstrap: str | None) -> None:
+    def open(self, reach: Reach) -> None:
         self._name = uuid.uuid4().bytes
         self._partition = next(self._turn) % topics.PARTITIONS
         self._values = values(self.size_bytes)
-        self._producer = self._new_producer(bootstrap)
-        self._consumer = self._new_consumer(bootstrap)
+        self._producer = self._new_producer(reach)
+        self._consumer = self._new_consumer(reach)
 
     def perform(self, due_at: float) -> int:
         mark = self._name + round(due_at * 1e9).to_bytes(8, "big")
@@ -180,15 +180,15 @@ class EndToEnd(OttlaUser):
                 raise _missing(left)
         return self.batch * self.size_bytes
 
-    def _new_producer(self, bootstrap: str | None) -> Producer[bytes, bytes]:
-        return new_producer(bootstrap, topics.END_TO_END)
+    def _new_producer(self, reach: Reach) -> Producer[bytes, bytes]:
+        return new_producer(reach, topics.END_TO_END)
 
-    def _new_consumer(self, bootstrap: str | None) -> Consumer[bytes, bytes]:
-        return self._consumer_of(bootstrap, topics.END_TO_END)
+    def _new_consumer(self, reach: Reach) -> Consumer[bytes, bytes]:
+        return self._consumer_of(reach, topics.END_TO_END)
 
-    def _consumer_of(self, bootstrap: str | None, topic: str) -> Consumer[bytes, bytes]:
+    def _consumer_of(self, reach: Reach, topic: str) -> Consumer[bytes, bytes]:
         """What is sent from here on is what it reads."""
-        consumer = new_consumer(bootstrap, topic, start="latest", partitions=[self._partition])
+        consumer = new_consumer(reach, topic, start="latest", partitions=[self._partition])
         consumer.position((topic, self._partition))
         return consumer
 
@@ -208,9 +208,9 @@ class Mirrored(EndToEnd):
     kind = "mirrored"
     rate = 100  # two batches a second: each is work for both clusters and the mirror
 
-    def _new_consumer(self, bootstrap: str | None) -> Consumer[bytes, bytes]:
+    def _new_consumer(self, reach: Reach) -> Consumer[bytes, bytes]:
         where: topics.Copies = self.environment.parsed_options.mirrored
-        return self._consumer_of(where.bootstrap, where.copy(topics.END_TO_END))
+        return self._consumer_of(where.reach, where.copy(topics.END_TO_END))
 
 
 class Transactions(EndToEnd):
@@ -219,8 +219,8 @@ class Transactions(EndToEnd):
     kind = "transaction"
     rate = 50  # two transactions a second: each is a chain of requests that wait for the processors one by one
 
-    def _new_producer(self, bootstrap: str | None) -> Producer[bytes, bytes]:
-        producer = new_producer(bootstrap, topics.END_TO_END, transactional_id=self._name.hex())
+    def _new_producer(self, reach: Reach) -> Producer[bytes, bytes]:
+        producer = new_producer(reach, topics.END_TO_END, transactional_id=self._name.hex())
         producer.init_transactions()
         return producer
 
@@ -238,8 +238,8 @@ class Replay(OttlaUser):
     kind = "consume"
     batch, rate = 2_000, 20_000
 
-    def open(self, bootstrap: str | None) -> None:
-        self._consumer = new_consumer(bootstrap, topics.REPLAY, start="earliest")
+    def open(self, reach: Reach) -> None:
+        self._consumer = new_consumer(reach, topics.REPLAY, start="earliest")
         self._left = topics.REPLAY_RECORDS
 
     def perform(self, due_at: float) -> int:
@@ -278,13 +278,13 @@ class GroupChurn(OttlaUser):
     churn: ClassVar[Churn] = Churn()
     _turn: ClassVar[Iterator[int]] = itertools.count()
 
-    def open(self, bootstrap: str | None) -> None:
-        self._bootstrap = bootstrap
+    def open(self, reach: Reach) -> None:
+        self._reach = reach
         self._assignor = ("range", "cooperative-sticky")[next(self._turn) % 2]
         in_step_with_nobody = random.randrange(10)
         self._instances = itertools.islice(_instances(uuid.uuid4().hex), in_step_with_nobody, None)
         self._membership: Membership | None = None
-        self._producer = new_producer(bootstrap, topics.CHURN)
+        self._producer = new_producer(reach, topics.CHURN)
         self._values = values(100)
 
     def perform(self, due_at: float) -> int:
@@ -292,7 +292,7 @@ class GroupChurn(OttlaUser):
         for n, value in enumerate(itertools.islice(self._values, self.batch)):
             self._producer.send(value, partition=n % topics.PARTITIONS)
         self._producer.flush()
-        self._membership = Membership(self._bootstrap, self._assignor, next(self._instances), self.churn)
+        self._membership = Membership(self._reach, self._assignor, next(self._instances), self.churn)
         self._membership.run(random.uniform(*self.stay_s))
         return self._membership.size_bytes
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ottla.consumer.consumer import Consumer
 from ottla.producer.producer import Producer
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How clients reach a cluster: its addresses, and the security of their connections under Kafka's names."""
+
+    bootstrap: str | None
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
 
 PATIENCE_S: Final = 30.0
 """What is not there after so long counts as failed."""
 
 
 def new_producer(
-    bootstrap: str | None, topic: str, *, acks: Literal["all", 1, 0] = "all", transactional_id: str | None = None
+    reach: Reach, topic: str, *, acks: Literal["all", 1, 0] = "all", transactional_id: str | None = None
 ) -> Producer[bytes, bytes]:
     """A producer that has looked its topic up."""
     producer = Producer[bytes, bytes](
-        bootstrap,
+        reach.bootstrap,
         topic=topic,
         key="bytes",
         value="bytes",
@@ -24,11 +35,12 @@ def new_producer(
         delivery_timeout=PATIENCE_S,
         request_timeout=10.0,
         transactional_id=transactional_id,
+        config=reach.config,
     )
     producer.partitions_for()
     return producer
 
 
-def new_consumer(bootstrap: str | None, topic: str, **arguments: Any) -> Consumer[bytes, bytes]:
+def new_consumer(reach: Reach, topic: str, **arguments: Any) -> Consumer[bytes, bytes]:
     """A consumer of bytes."""
-    return Consumer(topic, bootstrap=bootstrap, key="bytes", value="bytes", **arguments)
+    return Consumer(topic, bootstrap=reach.bootstrap, key="bytes", value="bytes", config=reach.config, **arguments)

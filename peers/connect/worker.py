@@ -12,6 +12,7 @@ from peers.connect.jars import classpath, plugin
 from peers.jvm import Jvm
 from peers.kafka.server import free_ports
 from peers.place import PeerError
+from peers.security import java_properties
 
 _MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _LIMIT_S: Final = 30.0
@@ -35,7 +36,9 @@ class Worker:
         if not (plugins / "debezium").exists():
             (plugins / "debezium").symlink_to(plugin())
         own = f"plugin.path={plugins}\nlisteners=http://{self.address}\n"
-        self._settings.write_text(f"{settings}\n{own}")
+        # The worker's own connections, and those of its connectors.
+        secured = "".join(map(java_properties, ("", "producer.", "consumer.", "admin.")))
+        self._settings.write_text(f"{settings}\n{own}{secured}")
 
     def start(self) -> None:
         """Raises PeerError where the jars can't be had."""

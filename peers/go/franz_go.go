@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 type franzGo struct{}
@@ -21,8 +23,37 @@ var franzGoCodecs = map[string]kgo.CompressionCodec{
 
 var franzGoAcks = map[int]kgo.Acks{-1: kgo.AllISRAcks(), 0: kgo.NoAck(), 1: kgo.LeaderAck()}
 
-func (franzGo) connect(o Options, more ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(more, kgo.SeedBrokers(o.seeds()...))...)
+func (f franzGo) connect(o Options, more ...kgo.Opt) (*kgo.Client, error) {
+	settings, err := f.settings(o, more...)
+	if err != nil {
+		return nil, err
+	}
+	return kgo.NewClient(settings...)
+}
+
+// settings adds what every client has: the brokers, and the security of their connections.
+func (franzGo) settings(o Options, more ...kgo.Opt) ([]kgo.Opt, error) {
+	security, err := readSecurity()
+	if err != nil {
+		return nil, err
+	}
+	more = append(more, kgo.SeedBrokers(o.seeds()...))
+	if security.hasTLS() {
+		config, err := security.tls()
+		if err != nil {
+			return nil, err
+		}
+		more = append(more, kgo.DialTLSConfig(config))
+	}
+	switch security.Mechanism {
+	case "PLAIN":
+		more = append(more, kgo.SASL(plain.Auth{User: security.User, Pass: security.Password}.AsMechanism()))
+	case "SCRAM-SHA-256":
+		more = append(more, kgo.SASL(scram.Auth{User: security.User, Pass: security.Password}.AsSha256Mechanism()))
+	case "SCRAM-SHA-512":
+		more = append(more, kgo.SASL(scram.Auth{User: security.User, Pass: security.Password}.AsSha512Mechanism()))
+	}
+	return more, nil
 }
 
 func (f franzGo) Produce(ctx context.Context, o Options, records <-chan Record) ([]int64, error) {

@@ -36,8 +36,8 @@ func (f franzGo) Transact(ctx context.Context, o Options, steps <-chan Step) err
 }
 
 func (f franzGo) Transform(ctx context.Context, o Options) error {
-	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(o.seeds()...),
+	settings, err := f.settings(
+		o,
 		kgo.TransactionalID(o.TransactionalID),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ConsumerGroup(o.Group),
@@ -46,6 +46,10 @@ func (f franzGo) Transform(ctx context.Context, o Options) error {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.RequireStableFetchOffsets(),
 	)
+	if err != nil {
+		return err
+	}
+	session, err := kgo.NewGroupTransactSession(settings...)
 	if err != nil {
 		return err
 	}

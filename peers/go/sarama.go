@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/xdg-go/scram"
 )
 
 // saramaClient takes brokers for this version of Kafka and goes by its requests; "" is sarama's default.
@@ -28,8 +29,51 @@ func (s saramaClient) config() (*sarama.Config, error) {
 		}
 		config.Version = version
 	}
-	return config, nil
+	security, err := readSecurity()
+	if err != nil {
+		return nil, err
+	}
+	return config, secureSarama(config, security)
 }
+
+func secureSarama(config *sarama.Config, security Security) (err error) {
+	if config.Net.TLS.Enable = security.hasTLS(); config.Net.TLS.Enable {
+		if config.Net.TLS.Config, err = security.tls(); err != nil {
+			return err
+		}
+	}
+	if security.Mechanism != "" {
+		config.Net.SASL.Enable = true
+		config.Net.SASL.Mechanism = sarama.SASLMechanism(security.Mechanism)
+		config.Net.SASL.User = security.User
+		config.Net.SASL.Password = security.Password
+		hash := scram.SHA256
+		if security.Mechanism == sarama.SASLTypeSCRAMSHA512 {
+			hash = scram.SHA512
+		}
+		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &saramaScram{hash: hash} }
+	}
+	return nil
+}
+
+// saramaScram adapts the module that sarama's own examples use for SCRAM.
+type saramaScram struct {
+	hash         scram.HashGeneratorFcn
+	conversation *scram.ClientConversation
+}
+
+func (s *saramaScram) Begin(user, password, authzID string) error {
+	client, err := s.hash.NewClient(user, password, authzID)
+	if err != nil {
+		return err
+	}
+	s.conversation = client.NewConversation()
+	return nil
+}
+
+func (s *saramaScram) Step(challenge string) (string, error) { return s.conversation.Step(challenge) }
+
+func (s *saramaScram) Done() bool { return s.conversation.Done() }
 
 func (s saramaClient) Produce(ctx context.Context, o Options, records <-chan Record) ([]int64, error) {
 	config, err := s.config()

@@ -39,7 +39,7 @@ final class CalledConsumer implements ConsumerRebalanceListener {
         limit = Duration.ofMillis(options.get("limit_ms").asLong());
         commitsWhenRevoked = options.get("commits_when_revoked").asBoolean();
         Map<String, Object> settings = new HashMap<>(JSON.convertValue(options.get("settings"), SETTINGS));
-        consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+        consumer = new KafkaConsumer<>(Security.with(settings), new StringDeserializer(), new StringDeserializer());
         if (options.get("partitions").isNull()) {
             consumer.subscribe(List.of(topic), this);
         } else {

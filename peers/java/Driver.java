@@ -90,7 +90,8 @@ public final class Driver {
             "delivery.timeout.ms", LIMIT_MS);
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         var records = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        try (var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
+        var bytes = new ByteArraySerializer();
+        try (var producer = new KafkaProducer<>(Security.with(settings), bytes, bytes)) {
             for (String line = records.readLine(); line != null; line = records.readLine()) {
                 sent.add(producer.send(fromLine(JSON.readTree(line))));
             }
@@ -136,7 +137,7 @@ public final class Driver {
         var config = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         Collection<AlterConfigOp> change =
             List.of(new AlterConfigOp(new ConfigEntry("retention.ms", "60000"), AlterConfigOp.OpType.SET));
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", text("bootstrap")))) {
+        try (Admin admin = Admin.create(Security.with(Map.of("bootstrap.servers", text("bootstrap"))))) {
             done(admin.createTopics(List.of(new NewTopic(topic, Optional.of(3), Optional.empty()))).all());
             check(partitions(admin) == 3, "created with 3 partitions");
             done(admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(5))).all());
@@ -165,7 +166,8 @@ public final class Driver {
 
     private void writeThree() throws Exception {
         Map<String, Object> settings = Map.of("bootstrap.servers", text("bootstrap"), "max.block.ms", LIMIT_MS);
-        try (var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
+        var bytes = new ByteArraySerializer();
+        try (var producer = new KafkaProducer<>(Security.with(settings), bytes, bytes)) {
             for (byte n = 0; n < 3; n++) {
                 producer.send(new ProducerRecord<>(text("topic"), 0, null, new byte[] {n})).get();
             }
@@ -189,7 +191,7 @@ public final class Driver {
             "max.partition.fetch.bytes", 8_000_000,
             "isolation.level", options.path("isolation").asText("read_uncommitted"),
             "auto.offset.reset", "none");
-        return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        return new KafkaConsumer<>(Security.with(settings), new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
     private ProducerRecord<byte[], byte[]> fromLine(JsonNode line) throws IOException {

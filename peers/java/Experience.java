@@ -230,7 +230,7 @@ final class Experience {
     }
 
     private void awaitAborted(String id) throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", text("bootstrap")))) {
+        try (Admin admin = Admin.create(Security.with(Map.of("bootstrap.servers", text("bootstrap"))))) {
             String name = topic + "-" + id;
             Instant end = Instant.now().plusMillis(Driver.LIMIT_MS);
             TransactionState state = null;
@@ -265,7 +265,7 @@ final class Experience {
             "transactional.id", topic + "-" + id,
             "max.block.ms", 20_000));
         settings.putAll(more);
-        return new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
+        return new KafkaProducer<>(Security.with(settings), new StringSerializer(), new StringSerializer());
     }
 
     private KafkaConsumer<String, String> consumer(String group, String reset) {
@@ -283,7 +283,7 @@ final class Experience {
         if (instance != null) {
             settings.put("group.instance.id", instance);
         }
-        return new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+        return new KafkaConsumer<>(Security.with(settings), new StringDeserializer(), new StringDeserializer());
     }
 
     private String text(String name) {

@@ -44,7 +44,7 @@ final class Member implements ConsumerRebalanceListener {
         reader.start();
         String topic = options.get("topic").asText();
         var bytes = new ByteArrayDeserializer();
-        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings(), bytes, bytes)) {
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(Security.with(settings()), bytes, bytes)) {
             consumer.subscribe(List.of(topic), this);
             while (true) {
                 consumer.poll(Duration.ofMillis(100)).forEach(this::tell);

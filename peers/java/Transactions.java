@@ -86,7 +86,7 @@ final class Transactions {
             "transactional.id", text("transactional_id"),
             "linger.ms", 5,
             "max.block.ms", Driver.LIMIT_MS);
-        var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
+        var producer = new KafkaProducer<>(Security.with(settings), new ByteArraySerializer(), new ByteArraySerializer());
         producer.initTransactions();
         return producer;
     }
@@ -98,7 +98,7 @@ final class Transactions {
             "enable.auto.commit", false,
             "isolation.level", "read_committed",
             "auto.offset.reset", "earliest");
-        return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        return new KafkaConsumer<>(Security.with(settings), new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
     private String text(String name) {

@@ -9,6 +9,7 @@ from typing import Final
 from peers.jvm import SHORT_LIVED
 from peers.kafka.jars import classpath, java
 from peers.place import PeerError
+from peers.security import properties_file
 
 _TOOLS: Final = "org.apache.kafka.tools"
 _MAIN: Final = {
@@ -34,13 +35,24 @@ _MAIN: Final = {
     "kafka-verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
     "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
 }
+_ADDRESS: Final = "--bootstrap-server"
 _QUICK_START: Final = (*SHORT_LIVED, "-Xmx256m")
 _LIMIT_S: Final = 60.0
 
 
 def command(tool: str, arguments: Sequence[str]) -> list[str]:
     """To be started as it is. Raises PeerError where the jars can't be had."""
-    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *arguments]
+    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *_secured(arguments)]
+
+
+def _secured(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the security of this process's connections, if the tool connects."""
+    file = properties_file()
+    if file is None or _ADDRESS not in arguments:
+        return list(arguments)
+    # Right behind the address. Some tools expect it before the name of their command, others after that name.
+    behind = arguments.index(_ADDRESS) + 2
+    return [*arguments[:behind], "--command-config", str(file), *arguments[behind:]]
 
 
 def run_tool(tool: str, *arguments: str, given: str = "") -> str:

@@ -5,6 +5,8 @@
 // values of one name. It writes no null header, and tells a time that no record has as the end of the partition.
 
 const { randomUUID } = require('crypto')
+const fs = require('fs')
+const path = require('path')
 const readline = require('readline')
 const zstd = require('@bokuweb/zstd-wasm')
 const kafkajs = require('kafkajs')
@@ -287,7 +289,25 @@ function client ({ bootstrap }) {
     logLevel: kafkajs.logLevel.ERROR,
     logCreator: () => ({ log }) => console.error(log.message, log.error ?? ''),
     retry: RETRY,
+    ...security(),
   })
+}
+
+// The security of all connections of this process: peers/security.py says where it is found.
+function security () {
+  const file = path.join(process.env.KAFKA_CLIENT_SECURITY ?? '', 'client.json')
+  if (!process.env.KAFKA_CLIENT_SECURITY || !fs.existsSync(file)) return {}
+  const settings = JSON.parse(fs.readFileSync(file))
+  const content = (name) => settings[name] && fs.readFileSync(settings[name])
+  const certificates = { cert: content('ssl.certificate.location'), key: content('ssl.key.location') }
+  return {
+    ssl: settings['security.protocol'].endsWith('SSL') && { ca: content('ssl.ca.location'), ...certificates },
+    sasl: settings['sasl.mechanism'] && {
+      mechanism: settings['sasl.mechanism'].toLowerCase(),
+      username: settings['sasl.username'],
+      password: settings['sasl.password'],
+    },
+  }
 }
 
 function endAfterLimit () {

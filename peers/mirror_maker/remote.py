@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from peers import security
 from peers.jvm import SHORT_LIVED
 from peers.maven import java
 from peers.mirror_maker.jars import classpath
@@ -34,7 +35,8 @@ class Remote(NamedTuple):
 
 def remote(bootstrap: str, upstream: str, group: str) -> Remote:
     """Raises PeerError with all that it prints where it fails."""
-    command = [java(), *SHORT_LIVED, "-cp", classpath(), str(_SOURCE), bootstrap, upstream, group]
+    settings = json.dumps({"bootstrap.servers": bootstrap, **security.java()})
+    command = [java(), *SHORT_LIVED, "-cp", classpath(), str(_SOURCE), settings, upstream, group]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     if done.returncode != 0:
         raise PeerError(f"MirrorClient ended with {done.returncode}:\n{done.stdout}{done.stderr}")

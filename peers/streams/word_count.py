@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from peers.jvm import Jvm
+from peers.security import java_properties
 from peers.streams.jars import classpath
 
 INPUT: Final = "streams-plaintext-input"
@@ -26,7 +27,8 @@ class WordCount:
         self._log: Final = directory / "word-count.log"
         self._properties: Final = directory / "streams.properties"
         own = {"bootstrap.servers": bootstrap, "application.id": APPLICATION, "state.dir": self.state}
-        self._properties.write_text("".join(f"{name}={value}\n" for name, value in {**own, **settings}.items()))
+        lines = "".join(f"{name}={value}\n" for name, value in {**own, **settings}.items())
+        self._properties.write_text(lines + java_properties())
 
     def start(self) -> Jvm:
         """Raises PeerError where the jars can't be had."""

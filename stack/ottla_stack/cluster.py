@@ -13,10 +13,10 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import uvloop
@@ -58,12 +58,18 @@ class Cluster:
     Leaving the block stops the cluster and deletes its data. `c.brokers[n]`, `c.group_coordinators[n]` and
     `c.txn_coordinators[n]` are services that you can kill or pause. By default a cluster has no txn-coordinators,
     because each of their shards needs a log on every broker. `c.faults` lets you plan which calls fail, and `c.clock`
-    is the clock of all services. `racks` has one entry for each broker. A group's first rebalance does not wait for
-    more members.
+    is the clock of all services. `racks` has one entry for each broker. `broker_settings` are settings of all brokers,
+    by the names in `ottla_broker.config`. A group's first rebalance does not wait for more members.
     """
 
     def __init__(
-        self, *, brokers: int = 1, racks: Sequence[str] = (), group_coordinators: int = 1, txn_coordinators: int = 0
+        self,
+        *,
+        brokers: int = 1,
+        racks: Sequence[str] = (),
+        group_coordinators: int = 1,
+        txn_coordinators: int = 0,
+        broker_settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.faults: Final = Faults()
         self.clock: Final = MovableClock()
@@ -75,7 +81,8 @@ class Cluster:
         self._controller: ServiceApp | None = None
         folder = Path(self._folder.name)
         self.brokers: Final = [
-            RunningBroker(self, number, folder, rack=racks[number] if racks else "") for number in range(brokers)
+            RunningBroker(self, number, folder, {"rack": racks[number] if racks else "", **broker_settings})
+            for number in range(brokers)
         ]
         self.group_coordinators: Final = [RunningGroupCoordinator(self, n) for n in range(group_coordinators)]
         self.txn_coordinators: Final = [RunningTxnCoordinator(self, n) for n in range(txn_coordinators)]
@@ -288,10 +295,10 @@ class InProcessService:
 
 
 class RunningBroker(InProcessService):
-    def __init__(self, cluster: Cluster, number: int, folder: Path, *, rack: str) -> None:
+    def __init__(self, cluster: Cluster, number: int, folder: Path, settings: Mapping[str, Any]) -> None:
         super().__init__(cluster, "broker", number)
         self._config = BrokerConfig(
-            node_id=number, data_dir=folder / self.name, port=0, admin_port=0, kafka_port=0, rack=rack
+            node_id=number, data_dir=folder / self.name, port=0, admin_port=0, kafka_port=0, **settings
         )
 
     @property

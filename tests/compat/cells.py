@@ -22,6 +22,7 @@ from peers.spark import jars as spark
 from peers.streams import jars as streams
 from tests.compat.clients import CLIENTS, Listed
 from tests.compat.clients.sdk import Sdk
+from tests.compat.secured import is_secured
 
 VARIABLE = "COMPAT_CLIENTS"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -52,10 +53,13 @@ class Program(NamedTuple):
     version: str
     classpath: Callable[[], str]
     """Installs it where it is missing. Raises PeerError where it can't be had."""
+    has_kafka: bool = False
+    """Its tests have an Apache Kafka without security beside ottla, so a run with security leaves them out."""
 
     @property
     def is_chosen(self) -> bool:
-        return bool({"all", self.word}.intersection(os.environ.get(VARIABLE, "").split(",")))
+        named = {"all", self.word}.intersection(os.environ.get(VARIABLE, "").split(","))
+        return bool(named) and not (self.has_kafka and is_secured())
 
     def cell(self, test: Any) -> Any:
         """Mark a test as a cell."""
@@ -64,12 +68,12 @@ class Program(NamedTuple):
 
 TOOLS = Program("tools", "kafka-tools", kafka.VERSION, kafka.classpath)
 SPARK = Program("spark", "spark-sql-kafka", spark.VERSION, spark.classpath)
-LOGS = Program("logs", "kafka-logs", kafka.VERSION, kafka.classpath)
+LOGS = Program("logs", "kafka-logs", kafka.VERSION, kafka.classpath, has_kafka=True)
 CONNECT = Program("connect", "kafka-connect", connect.VERSION, connect.classpath)
 STREAMS = Program("streams", "kafka-streams", streams.VERSION, streams.classpath)
 DELTA = Program("delta", "delta-spark", delta.VERSION, delta.classpath)
 MM2 = Program("mm2", "kafka-mirror-maker", mirror_maker.VERSION, mirror_maker.classpath)
-DIFFERS = Program("differs", "apache-kafka", kafka.VERSION, kafka.classpath)
+DIFFERS = Program("differs", "apache-kafka", kafka.VERSION, kafka.classpath, has_kafka=True)
 PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA, MM2, DIFFERS)
 
 SDK = Listed("ottla SDK", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from peers.client import Client
 from tests.compat.cells import CONNECT, DELTA, DIFFERS, LOGS, MM2, SPARK, STREAMS, TOOLS, chosen, opened
+from tests.compat.secured import is_secured
 from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
@@ -34,6 +36,8 @@ _OF_PROGRAMS = {
     MM2: ["test_mirror_maker.py", "test_mirror_maker_flows.py", "test_mirror_client.py", "test_mirror_with_kafka.py"],
 }
 collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]
+if is_secured():
+    collect_ignore += [path.name for path in Path(__file__).parent.glob("test_*with_kafka.py")]
 if not any(listed.name == "java" for listed in chosen()):
     collect_ignore.append("test_judges.py")
 

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from peers.mirror_maker.process import MirrorMaker
+from peers.security import java, librdkafka
 from tests.compat.crossing import BASE_MS
 from tests.compat.rows import Row, row, rows_in
 from waiting import wait_until
@@ -56,7 +57,7 @@ class Side:
     def __init__(self, alias: str, bootstrap: str) -> None:
         self.alias = alias
         self.bootstrap = bootstrap
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **librdkafka()})
 
     def create(self, topic: str, partitions: int = PARTITIONS, config: Mapping[str, str] = KEPT) -> None:
         new = NewTopic(topic, partitions, 1, config=dict(config))
@@ -110,7 +111,7 @@ class Side:
 
     def write(self, topic: str, partition: int, numbers: range) -> None:
         """Keys, values and headers of any bytes; nulls and repeated names among them."""
-        producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap})
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, **librdkafka()})
         for n in numbers:
             key = b"\xff\0%d" % n if n % 5 else None
             value = b"\x80value %d" % n if n % 7 else None
@@ -125,7 +126,7 @@ class Side:
         """The next records of the group, which has committed them then and has no member any more."""
         settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
         settings["group.protocol"] = protocol
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap, **settings})
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap, **librdkafka(), **settings})
         found: Records = {}
         try:
             consumer.subscribe([topic])
@@ -186,6 +187,7 @@ def mirroring(
     settings = {
         "clusters": ",".join(sides),
         **{f"{alias}.bootstrap.servers": side.bootstrap for alias, side in sides.items()},
+        **{name: value for alias in sides for name, value in java(f"{alias}.").items()},
         **{f"{source.alias}->{target.alias}.enabled": "true" for source, target in flows},
         "sync.group.offsets.enabled": "true",
         "offset.lag.max": 0,

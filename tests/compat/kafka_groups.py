@@ -16,8 +16,8 @@ import kafka
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRange
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as PythonCooperative
 from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRange
+from peers import security
 from peers.client import LIMIT_S, GroupRec
-from tests.compat.on_kafka import default_login
 
 SESSION_MS = 30_000
 HEARTBEAT_MS = 500
@@ -162,6 +162,7 @@ class Confluent(_Member):
     def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
         settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
+            **security.librdkafka(),
             "group.id": group,
             "auto.offset.reset": reset,
             "enable.auto.commit": False,
@@ -172,14 +173,6 @@ class Confluent(_Member):
         }
         if instance is not None:
             settings["group.instance.id"] = instance
-        if (login := default_login.said()) is not None:
-            settings |= {
-                "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "SCRAM-SHA-512",
-                "sasl.username": login["user"],
-                "sasl.password": login["password"],
-                "ssl.ca.location": login["ca"],
-            }
         return confluent_kafka.Consumer(settings)
 
     def _subscribe(self) -> None:
@@ -204,15 +197,7 @@ class Python(_Member):
     def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
         strategy = PythonRange if assignor == "range" else PythonCooperative
         settings = _named_in_python(bootstrap, group, strategy, instance, reset)
-        if (login := default_login.said()) is not None:
-            settings |= {
-                "security_protocol": "SASL_SSL",
-                "sasl_mechanism": "SCRAM-SHA-512",
-                "sasl_plain_username": login["user"],
-                "sasl_plain_password": login["password"],
-                "ssl_cafile": login["ca"],
-            }
-        return kafka.KafkaConsumer(**settings)
+        return kafka.KafkaConsumer(**settings, **security.kafka_python())
 
     def _subscribe(self) -> None:
         member = self
@@ -250,7 +235,7 @@ class Aio(_Member):
         settings = _named_in_python(bootstrap, group, AioRange, instance, reset)
 
         async def make() -> aiokafka.AIOKafkaConsumer:
-            return aiokafka.AIOKafkaConsumer(**settings)
+            return aiokafka.AIOKafkaConsumer(**settings, **security.aiokafka())
 
         return self._wait(make())
 

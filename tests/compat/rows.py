@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import confluent_kafka
+from peers.security import librdkafka
 from waiting import LIMIT_S
 
 
@@ -25,7 +26,13 @@ def row(message: confluent_kafka.Message) -> Row:
 def rows_in(bootstrap: str, topic: str, partition: int = 0) -> list[Row]:
     """All that a client reads from the beginning of a partition to its end."""
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "rows", "enable.partition.eof": True, "enable.auto.commit": False}
+        {
+            "bootstrap.servers": bootstrap,
+            **librdkafka(),
+            "group.id": "rows",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
     rows = []

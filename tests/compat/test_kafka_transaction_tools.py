@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from peers.client import End, Rec, Step
 from peers.kafka.tools import run_tool
 from peers.place import PeerError
+from peers.security import librdkafka
 from tests.compat.cells import TOOLS
 from tests.compat.clients.confluent import Confluent
 from tests.compat.crossing import BASE_MS
@@ -60,7 +61,7 @@ def rows(cluster: Cluster, *arguments: str) -> list[dict[str, str]]:
 @pytest.fixture
 def begun(cluster: Cluster, topic: str) -> Producer:
     """It has the topic's name as its id, and a transaction with a record that is years old: the tool goes by that."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, **librdkafka()})
     producer.init_transactions(LIMIT_S)
     producer.begin_transaction()
     producer.produce(topic, b"v", partition=0, timestamp=BASE_MS)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from peers.client import Rec
 from peers.kcat import Kcat
-from peers.place import program
 from tests.compat.cells import SDK
 from tests.compat.crossing import BASE_MS, untimed
 from tests.compat.topics import Topics
@@ -20,7 +19,7 @@ from ottla_stack.cluster import Cluster
 
 def kcat(cluster: Cluster, *words: str, stdin: bytes = b"") -> bytes:
     """What it says on stdout. Raises CalledProcessError where it fails."""
-    command = [program("kcat", "kcat"), "-b", cluster.bootstrap, *words]
+    command = Kcat().command("-b", cluster.bootstrap, *words)
     return subprocess.run(command, input=stdin, capture_output=True, timeout=LIMIT_S, check=True).stdout
 
 

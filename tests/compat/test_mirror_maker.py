@@ -14,12 +14,14 @@ from peers.kafka.server import KafkaServer
 from peers.mirror_maker.remote import remote
 from tests.compat.cells import MM2
 from tests.compat.flows import KEPT, PARTITIONS, RECORDS, Mirror, Side, mirroring
+from tests.compat.secured import is_secured
 
 from ottla_stack.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(900)
 
-SYSTEMS = (("ottla", "ottla"), ("kafka", "ottla"), ("ottla", "kafka"))
+SYSTEMS = (("ottla", "ottla"), *(() if is_secured() else (("kafka", "ottla"), ("ottla", "kafka"))))
+"""Kafka has no security here."""
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from peers.client import Rec
+from peers.security import java
 from peers.spark.session import spark as started_spark
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -45,7 +46,7 @@ class Spark:
 
     def __init__(self, session: SparkSession, bootstrap: str, checkpoint: Path) -> None:
         self.session = session
-        self._servers = {"kafka.bootstrap.servers": bootstrap}
+        self._servers = {"kafka.bootstrap.servers": bootstrap, **java("kafka.")}
         self._checkpoint = {"checkpointLocation": str(checkpoint)}
 
     def read(self, topic: str | None = None, **options: Any) -> DataFrame:

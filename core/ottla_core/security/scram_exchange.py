@@ -8,7 +8,8 @@
 The broker derives no key from a password, so each step takes microseconds. An unknown user is rejected at the last
 step, as a wrong password is (module candidates). Extensions are optional, and those that are not known are ignored, as
 the RFC and Kafka have it; `tokenauth=true`, by which a client of Kafka's logs in with a delegation token, is rejected.
-Channel binding is not offered.
+Channel binding is not offered. librdkafka before 2.6.1 puts its nonce in front of both nonces in its last message, as
+r=nonce+nonce+ours. It is served, as by Kafka: our nonce is there, so the message is no older than this exchange.
 
 Pure: the caller brings the nonce, which has to be random.
 """
@@ -84,7 +85,7 @@ class ScramExchange:
     def _signature(self, begun: _Begun, message: bytes) -> bytes:
         """Check the proof, and return the broker's signature."""
         first, candidate = begun.first, begun.candidate
-        unproved, proof = _parse_final(message, first.header, begun.nonce)
+        unproved, proof = _parse_final(message, first.header, (begun.nonce, first.nonce + begun.nonce))
         if len(proof) != digest_bytes(self._mechanism):
             raise _violation(f"a proof of {self._mechanism} has another size")
         messages = b",".join((first.bare, begun.challenge, unproved))
@@ -113,9 +114,9 @@ def _parse_first(message: bytes) -> _First:
     return _First(header, message[len(header) :], user, nonce)
 
 
-def _parse_final(message: bytes, header: bytes, nonce: bytes) -> tuple[bytes, bytes]:
+def _parse_final(message: bytes, header: bytes, nonces: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
     """Return the message without its proof, and the proof. Both must be about this exchange: the client repeats the
-    header and the nonces that it has agreed to."""
+    header, and one of these forms of the nonces that it has agreed to."""
     unproved, _, proof = message.rpartition(b",p=")
     parts = unproved.split(b",")
     if len(parts) < 2 or parts[0][:2] != b"c=" or parts[1][:2] != b"r=":
@@ -123,7 +124,7 @@ def _parse_final(message: bytes, header: bytes, nonce: bytes) -> tuple[bytes, by
     _check_extensions(parts[2:])
     if _decoded(parts[0][2:]) != header:
         raise _violation("its last message has another header than its first")
-    if not hmac.compare_digest(parts[1][2:], nonce):
+    if not any(hmac.compare_digest(parts[1][2:], nonce) for nonce in nonces):
         raise _violation("its last message has another nonce than this exchange")
     return unproved, _decoded(proof)
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from peers import security
 from peers.client import ADMIN_STEPS, LIMIT_S, End, Member, Rec, Step
 from tests.compat import kafka_groups
 
@@ -36,6 +37,7 @@ class Aiokafka:
         async def produce() -> list[int]:
             producer = aiokafka.AIOKafkaProducer(
                 bootstrap_servers=bootstrap,
+                **security.aiokafka(),
                 acks="all" if acks == -1 else acks,
                 compression_type=None if codec == "none" else codec,
                 enable_idempotence=idempotent,
@@ -67,7 +69,10 @@ class Aiokafka:
     ) -> list[Rec]:
         async def consume() -> list[Rec]:
             consumer = aiokafka.AIOKafkaConsumer(
-                bootstrap_servers=bootstrap, max_partition_fetch_bytes=8_000_000, isolation_level=isolation
+                bootstrap_servers=bootstrap,
+                max_partition_fetch_bytes=8_000_000,
+                isolation_level=isolation,
+                **security.aiokafka(),
             )
             assigned = [aiokafka.TopicPartition(topic, number) for number in range(partitions)]
             consumer.assign(assigned)
@@ -88,7 +93,7 @@ class Aiokafka:
     def transact(self, bootstrap: str, topic: str, transactional_id: str, steps: Iterable[Step]) -> None:
         async def transact() -> None:
             async with aiokafka.AIOKafkaProducer(
-                bootstrap_servers=bootstrap, transactional_id=transactional_id
+                bootstrap_servers=bootstrap, transactional_id=transactional_id, **security.aiokafka()
             ) as producer:
                 coming = iter(steps)
                 while (step := await asyncio.to_thread(next, coming, _END)) is not _END:
@@ -106,12 +111,15 @@ class Aiokafka:
             consumer = aiokafka.AIOKafkaConsumer(
                 source,
                 bootstrap_servers=bootstrap,
+                **security.aiokafka(),
                 group_id=group,
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
                 isolation_level="read_committed",
             )
-            producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+            producer = aiokafka.AIOKafkaProducer(
+                bootstrap_servers=bootstrap, transactional_id=transactional_id, **security.aiokafka()
+            )
             async with consumer, producer:
                 await producer.begin_transaction()
                 for _ in range(count):
@@ -125,7 +133,7 @@ class Aiokafka:
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
         async def find() -> int | None:
-            consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap)
+            consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, **security.aiokafka())
             partition = aiokafka.TopicPartition(topic, 0)
             consumer.assign([partition])
             await consumer.start()
@@ -150,7 +158,7 @@ class Aiokafka:
             return next(entry[1] for entry in resource[4] if entry[0] == "retention.ms")
 
         async def round_trip() -> None:
-            admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+            admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, **security.aiokafka())
             await admin.start()
             try:
                 await admin.create_topics([NewTopic(topic, 3, 1)])

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
+from peers import security
 from peers.client import ADMIN_STEPS, LIMIT_S, End, Member, Rec, Step
 from tests.compat import kafka_groups
 
@@ -40,6 +41,7 @@ class Confluent:
         producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": bootstrap,
+                **security.librdkafka(),
                 "acks": acks,
                 "compression.type": codec,
                 "linger.ms": 5,
@@ -86,6 +88,7 @@ class Confluent:
         consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": bootstrap,
+                **security.librdkafka(),
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "isolation.level": isolation,
@@ -116,6 +119,7 @@ class Confluent:
         consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": bootstrap,
+                **security.librdkafka(),
                 "group.id": group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -137,7 +141,9 @@ class Confluent:
             consumer.close()
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "unused", **security.librdkafka()}
+        )
         (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, timestamp_ms)], timeout=LIMIT_S)
         consumer.close()
         return None if found.offset < 0 else int(found.offset)
@@ -146,7 +152,7 @@ class Confluent:
         return kafka_groups.Confluent(bootstrap, topic, group, **settings)
 
     def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
-        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin = AdminClient({"bootstrap.servers": bootstrap, **security.librdkafka()})
         config = ConfigResource(ConfigResource.Type.TOPIC, topic)
         retention = ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET)
 
@@ -173,7 +179,12 @@ class Confluent:
 
 def _transactional(bootstrap: str, transactional_id: str) -> confluent_kafka.Producer:
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 5}
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "linger.ms": 5,
+            **security.librdkafka(),
+        }
     )
     producer.init_transactions(LIMIT_S)
     return producer

@@ -9,6 +9,7 @@ from typing import Any
 import kafka
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
+from peers import security
 from peers.client import ADMIN_STEPS, LIMIT_S, End, Member, Rec, Step
 from tests.compat import kafka_groups
 
@@ -30,6 +31,7 @@ class KafkaPython:
     ) -> list[int]:
         producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap.split(","),
+            **security.kafka_python(),
             acks="all" if acks == -1 else acks,
             compression_type=None if codec == "none" else codec,
             enable_idempotence=idempotent,
@@ -58,6 +60,7 @@ class KafkaPython:
     ) -> list[Rec]:
         consumer = kafka.KafkaConsumer(
             bootstrap_servers=bootstrap.split(","),
+            **security.kafka_python(),
             group_id=None,
             consumer_timeout_ms=int(LIMIT_S * 1000),
             isolation_level=isolation,
@@ -88,6 +91,7 @@ class KafkaPython:
         consumer = kafka.KafkaConsumer(
             source,
             bootstrap_servers=bootstrap.split(","),
+            **security.kafka_python(),
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -106,7 +110,7 @@ class KafkaPython:
         consumer.close()
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
-        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap.split(","), group_id=None)
+        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap.split(","), group_id=None, **security.kafka_python())
         partition = kafka.TopicPartition(topic, 0)
         found = consumer.offsets_for_times({partition: timestamp_ms})[partition]
         consumer.close()
@@ -116,7 +120,7 @@ class KafkaPython:
         return kafka_groups.Python(bootstrap, topic, group, **settings)
 
     def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","), **security.kafka_python())
         admin.create_topics([NewTopic(topic, 3, -1)])
         assert len(admin.describe_topics([topic])[0]["partitions"]) == 3
         admin.create_partitions({topic: 5})
@@ -135,6 +139,8 @@ class KafkaPython:
 
 
 def _transactional(bootstrap: str, transactional_id: str) -> kafka.KafkaProducer:
-    producer = kafka.KafkaProducer(bootstrap_servers=bootstrap.split(","), transactional_id=transactional_id)
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=bootstrap.split(","), transactional_id=transactional_id, **security.kafka_python()
+    )
     producer.init_transactions()
     return producer

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.compat.on_kafka import default_login
+from tests.compat import default_login
 from tests.compat.on_kafka.kind import KINDS, Kind
 from tests.compat.on_kafka.suite import FILES, SHORT
 
@@ -42,7 +42,7 @@ def _run(kind: Kind, tests: Sequence[str]) -> dict[str, Any]:
     """A process of its own, because its tests find another cluster and its clients another login."""
     with tempfile.TemporaryDirectory(prefix="ottla-on-kafka-") as folder:
         report = Path(folder) / "report.json"
-        environment = {**os.environ, **default_login.environment(Path(folder) / "login.json")}
+        environment = {**os.environ, **default_login.environment(Path(folder) / "security")}
         environment["PYTHONPATH"] += f"{os.pathsep}{_SUPPORT}"
         command = [sys.executable, "-m", "tests.compat.on_kafka", str(kind), str(report), *tests]
         ended = subprocess.run(command, env=environment, cwd=default_login.ROOT, check=False).returncode

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from peers import security
 from peers.kafka.server import KafkaServer
 from secured_kafka import USERS, SecuredKafka
-from tests.compat.on_kafka import default_login
 from tests.compat.on_kafka.kind import Kind
 from waiting import wait_until
 
@@ -57,7 +57,9 @@ class Servers:
 
     def __enter__(self) -> Servers:
         if self.kind.logs_in:
-            default_login.write(_USER, USERS[_USER], self._trusted)
+            login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": _USER, "sasl.password": USERS[_USER]}
+            tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(self._trusted)}
+            security.write(Path(os.environ[security.VARIABLE]), {**login, **tls})
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -84,4 +84,12 @@ STORIES = (
         "While a token function did not return, each attempt to connect called it again on another thread",
         constant("ottla.client.kafka.sockets.logins:LoginThreads.begin", _on_another_thread),
     ),
+    Story(
+        "old-librdkafka-can-not-log-in",
+        "librdkafka before 2.6.1, so kcat of Debian 12, could not log in by SCRAM: it repeats its nonce once too often",
+        instead_of(
+            "ottla_core.security.scram_exchange:_parse_final",
+            lambda original, message, header, nonces: original(message, header, nonces[:1]),
+        ),
+    ),
 )

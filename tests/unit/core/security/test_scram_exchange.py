@@ -103,6 +103,17 @@ def test_what_a_client_may_say_first(first: bytes) -> None:
     assert broker.user == "alice"
 
 
+@pytest.mark.story("old-librdkafka-can-not-log-in")
+def test_a_client_may_put_its_nonce_in_front_of_both_once_more() -> None:
+    """librdkafka does before 2.6.1, and signs it so."""
+    broker = exchange()
+    challenge = broker.respond(b"n,,n=alice,r=abc")
+    unproved = b"c=biws,r=abcabc%s" % NONCE.encode()
+    proof = _proof(USERS.credentials["alice", "SCRAM-SHA-256"], b",".join((b"n=alice,r=abc", challenge, unproved)))
+    assert broker.respond(unproved + b",p=" + proof).startswith(b"v=")
+    assert broker.user == "alice"
+
+
 def _proof(credential: ScramCredential, messages: bytes) -> bytes:
     client_key = hmac.digest(credential.salted(PASSWORDS["alice"].encode()), b"Client Key", "sha256")
     mask = hmac.digest(credential.stored_key, messages, "sha256")
@@ -151,6 +162,7 @@ def test_a_first_message_that_breaks_the_rules(first: bytes, words: str) -> None
         ((b"r=rOpr", b"r=s0pr"), "another nonce"),
         ((NONCE.encode(), b""), "another nonce"),
         ((NONCE.encode(), NONCE.encode() + b"x"), "another nonce"),
+        ((b"r=rOpr", b"r=xrOpr"), "another nonce"),
         ((b",p=", b",q="), "lacks the channel binding, the nonce or the proof"),
         ((b",p=", b",p=AAAA,p="), ""),
         ((b",p=", b",1=2,p="), "an extension is malformed"),
