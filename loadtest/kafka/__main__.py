@@ -22,7 +22,7 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.kafka import cores, foreign, sdk, secured, start, takeover, traffic, wide
+from loadtest.kafka import cores, foreign, logins, sdk, secured, start, takeover, traffic, wide
 from loadtest.kafka.comparison import Comparison, Figure, Pair
 from loadtest.kafka.rows import ROWS, Row
 from loadtest.kafka.sides import Side, both_sides, side_of
@@ -33,6 +33,7 @@ KEYS: Final = (
     *(each.figure.key for each in (*start.STARTS, *sdk.CONTESTS)),
     *(row.key for row in cores.ROWS),
     takeover.FIGURE.key,
+    logins.FIGURE.key,
     wide.KEY,
     foreign.KEY,
 )
@@ -50,6 +51,7 @@ class Bench:
         self.foreign: Final = Comparison("ottla's clients with Apache Kafka", ("ottla", "the other"))
         self.two_brokers: Final = Comparison("two brokers against one", ("two brokers", "one broker"))
         self.alone: Final = Comparison("ottla and what it may take", ("ottla", "limit"))
+        self.beside: Final = Comparison("a client beside others that log in", ("with them", "without them"))
         self.skipped: Final[list[str]] = []
         self.found: Final[dict[str, float]] = {}
         """Figures of ottla alone that the last line has beside the ratios."""
@@ -70,6 +72,8 @@ class Bench:
         self._traffic(self.two_brokers, cores.ROWS, cores.both_sides(self._directory / "cores"))
         if takeover.FIGURE.key in self._wanted:
             self._row(self.alone, (takeover.FIGURE,), takeover.measure)
+        if logins.FIGURE.key in self._wanted:
+            self._row(self.beside, (logins.FIGURE,), partial(logins.measure, self._directory, self._pairs))
         if wide.KEY in self._wanted:
             self._wide()
         if foreign.KEY in self._wanted:
@@ -95,7 +99,14 @@ class Bench:
         }
 
     def _comparisons(self) -> list[Comparison]:
-        comparisons = (self.against_kafka, self.against_clients, self.foreign, self.two_brokers, self.alone)
+        comparisons = (
+            self.against_kafka,
+            self.against_clients,
+            self.foreign,
+            self.two_brokers,
+            self.alone,
+            self.beside,
+        )
         return [each for each in comparisons if each.raw]
 
     def _traffic(
