@@ -22,14 +22,14 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.kafka import cores, foreign, sdk, start, takeover, traffic, wide
+from loadtest.kafka import cores, foreign, sdk, secured, start, takeover, traffic, wide
 from loadtest.kafka.comparison import Comparison, Figure, Pair
 from loadtest.kafka.rows import ROWS, Row
 from loadtest.kafka.sides import Side, both_sides, side_of
 from ottla_stack.running import RunningStack
 
 KEYS: Final = (
-    *(row.key for row in ROWS),
+    *(row.key for row in (*ROWS, *secured.ROWS)),
     *(each.figure.key for each in (*start.STARTS, *sdk.CONTESTS)),
     *(row.key for row in cores.ROWS),
     takeover.FIGURE.key,
@@ -62,6 +62,7 @@ class Bench:
             rows = [row for row in ROWS if row.replicas == replicas]
             sides = both_sides(self._directory / f"replicas-{replicas}", replicas)
             self._traffic(self.against_kafka, rows, sides)
+        self._traffic(self.against_kafka, secured.ROWS, secured.both_sides(self._directory / "secured"))
         for each in start.STARTS:
             if each.figure.key in self._wanted:
                 self._row(self.against_kafka, (each.figure,), partial(start.measure, each, self._pairs))

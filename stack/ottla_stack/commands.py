@@ -86,7 +86,7 @@ def up(
         raise config_error(
             "--secure and --ca exclude each other", hint="leave --ca out: --secure has its own authority"
         )
-    files = SecureFiles(directory.absolute() / "security") if secure else None
+    files = SecureFiles.of_stack(directory.absolute()) if secure else None
     plan = StackPlan(
         directory.absolute(),
         port_base,

@@ -64,7 +64,7 @@ class EtcdPlan:
     @property
     def command(self) -> list[str]:
         client = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.client_port}"
-        peer = f"http://127.0.0.1:{self.peer_port}"
+        peer = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.peer_port}"
         command = [str(self.binary), "--name", "default", "--data-dir", str(self.directory / "data")]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
@@ -75,6 +75,8 @@ class EtcdPlan:
         if self.tls:
             command += ["--cert-file", str(self.tls.certificate), "--key-file", str(self.tls.key)]
             command += ["--client-cert-auth", "--trusted-ca-file", str(self.tls.client_ca)]
+            command += ["--peer-cert-file", str(self.tls.certificate), "--peer-key-file", str(self.tls.key)]
+            command += ["--peer-client-cert-auth", "--peer-trusted-ca-file", str(self.tls.client_ca)]
             command += ["--listen-metrics-urls", f"http://127.0.0.1:{self.health_port}"]
             # The gateway for HTTP would connect to etcd itself, with a certificate that is not for clients.
             command += ["--enable-grpc-gateway=false"]

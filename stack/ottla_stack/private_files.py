@@ -6,8 +6,12 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from ottla.errors import ConfigError, config_error
+
+_KEEP: Final = -1
+"""With this, a file has the owner and the group that the process gives to new files."""
 
 
 def make_private_directory(path: Path) -> None:
@@ -23,13 +27,14 @@ def write_private(path: Path, text: str) -> None:
     replace_file(path, text.encode(), 0o600)
 
 
-def replace_file(path: Path, content: bytes, mode: int) -> None:
+def replace_file(path: Path, content: bytes, mode: int, group: int = _KEEP) -> None:
     """Replace a file in one step. What a kill leaves behind is a temporary file for its owner alone. Raises
     ConfigError."""
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
+                os.fchown(descriptor, _KEEP, group)
                 os.fchmod(descriptor, mode)
                 file.write(content)
                 file.flush()

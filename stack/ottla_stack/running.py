@@ -18,6 +18,7 @@ from typing import Final, Self, TypeVar
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.plan import StackPlan
 from ottla_stack.ports import free_port_base
+from ottla_stack.secure_files import SecureFiles
 from ottla_stack.state import RunningProcess, StackState
 from ottla_stack.supervisor import STACK_STOP_LIMIT_S, end_orphans, not_ready
 
@@ -31,7 +32,8 @@ class RunningStack:
 
     It has no txn-coordinators by default, because few programs need them, and each is a process. `mirror` is the file
     of a mirror that runs as well. The file must exist when the block begins. With `certificates`, a directory of
-    `ottla ca`, services prove to each other who they are. Missing certificates are issued there.
+    `ottla ca`, services prove to each other who they are. Missing certificates are issued there. A `secure` stack has
+    TLS on all connections, and its files are `plan.secure`.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class RunningStack:
         txn_coordinators: int = 0,
         mirror: Path | None = None,
         certificates: Path | None = None,
+        secure: bool = False,
     ) -> None:
         self.directory: Final = directory
+        files = SecureFiles.of_stack(directory) if secure else None
         self.plan: Final = StackPlan(
             directory,
             free_port_base(),
@@ -55,7 +59,8 @@ class RunningStack:
             group_coordinators,
             txn_coordinators,
             mirror,
-            certificates,
+            files.ca if files else certificates,
+            files,
         )
         self._log = directory / "up.log"
         self._up: subprocess.Popen[bytes] | None = None
@@ -77,7 +82,10 @@ class RunningStack:
         command += ["--controllers", str(plan.controllers), "--group-coordinators", str(plan.group_coordinators)]
         command += ["--txn-coordinators", str(plan.txn_coordinators)]
         command += ["--mirror", str(plan.mirror)] if plan.mirror else []
-        command += ["--ca", str(plan.certificates)] if plan.certificates else []
+        if plan.secure:
+            command += ["--secure"]
+        elif plan.certificates:
+            command += ["--ca", str(plan.certificates)]
         with self._log.open("w") as output:
             self._up = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

@@ -29,11 +29,7 @@ def make_missing(plan: StackPlan, files: SecureFiles) -> None:
     make_private_directory(files.directory)
     issue_missing(files.ca, [*services_of(plan), subject(LISTENER_KIND, LISTENER), subject("admin", ADMIN)])
     issue_missing(files.etcd_ca, [subject(LISTENER_KIND, ETCD), subject(CLIENT, SERVICES)])
-    if not files.password.exists():
-        write_private(files.password, secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
-        files.users.unlink(missing_ok=True)
-    if not files.users.exists():
-        write_private(files.users, _users(_password_in(files.password)))
+    make_first_user(files)
     write_private(files.clients, _profile(plan, files))
 
 
@@ -49,6 +45,15 @@ def issue_missing(directory: Path, subjects: list[Subject]) -> None:
     if not place.authorities_path.exists():
         place.init(AUTHORITY_NAME, AUTHORITY_LIFETIME)
     place.issue_missing(subjects, LIFETIME)
+
+
+def make_first_user(files: SecureFiles) -> None:
+    """Make a password and the brokers' file of users, unless they exist. Raises ConfigError."""
+    if not files.password.exists():
+        write_private(files.password, secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
+        files.users.unlink(missing_ok=True)
+    if not files.users.exists():
+        write_private(files.users, _users(_password_in(files.password)))
 
 
 def _password_in(path: Path) -> str:

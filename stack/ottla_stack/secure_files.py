@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 ADMIN: Final = "admin"
 """The first user, who may do everything."""
@@ -22,6 +22,11 @@ class SecureFiles:
     clients may have certificates of the other."""
 
     directory: Path
+
+    @classmethod
+    def of_stack(cls, directory: Path) -> Self:
+        """Return the files of the stack in this directory."""
+        return cls(directory / "security")
 
     @property
     def ca(self) -> Path:

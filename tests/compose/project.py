@@ -35,6 +35,8 @@ class Container:
     health: str
     restarts: int
     ports: Mapping[str, tuple[str, str]]  # "9092/tcp" → (host address, host port)
+    started: str
+    exit_code: int
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:
@@ -47,12 +49,20 @@ class Container:
             state.get("Health", {}).get("Status", "none"),
             described["RestartCount"],
             {port: (to[0]["HostIp"], to[0]["HostPort"]) for port, to in published.items() if to},
+            state["StartedAt"],
+            state["ExitCode"],
         )
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it is healthy, or had only one thing to do and has done it."""
+        return self.health == "healthy" or (self.health, self.status, self.exit_code) == ("none", "exited", 0)
 
 
 class Project:
-    def __init__(self, compose: list[str], base_image: str) -> None:
-        self._compose = [*compose, "-p", NAME, "-f", str(ROOT / "docker-compose.yml")]
+    def __init__(self, compose: list[str], base_image: str, files: Iterable[str] = ("docker-compose.yml",)) -> None:
+        named = [word for name in files for word in ("-f", str(ROOT / name))]
+        self._compose = [*compose, "-p", NAME, *named]
         self._environment = {"BASE_IMAGE": base_image}
         if not works(["docker", "buildx", "version"]):
             self._environment["DOCKER_BUILDKIT"] = "0"
@@ -91,7 +101,7 @@ class Project:
 
     def all_healthy(self) -> bool:
         containers = self.containers()
-        return bool(containers) and all(c.health == "healthy" for c in containers.values())
+        return bool(containers) and all(c.is_well for c in containers.values())
 
     def describe(self) -> str:
         return ", ".join(f"{c.service} {c.status}/{c.health}" for c in self.containers().values()) or "nothing runs"

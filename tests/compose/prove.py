@@ -8,6 +8,8 @@ by its process or its project name. The default ports of the stack have to be fr
 
 `--profile spark` is another proof, of that profile alone: the stack, a Spark master and two workers, and a job. So is
 `--profile mirror`: a second cluster with a copy, in which a group goes on when the first one is lost.
+
+`--profile secure` is a proof of docker-compose.secure.yml: who is let in, who is not, and what disturbs nobody.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Final
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from tests.compose.base_image import ROOT, base_image
 from tests.compose.consumer_group import GroupReport, use_a_group
@@ -29,6 +31,8 @@ from tests.compose.kafka_sides import use_from_both_sides
 from tests.compose.project import Project
 from tests.compose.second_site import PROFILE as MIRROR
 from tests.compose.second_site import MirrorReport, lose_a_site
+from tests.compose.secure_site import FILES as SECURE_FILES
+from tests.compose.secure_site import SecureReport, prove_secure
 from tests.compose.spark_job import PROFILE as SPARK
 from tests.compose.spark_job import SparkReport, run_a_job
 from tests.compose.traffic import BOOTSTRAP, Traffic, check_all_there
@@ -43,6 +47,7 @@ PLAN: Final = StackPlan(ROOT, controllers=2, brokers=3)
 TOPIC: Final = "proof"
 TOPIC_AFTER: Final = "created-after-the-crash"
 KILLED_BROKER: Final = "broker-1"
+SECURE: Final = "secure"
 READY_GOAL_S: Final = 15.0
 MEMORY_GOAL_MB: Final = 700.0
 _UP_LIMIT_S: Final = 90.0
@@ -94,10 +99,12 @@ def prove(project: Project, report: Report) -> None:
         raise ProofError("; ".join(missed))
 
 
-def prove_profile(project: Project, profile: str) -> SparkReport | MirrorReport:
+def prove_profile(project: Project, profile: str) -> SparkReport | MirrorReport | SecureReport:
     """What that profile adds to the stack."""
-    say(f"images built in {project.build([profile]):.1f} s")
+    say(f"images built in {project.build(['tools'] if profile == SECURE else [profile]):.1f} s")
     check_ports(PLAN)
+    if profile == SECURE:
+        return prove_secure(project, PLAN, active_controller)
     say(f"all healthy after {project.up(_UP_LIMIT_S):.1f} s")
     return run_a_job(project, BOOTSTRAP) if profile == SPARK else lose_a_site(project, BOOTSTRAP)
 
@@ -137,11 +144,13 @@ def survive_kills(project: Project, report: Report, traffic: Traffic) -> None:
     traffic.wait_for_share(1.0)
 
 
-def active_controller() -> str:
-    """By its metrics on the published admin port."""
+def active_controller(token: str = "") -> str:
+    """By its metrics on the published admin port, which may want a token."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     for service in PLAN.services():
         if service.name.startswith("controller"):
-            with urlopen(f"http://127.0.0.1:{service.admin_port}/metrics", timeout=5) as answer:
+            request = Request(f"http://127.0.0.1:{service.admin_port}/metrics", headers=headers)
+            with urlopen(request, timeout=5) as answer:
                 if re.search(r"^ottla_controller_active 1\.0$", answer.read().decode(), re.MULTILINE):
                     return service.name
     raise ProofError("no controller says that it is active")
@@ -206,7 +215,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compose", help="another compose command than `docker compose` or `docker-compose`")
     parser.add_argument("--base-image", help="another base than the Dockerfile's, or Debian where that can't be pulled")
-    parser.add_argument("--profile", choices=[SPARK, MIRROR], help="prove this profile instead of all the others")
+    parser.add_argument(
+        "--profile", choices=[SPARK, MIRROR, SECURE], help="prove this profile instead of all the others"
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended
     report, proved = Report(), None
@@ -214,7 +225,8 @@ def main() -> int:
     try:
         with docker_engine():
             compose = given.compose.split() if given.compose else compose_command()
-            project = Project(compose, given.base_image or base_image())
+            files = SECURE_FILES if given.profile == SECURE else ("docker-compose.yml",)
+            project = Project(compose, given.base_image or base_image(), files)
             with ended(project):
                 if given.profile:
                     proved = prove_profile(project, given.profile)

@@ -12,7 +12,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from tests.hosts.shell import ProofError, run, say, wait_for
@@ -27,6 +28,19 @@ _LIMIT_S: Final = 120.0
 _END_S: Final = 10.0
 _ENDED_BY_CTRL_C: Final = (0, 130)
 
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How clients on the host reach the cluster: the command line's first words, and the SDK's settings."""
+
+    ottla: list[str] = field(default_factory=lambda: OTTLA)
+    bootstrap: str = BOOTSTRAP
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+OPEN: Final = Access()
+"""Nobody has to log in."""
+
 Numbers = set[str]
 EVERYTHING: Final[Numbers] = {str(n) for n in range(RECORDS)}
 
@@ -34,27 +48,31 @@ EVERYTHING: Final[Numbers] = {str(n) for n in range(RECORDS)}
 class Traffic:
     """Inside the block the clients run; `errors` holds what they said went wrong, in words."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, access: Access = OPEN, rate: int = RATE) -> None:
         self.errors: Final[list[str]] = []
         self.seen_by_sdk: Final[Numbers] = set()
         self.seen_by_cli: Final[Numbers] = set()
         self.read = 0  # by the SDK's consumer, with what at-least-once delivery wrote twice
         self._topic = topic
+        self._access = access
+        self._rate = rate
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        half = RECORDS // 2
+        half, access = RECORDS // 2, self._access
         self._consumer: ottla.Consumer[Any, str] = ottla.Consumer(
-            self._topic, bootstrap=BOOTSTRAP, start="earliest", value="str"
+            self._topic, bootstrap=access.bootstrap, config=access.config, start="earliest", value="str"
         )
-        self._producer: ottla.Producer[Any, Any] = ottla.Producer(BOOTSTRAP, topic=self._topic)
+        self._producer: ottla.Producer[Any, Any] = ottla.Producer(
+            access.bootstrap, topic=self._topic, config=access.config
+        )
         self._cli_consumer = subprocess.Popen(
-            [*OTTLA, "consume", self._topic, "-F", "-f", "%v\\n"], stdout=subprocess.PIPE, text=True
+            [*access.ottla, "consume", self._topic, "-F", "-f", "%v\\n"], stdout=subprocess.PIPE, text=True
         )
         with tempfile.TemporaryFile("w+") as lines:
             lines.writelines(f"{n}\n" for n in range(half, RECORDS))
             lines.seek(0)
-            produce = [*OTTLA, "produce", self._topic, "--rate", f"{RATE}/s"]
+            produce = [*access.ottla, "produce", self._topic, "--rate", f"{self._rate}/s"]
             self._cli_producer = subprocess.Popen(produce, stdin=lines, stdout=subprocess.DEVNULL)
         for work in (self._consume, self._read_cli, lambda: self._produce(range(half))):
             thread = threading.Thread(target=self._guarded, args=[work], daemon=True)
@@ -73,12 +91,19 @@ class Traffic:
 
     def wait_for_share(self, share: float) -> None:
         """Return when both consumers have seen that share of the records, or a client has said that it can't go on."""
-        enough = share * RECORDS
-        wait_for(
-            lambda: self.errors or min(len(self.seen_by_sdk), len(self.seen_by_cli)) >= enough,
-            f"{share:.0%} of the records seen by both consumers",
-            limit_s=_LIMIT_S,
-        )
+        self._wait_for(share * RECORDS)
+
+    def wait_for_more(self, records: int) -> None:
+        """Return when both consumers have seen that many more records than now, or a client has said that it can't
+        go on."""
+        self._wait_for(self._seen_by_both() + records)
+
+    def _wait_for(self, enough: float) -> None:
+        what = f"{enough:.0f} of {RECORDS} records, seen by both consumers"
+        wait_for(lambda: self.errors or self._seen_by_both() >= enough, what, limit_s=_LIMIT_S)
+
+    def _seen_by_both(self) -> int:
+        return min(len(self.seen_by_sdk), len(self.seen_by_cli))
 
     def _end(self, name: str, client: subprocess.Popen[Any], number: signal.Signals | None) -> None:
         """Its exit code counts; where it has to be ended by force, that is an error too."""
@@ -102,7 +127,7 @@ class Traffic:
         sent: list[ottla.Delivery] = []
         began_at = time.monotonic()
         for n in numbers:
-            time.sleep(max(0.0, began_at + len(sent) / RATE - time.monotonic()))
+            time.sleep(max(0.0, began_at + len(sent) / self._rate - time.monotonic()))
             sent.append(self._producer.send(str(n), key=str(n % 97)))
         for one in sent:
             one.result(timeout=_LIMIT_S)
@@ -118,11 +143,13 @@ class Traffic:
             self.seen_by_cli.add(line.rstrip("\n"))
 
 
-def check_all_there(topic: str) -> None:
+def check_all_there(topic: str, access: Access = OPEN) -> None:
     """Read the whole topic anew, by the SDK and by the command line. Raises ProofError where a record is missing."""
-    with ottla.Consumer(topic, bootstrap=BOOTSTRAP, start="earliest", stop="end", value="str") as consumer:
+    with ottla.Consumer(
+        topic, bootstrap=access.bootstrap, config=access.config, start="earliest", stop="end", value="str"
+    ) as consumer:
         by_sdk = [r.value for r in consumer]
-    by_cli = run([*OTTLA, "consume", topic, "-f", "%v\\n"]).split()
+    by_cli = run([*access.ottla, "consume", topic, "-f", "%v\\n"]).split()
     for reader, found in (("SDK", by_sdk), ("command line", by_cli)):
         if set(found) != EVERYTHING:
             raise ProofError(f"the {reader} found {len(set(found))} of {RECORDS} records")

@@ -33,6 +33,8 @@ class ServiceSettings(Protocol):
     @property
     def admin_token_file(self) -> PurePath: ...
     @property
+    def internal_tls_certificate(self) -> PurePath: ...
+    @property
     def insecure(self) -> bool: ...
     @property
     def log_level(self) -> str: ...
@@ -92,11 +94,10 @@ def _check_etcd(settings: EtcdSettings, *, insecure: bool) -> None:
 
 def _endpoints(settings: ServiceSettings) -> Iterator[Endpoint]:
     yield from getattr(settings, "kafka_endpoints", ())
-    has_tls = getattr(settings, "internal_tls_certificate", NO_FILE) != NO_FILE
     yield Endpoint(
         "gRPC, which services speak to each other,",
         settings.host,
-        "" if has_tls else "it would serve everyone in plaintext",
+        "" if settings.internal_tls_certificate != NO_FILE else "it would serve everyone in plaintext",
         "set internal_tls_certificate, internal_tls_key and internal_tls_ca",
     )
     yield Endpoint(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -99,12 +98,23 @@ def test_what_is_protected_may_listen_everywhere() -> None:
 def test_a_service_refuses_to_serve_a_network_in_plaintext(refusal: Callable[..., str]) -> None:
     said = refusal(f"--host={ELSEWHERE}")
     assert f"would listen on {ELSEWHERE}, which is not loopback, and it would serve" in said
-    assert re.search(
-        r"in plaintext \(INVALID_CONFIG\); (give it|set) .*, listen on 127.0.0.1, or set insecure=true", said
-    )
+    assert "in plaintext (INVALID_CONFIG); " in said
+    assert "listen on 127.0.0.1, or set insecure=true (--insecure)" in said
     for arguments in [[], ["--insecure"], ["--insecure=true"], ["--insecure", "true"]]:
         assert not refusal("--host=127.0.0.1" if not arguments else f"--host={ELSEWHERE}", *arguments)
     assert refusal(f"--host={ELSEWHERE}", "--insecure=false")
+
+
+@SERVICES
+def test_a_service_with_a_certificate_may_serve_the_other_services_of_a_network(
+    main: Callable[[], int], refusal: Callable[..., str]
+) -> None:
+    on_loopback = ["--kafka-listeners=PLAINTEXT://127.0.0.1:9092"] if main is ottla_broker.__main__.main else []
+    arguments = [f"--host={ELSEWHERE}", *on_loopback]
+    said = refusal(*arguments)
+    assert "gRPC, which services speak to each other, would listen on" in said
+    assert "set internal_tls_certificate, internal_tls_key and internal_tls_ca, listen on 127.0.0.1" in said
+    assert not refusal(*arguments, "--internal-tls-certificate=service.pem")
 
 
 @SERVICES

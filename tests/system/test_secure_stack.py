@@ -1,0 +1,128 @@
+"""`ottla up --secure`: nothing is open, the first user logs in by the profile, and a second start keeps the files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import LIMIT_S
+
+import ottla
+from ottla_core.errors import ErrorCode
+from ottla_stack.running import RunningStack
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    folder = tmp_path_factory.mktemp("secure")
+    with RunningStack(folder / "s", brokers=1, group_coordinators=1, txn_coordinators=1, secure=True) as running:
+        yield running
+
+
+def command(stack: RunningStack, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line as whoever has exported the printed line."""
+    assert stack.plan.secure is not None
+    profile = {"OTTLA_CONFIG": str(stack.plan.secure.clients), "OTTLA_PROFILE": "secure"}
+    return subprocess.run(
+        [sys.executable, "-m", "ottla", *arguments],
+        env=os.environ | profile | more,
+        input="v\n",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+@pytest.mark.feature(172)
+def test_the_first_user_logs_in_by_the_profile_and_others_need_acls(stack: RunningStack, tmp_path: Path) -> None:
+    secure = stack.plan.secure
+    assert secure is not None
+    for arguments in (("topic", "create", "orders"), ("produce", "orders")):
+        done = command(stack, *arguments)
+        assert done.returncode == 0, done.stderr
+    password = tmp_path / "password"
+    password.touch(0o600)
+    password.write_text("alices-own-17\n")
+    assert command(stack, "user", "add", "alice", "--password-file", str(password)).returncode == 0
+    tls, alice = ottla.Tls(ca=secure.ca / "ca.pem"), ottla.Scram("alice", "alices-own-17", "SCRAM-SHA-512")
+    with (
+        ottla.Producer(stack.bootstrap, topic="orders", value="bytes", login=alice, tls=tls) as producer,
+        pytest.raises(ottla.AuthorizationError),
+    ):
+        producer.send(b"v").result(LIMIT_S)
+    assert command(stack, "acl", "add", "alice", "produce", "topic:orders").returncode == 0
+    with ottla.Producer(stack.bootstrap, topic="orders", value="bytes", login=alice, tls=tls) as producer:
+        assert producer.send(b"v").result(LIMIT_S).offset == 1
+    wrong = ottla.Scram("admin", "not-the-password", "SCRAM-SHA-512")
+    with pytest.raises(ottla.OttlaError) as refused, ottla.Admin(stack.bootstrap, login=wrong, tls=tls) as admin:
+        admin.cluster.describe()
+    assert refused.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_no_port_but_the_admin_ports_serves_plaintext(stack: RunningStack) -> None:
+    """A service answers plaintext with nothing, or with an alert of TLS. Admin ports are on loopback."""
+    admin = {service.admin_port for service in stack.plan.services()}
+    ports = set(stack.plan.ports()) - admin
+    assert len(ports) == 7
+    for port in sorted(ports):
+        for request in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff"):
+            with socket.create_connection(("127.0.0.1", port), LIMIT_S) as connection:
+                connection.sendall(request)
+                connection.shutdown(socket.SHUT_WR)
+                answer = _received(connection)
+            is_alert = answer[:2] == b"\x15\x03"
+            assert is_alert or not answer or answer.startswith(b"HTTP/1.0 400 Bad Request"), (port, answer)
+        assert _speaks_tls(port), port
+
+
+def _received(connection: socket.socket) -> bytes:
+    answer = b""
+    try:
+        while more := connection.recv(4096):
+            answer += more
+    except ConnectionError:
+        pass
+    return answer
+
+
+def _speaks_tls(port: int) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), LIMIT_S) as raw,
+            context.wrap_socket(raw, server_hostname="localhost") as connection,
+        ):
+            return connection.version() in ("TLSv1.2", "TLSv1.3")
+    except ssl.SSLError as error:
+        # It wants a certificate, and says so by an alert of TLS.
+        return "ALERT" in str(error.reason)
+
+
+def test_the_files_are_for_their_owner_alone_and_stay_as_they_are(stack: RunningStack) -> None:
+    assert stack.plan.secure is not None
+    folder = stack.plan.secure.directory
+    assert folder.stat().st_mode & 0o077 == 0
+    secret = [
+        path for path in folder.rglob("*") if path.suffix in (".key", ".password", ".toml") or "keystore" in path.name
+    ]
+    assert len(secret) > 10
+    assert [path for path in secret if path.stat().st_mode & 0o077] == []
+    before = _digests(folder)
+    stack.__exit__(None, None, None)
+    stack.__enter__()
+    assert _digests(folder) == before
+    assert command(stack, "topic", "show", "orders").returncode == 0
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
