@@ -38,5 +38,5 @@ def new_password(user: str, *, from_stdin: bool, from_file: Path | None) -> Secr
             hint="pass --password-stdin, or name a file with --password-file",
         )
     return Secret(
-        typer.prompt(f"New password of {user}", hide_input=True, confirmation_prompt="The same again", err=True)
+        typer.prompt(f"New password of {user}", hide_input=True, confirmation_prompt="Repeat the password", err=True)
     )
