@@ -40,8 +40,8 @@ _MOST_IN_ONE: Final = 1000
 class Acls:
     """The ACLs of a cluster. They count in clusters whose brokers have an authorizer (authorizer.class.name).
 
-        admin.acls.create(Acl.allow("User:alice", "write", Resource.topic("orders")))
-        admin.acls.list(AclFilter(principal="User:alice"))
+    `admin.acls.create(Acl.allow("User:alice", "write", Resource.topic("orders")))` lets alice write, and
+    `admin.acls.list(AclFilter(principal="User:alice"))` returns all that she may do.
 
     Listing needs DESCRIBE on the cluster, and changes need ALTER on it. Every method raises AuthorizationError without
     these rights, and FatalError with SECURITY_DISABLED if the brokers have no authorizer.
