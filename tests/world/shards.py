@@ -39,6 +39,8 @@ class Shards:
             if serving != list(range(partitions)):
                 return f"of the {partitions} shards of {topic}, these are served: {serving}"
         for process, shards, held in owners:
+            if held.owner.is_busy:
+                return f"{shards.kind} shard {held.number} of {process} has decisions that are not written yet"
             loaded = self._loaded(shards, held)
             if loaded is None:
                 return f"{shards.kind} shard {held.number} of {process} has not come to the end of its log"
