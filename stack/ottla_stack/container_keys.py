@@ -161,8 +161,8 @@ class ContainerKeys:
             _lines({"bootstrap.servers": bootstrap, **ours}, "{} = '{}'", f"[profiles.{name}]")
             for name, bootstrap in ((PROFILE, self.outside), (INSIDE, self.inside))
         ]
-        # kcat logs in by PLAIN. In SCRAM's last message, librdkafka before 2.6.1, such as Debian's, repeats the client's
-        # nonce. ottla accepts that, and Kafka 4.3 does not.
+        # kcat logs in by PLAIN. In SCRAM's last message, librdkafka before 2.6.1, such as Debian's, repeats the
+        # client's nonce. ottla accepts that, and Kafka 4.3 does not.
         librdkafka = {
             "bootstrap.servers": self.outside,
             **login,
