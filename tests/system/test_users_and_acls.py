@@ -272,7 +272,11 @@ def test_a_password_is_typed_twice_and_not_shown(shell: Shell, address: str) -> 
         command = [sys.executable, "-m", "ottla", "-b", address, *options, "-X", "sasl.password.env=ALICES"]
         os.execvpe(sys.executable, [*command, "user", "add", "carol"], environment)
     shown = b""
-    for expected, typed in ((b"carol: ", b"typed-secret\n"), (b"again: ", b"typed-secret\n"), (b"added carol", b"")):
+    for expected, typed in (
+        (b"carol: ", b"typed-secret\n"),
+        (b"Repeat the password: ", b"typed-secret\n"),
+        (b"added carol", b""),
+    ):
         while expected not in shown:
             assert select.select([terminal], [], [], LIMIT_S)[0], shown
             shown += os.read(terminal, 1024)
