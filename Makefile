@@ -192,7 +192,7 @@ bench-spark: $(VENV)/.dev  ## format("ottla") beside Spark's own Kafka source an
 scaling: $(VENV)/.dev  ## a job on a standalone Spark cluster of one worker, then of two; RECORDS=2000000 RUNS=3
 	$(BIN)/python -m loadtest.spark.scaling --records $(or $(RECORDS),2000000) --runs $(or $(RUNS),3)
 
-compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none); PROFILE=spark
+compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (installed on Debian if missing); PROFILE=spark, mirror, secure
 	$(BIN)/python -m tests.compose.prove $(if $(PROFILE),--profile $(PROFILE),)
 
 faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7 PARTITIONS=2000

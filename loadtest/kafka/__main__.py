@@ -22,17 +22,18 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.kafka import cores, foreign, sdk, start, takeover, traffic, wide
+from loadtest.kafka import cores, foreign, logins, sdk, secured, start, takeover, traffic, wide
 from loadtest.kafka.comparison import Comparison, Figure, Pair
 from loadtest.kafka.rows import ROWS, Row
 from loadtest.kafka.sides import Side, both_sides, side_of
 from ottla_stack.running import RunningStack
 
 KEYS: Final = (
-    *(row.key for row in ROWS),
+    *(row.key for row in (*ROWS, *secured.ROWS)),
     *(each.figure.key for each in (*start.STARTS, *sdk.CONTESTS)),
     *(row.key for row in cores.ROWS),
     takeover.FIGURE.key,
+    logins.FIGURE.key,
     wide.KEY,
     foreign.KEY,
 )
@@ -50,6 +51,7 @@ class Bench:
         self.foreign: Final = Comparison("ottla's clients with Apache Kafka", ("ottla", "the other"))
         self.two_brokers: Final = Comparison("two brokers against one", ("two brokers", "one broker"))
         self.alone: Final = Comparison("ottla and what it may take", ("ottla", "limit"))
+        self.beside: Final = Comparison("a client beside others that log in", ("with them", "without them"))
         self.skipped: Final[list[str]] = []
         self.found: Final[dict[str, float]] = {}
         """Figures of ottla alone that the last line has beside the ratios."""
@@ -62,6 +64,7 @@ class Bench:
             rows = [row for row in ROWS if row.replicas == replicas]
             sides = both_sides(self._directory / f"replicas-{replicas}", replicas)
             self._traffic(self.against_kafka, rows, sides)
+        self._traffic(self.against_kafka, secured.ROWS, secured.both_sides(self._directory / "secured"))
         for each in start.STARTS:
             if each.figure.key in self._wanted:
                 self._row(self.against_kafka, (each.figure,), partial(start.measure, each, self._pairs))
@@ -69,6 +72,8 @@ class Bench:
         self._traffic(self.two_brokers, cores.ROWS, cores.both_sides(self._directory / "cores"))
         if takeover.FIGURE.key in self._wanted:
             self._row(self.alone, (takeover.FIGURE,), takeover.measure)
+        if logins.FIGURE.key in self._wanted:
+            self._row(self.beside, (logins.FIGURE,), partial(logins.measure, self._directory, self._pairs))
         if wide.KEY in self._wanted:
             self._wide()
         if foreign.KEY in self._wanted:
@@ -94,7 +99,14 @@ class Bench:
         }
 
     def _comparisons(self) -> list[Comparison]:
-        comparisons = (self.against_kafka, self.against_clients, self.foreign, self.two_brokers, self.alone)
+        comparisons = (
+            self.against_kafka,
+            self.against_clients,
+            self.foreign,
+            self.two_brokers,
+            self.alone,
+            self.beside,
+        )
         return [each for each in comparisons if each.raw]
 
     def _traffic(

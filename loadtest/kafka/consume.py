@@ -12,6 +12,8 @@ from typing import Final
 
 import confluent_kafka
 
+from loadtest.kafka.settings import setting
+
 LIMIT_S: Final = 120.0
 _AT_ONCE: Final = 10_000
 
@@ -19,6 +21,7 @@ _AT_ONCE: Final = 10_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bootstrap")
+    parser.add_argument("--config", type=setting, action="append", default=[], help="librdkafka's NAME=VALUE")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, required=True)
     parser.add_argument("--size", type=int, default=100)
@@ -26,6 +29,7 @@ def main() -> None:
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": given.bootstrap,
+            **dict(given.config),
             "group.id": "unused",
             "enable.auto.commit": False,
             "check.crcs": False,

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import confluent_kafka
 
+from loadtest.kafka.settings import setting
+
 LIMIT_S: Final = 120.0
 _AT_ONCE: Final = 10_000
 _MOST_WAITING: Final = 400_000
@@ -24,6 +26,7 @@ _SMALL: Final = {"linger.ms": 0, "batch.num.messages": 10}
 def settings(given: argparse.Namespace) -> dict[str, Any]:
     return {
         "bootstrap.servers": given.bootstrap,
+        **dict(given.config),
         "acks": given.acks,
         "queue.buffering.max.messages": 2 * _MOST_WAITING,
         "delivery.report.only.error": True,
@@ -81,6 +84,7 @@ def _flush(producer: confluent_kafka.Producer) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bootstrap")
+    parser.add_argument("--config", type=setting, action="append", default=[], help="librdkafka's NAME=VALUE")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--size", type=int, default=100)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,17 @@ class Side:
     name: str
     bootstrap: str
     pids: tuple[int, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+    """What librdkafka needs to connect, besides the addresses."""
     _topics: list[str] = field(default_factory=list)
+
+    def with_config(self, config: Mapping[str, str]) -> Side:
+        return replace(self, config=config)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a program needs to connect, besides the addresses."""
+        return tuple(f"--config={name}={value}" for name, value in self.config.items())
 
     def cpu_s(self) -> float:
         """So far, of all its processes."""
@@ -54,7 +64,7 @@ class Side:
         self._topics.clear()
 
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.config})
 
 
 def side_of(stack: RunningStack, name: str = "ottla") -> Side:

@@ -26,7 +26,7 @@ def _once(row: Row, side: Side, number: int, count: int) -> dict[str, Any]:
     if not row.filled:
         side.create_topic(_topic(row, number), row.partitions, row.replicas)
     os.sync()  # so that nobody runs while the disk still writes what the other has left
-    return observed(side, row.program, side.bootstrap, *_of(row, number, count), *row.arguments)
+    return observed(side, row.program, side.bootstrap, *side.options, *_of(row, number, count), *row.arguments)
 
 
 def observed(side: Side, program: Program, *arguments: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def observed(side: Side, program: Program, *arguments: str) -> dict[str, Any]:
 def _fill(row: Row, sides: tuple[Side, Side], count: int) -> None:
     for side in sides:
         side.create_topic(_topic(row, 0), row.partitions, row.replicas)
-        run("kafka.produce", side.bootstrap, *_of(row, 0, count))
+        run("kafka.produce", side.bootstrap, *side.options, *_of(row, 0, count))
 
 
 def _of(row: Row, number: int, count: int) -> tuple[str, ...]:

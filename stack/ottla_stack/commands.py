@@ -100,11 +100,12 @@ def up(
         files,
     )
     _check_ports(plan)
-    _make_missing(plan)
     if detach:
         raise typer.Exit(_detach(plan, ready_within))
     held = lock(plan.directory)
     try:
+        # Another stack may run in the directory, whose files stay as they are.
+        _make_missing(plan)
         raise typer.Exit(asyncio.run(_supervise(plan, ready_within)))
     finally:
         held.close()

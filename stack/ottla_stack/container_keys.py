@@ -19,14 +19,13 @@ import sys
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from ottla.errors import config_error
 from ottla_core.errors import OttlaError
 from ottla_core.security.service_identity import Role
-from ottla_stack.ca.directory import LIFETIME, CaDirectory
+from ottla_stack.ca.directory import CaDirectory
 from ottla_stack.ca.subject import CLIENT as CLIENT_KIND
 from ottla_stack.ca.subject import LISTENER as LISTENER_KIND
 from ottla_stack.ca.subject import LOCAL_HOSTS, Subject, subject
@@ -41,9 +40,6 @@ INSIDE: Final = "inside"
 """The profile of clients in containers. Those on the host have PROFILE."""
 ARCHIVE: Final = "ottla-client"
 """The directory in the archive for a client on the host."""
-
-SOON: Final = timedelta(days=30)
-"""A certificate that ends within this time is issued again."""
 
 _DIRECTORY: Final = Path("/var/lib/ottla/security")
 _HANDED_OUT: Final = Path("/run/ottla")
@@ -184,13 +180,7 @@ def issue(directory: Path, subjects: Sequence[Subject]) -> None:
     for entry in place.entries():
         if hosts.get(entry.subject.file_name, set(entry.subject.hosts)) != set(entry.subject.hosts):
             entry.path.unlink()
-    issue_missing(directory, list(subjects))
-    # The names are necessary: without them, certificates of a former authority would be issued again, too, and clients
-    # may not have the new authority yet.
-    soon = datetime.now(UTC) + SOON
-    ending = [each.subject.file_name for each in place.entries() if each.certificate.not_valid_after_utc <= soon]
-    if ending:
-        place.rotate(LIFETIME, SOON, ending)
+    issue_missing(directory, subjects)
 
 
 def _service(name: str) -> Subject:

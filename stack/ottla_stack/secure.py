@@ -1,14 +1,17 @@
 """Makes the files of a secured stack: certificates, the first user with a password, and a profile for clients.
 
-What exists stays as it is, so that a stack that is started again has the same authorities and users. The first user is
-in a file of the brokers, because this user has to exist before a listener opens. If the user changes the password
-later, the cluster keeps the new one, which counts from then on.
+What exists stays as it is, so that a stack that is started again has the same authorities and users. Only certificates
+that end soon are issued again. The first user is in a file of the brokers, because this user has to exist before a
+listener opens. If the user changes the password later, the cluster keeps the new one, which counts from then on.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +25,8 @@ from ottla_stack.private_files import make_private_directory, write_private
 from ottla_stack.secure_files import ADMIN, ETCD, LISTENER, PROFILE, SERVICES, SecureFiles
 
 _PASSWORD_BYTES: Final = 24
+SOON: Final = timedelta(days=30)
+"""A certificate that ends within this time is issued again."""
 
 
 def make_missing(plan: StackPlan, files: SecureFiles) -> None:
@@ -39,12 +44,19 @@ def services_of(plan: StackPlan) -> list[Subject]:
     return [subject(kind, number) for kind, _, number in names]
 
 
-def issue_missing(directory: Path, subjects: list[Subject]) -> None:
-    """Issue certificates for the subjects that have none, by a new authority if there is none. Raises ConfigError."""
+def issue_missing(directory: Path, subjects: Sequence[Subject]) -> None:
+    """Issue certificates for the subjects that have none, or one that ends soon, by a new authority if there is none.
+    Raises ConfigError."""
     place = CaDirectory(directory)
     if not place.authorities_path.exists():
         place.init(AUTHORITY_NAME, AUTHORITY_LIFETIME)
     place.issue_missing(subjects, LIFETIME)
+    # The names are necessary: without them, certificates of a former authority would be issued again, too, and clients
+    # may not have the new authority yet.
+    soon, names = datetime.now(UTC) + SOON, {each.file_name for each in subjects}
+    ending = [each.path.stem for each in place.entries() if each.certificate.not_valid_after_utc <= soon]
+    if due := [name for name in ending if name in names]:
+        place.rotate(LIFETIME, SOON, due)
 
 
 def make_first_user(files: SecureFiles) -> None:
@@ -82,4 +94,9 @@ def _profile(plan: StackPlan, files: SecureFiles) -> str:
         "sasl.password.file": str(files.password),
         "ssl.truststore.location": str(files.ca / "ca.pem"),
     }
-    return "\n".join([f"[profiles.{PROFILE}]", *(f"{name} = '{value}'" for name, value in settings.items()), ""])
+    return "\n".join([f"[profiles.{PROFILE}]", *(f"{name} = {_toml(value)}" for name, value in settings.items()), ""])
+
+
+def _toml(text: str) -> str:
+    """Return the text as a string of TOML, which escapes quotes as JSON does."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,7 +1,8 @@
 """Runs `make security`: it tries who may do what, at a real cluster and at Apache Kafka.
 
 The parts are the requests of Kafka clients by users with different ACLs, the calls between services by each role,
-bytes that nobody should send, secrets that must be seen nowhere, and mistakes in the product that have to be noticed.
+Kafka's clients while passwords, certificates and brokers change, bytes that nobody should send, secrets that must be
+seen nowhere, and mistakes in the product that have to be noticed.
 `--only matrix,calls` runs a part of them, which proves no more than that part.
 
 The last line is one JSON object. The exit code is 0 if no cell is wrong, no secret was seen, every mutant was caught,
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from private_cells import try_private
 from tests.regressions.judge import Judge, Verdict
-from tests.security import calls, exchange_fuzz, port_fuzz
+from tests.security import calls, clients, exchange_fuzz, port_fuzz
 from tests.security.doors import found_in, fuzzed_broker, kafka_door, ottla_door
 from tests.security.matrix import Matrix, try_all
 from tests.security.mutants import MUTANTS
@@ -80,6 +81,14 @@ class Proof:
         """Try the calls between services."""
         self.add(calls.run(self.folder / "services"))
 
+    def clients(self) -> None:
+        """Have each of Kafka's clients log in in each way, and go on."""
+        outcome = clients.try_all(self.folder / "clients")
+        self.said["clients"], self.said["mechanisms"] = outcome.clients, outcome.mechanisms
+        self.said["cells"] += outcome.cells
+        self.said["wrong"] += len(outcome.wrong)
+        self.faults.extend(outcome.wrong)
+
     def fuzz(self) -> None:
         """Send what nobody should send."""
         for each in (exchange_fuzz.scram, exchange_fuzz.plain):
@@ -115,7 +124,8 @@ class Proof:
 
     @property
     def parts(self) -> Mapping[str, Callable[[], None]]:
-        return {each.__name__: each for each in (self.matrix, self.calls, self.fuzz, self.leaks, self.mutants)}
+        parts = (self.matrix, self.calls, self.clients, self.fuzz, self.leaks, self.mutants)
+        return {each.__name__: each for each in parts}
 
     def check_floors(self) -> None:
         for what, least in (("fuzz", _LEAST_FUZZ), ("mutants", _LEAST_MUTANTS)):

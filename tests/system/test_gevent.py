@@ -49,6 +49,7 @@ import json, sys, gevent, ottla
 from loadtest.locust import topics
 from loadtest.locust.churn import Churn
 from loadtest.locust.membership import Membership
+from loadtest.rows.clients import Reach
 bootstrap, assignor, members, memberships = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 churn, producer = Churn(), ottla.Producer(bootstrap, topic=topics.CHURN)
 
@@ -57,7 +58,7 @@ def member(number):
     for _ in range(memberships):
         for n in range(10 * topics.PARTITIONS):
             producer.send(b"to be read", partition=n % topics.PARTITIONS)
-        membership = Membership(bootstrap, assignor, None, churn)
+        membership = Membership(Reach(bootstrap), assignor, None, churn)
         membership.run(stay_s=0.2 + 0.3 * number)
         read += membership.size_bytes
     return read

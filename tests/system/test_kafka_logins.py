@@ -13,9 +13,7 @@ from typing import Any, Literal
 import aiokafka
 import kafka
 import pytest
-from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -30,6 +28,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from one_record import by_aiokafka, by_confluent, by_kafka_python, by_ottla
 from tests.fuzz.kafka_wire import KafkaWire
 from tests.fuzz.stack import Stack
 from users import PASSWORDS, Users
@@ -92,28 +91,11 @@ def login(mechanism: Mechanism, user: str = "alice", password: str = "") -> ottl
 
 
 def use_ottla(address: str, mechanism: Mechanism, topic: str) -> list[bytes]:
-    credentials = login(mechanism)
-    with ottla.Producer(address, topic=topic, value="bytes", login=credentials) as producer:
-        producer.send(b"v").result(LIMIT_S)
-    settings: dict[str, Any] = {"bootstrap": address, "start": "earliest", "stop": "end", "value": "bytes"}
-    with ottla.Consumer(topic, login=credentials, **settings) as consumer:
-        return [record.value for record in consumer]
+    return by_ottla(topic, address, login=login(mechanism))
 
 
 def use_confluent(address: str, mechanism: Mechanism, topic: str) -> list[bytes | None]:
-    config = confluent(address, mechanism)
-    producer = ConfluentProducer(config)
-    producer.produce(topic, b"v")
-    assert producer.flush(LIMIT_S) == 0
-    consumer = ConfluentConsumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
-    try:
-        consumer.subscribe([topic])
-        message = consumer.poll(LIMIT_S)
-        assert message is not None
-        assert message.error() is None
-        return [message.value()]
-    finally:
-        consumer.close()
+    return by_confluent(topic, confluent(address, mechanism))
 
 
 def confluent(address: str, mechanism: str, password: str = "") -> dict[str, Any]:
@@ -138,29 +120,11 @@ def python_settings(address: str, mechanism: str, password: str = "") -> dict[st
 
 
 def use_kafka_python(address: str, mechanism: Mechanism, topic: str) -> list[bytes]:
-    settings = python_settings(address, mechanism)
-    producer = kafka.KafkaProducer(**settings)
-    producer.send(topic, b"v").get(LIMIT_S)
-    producer.close()
-    limit: dict[str, Any] = {"auto_offset_reset": "earliest", "consumer_timeout_ms": int(LIMIT_S * 1000)}
-    consumer = kafka.KafkaConsumer(topic, group_id=topic, **limit, **settings)
-    try:
-        return [next(consumer).value]
-    finally:
-        consumer.close()
+    return by_kafka_python(topic, python_settings(address, mechanism))
 
 
 def use_aiokafka(address: str, mechanism: Mechanism, topic: str) -> list[bytes]:
-    settings = python_settings(address, mechanism)
-
-    async def use() -> list[bytes]:
-        async with aiokafka.AIOKafkaProducer(**settings) as producer:
-            await producer.send_and_wait(topic, b"v")
-        consumer = aiokafka.AIOKafkaConsumer(topic, group_id=topic, auto_offset_reset="earliest", **settings)
-        async with consumer, asyncio.timeout(LIMIT_S):
-            return [(await consumer.getone()).value]
-
-    return asyncio.run(use())
+    return by_aiokafka(topic, python_settings(address, mechanism))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import ssl
@@ -11,13 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import aiokafka
-import kafka
 import pytest
 from certificates import Authority, Certificate
-from confluent_kafka import Consumer as ConfluentConsumer
-from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient, ConfigResource
+from one_record import by_aiokafka, by_confluent, by_kafka_python, by_ottla
 from secured_kafka import private_file
 from tests.fuzz.stack import Stack
 from users import PASSWORDS, Users
@@ -151,52 +147,19 @@ class Client(NamedTuple):
 
 
 def use_ottla(client: Client, topic: str) -> list[bytes]:
-    with ottla.Producer(client.secured.address, topic=topic, value="bytes", **client.ottlas()) as producer:
-        producer.send(b"v").result(LIMIT_S)
-    settings: dict[str, Any] = {"start": "earliest", "stop": "end", "value": "bytes", **client.ottlas()}
-    with ottla.Consumer(topic, bootstrap=client.secured.address, **settings) as consumer:
-        return [record.value for record in consumer]
+    return by_ottla(topic, client.secured.address, **client.ottlas())
 
 
 def use_confluent(client: Client, topic: str) -> list[bytes | None]:
-    producer = ConfluentProducer(client.confluents())
-    producer.produce(topic, b"v")
-    assert producer.flush(LIMIT_S) == 0
-    consumer = ConfluentConsumer({**client.confluents(), "group.id": topic, "auto.offset.reset": "earliest"})
-    try:
-        consumer.subscribe([topic])
-        message = consumer.poll(LIMIT_S)
-        assert message is not None
-        assert message.error() is None
-        return [message.value()]
-    finally:
-        consumer.close()
+    return by_confluent(topic, client.confluents())
 
 
 def use_kafka_python(client: Client, topic: str) -> list[bytes]:
-    settings = {**client.pythons(), "ssl_context": client.context()}
-    producer = kafka.KafkaProducer(**settings)
-    producer.send(topic, b"v").get(LIMIT_S)
-    producer.close()
-    limit: dict[str, Any] = {"auto_offset_reset": "earliest", "consumer_timeout_ms": int(LIMIT_S * 1000)}
-    consumer = kafka.KafkaConsumer(topic, group_id=topic, **limit, **settings)
-    try:
-        return [next(consumer).value]
-    finally:
-        consumer.close()
+    return by_kafka_python(topic, {**client.pythons(), "ssl_context": client.context()})
 
 
 def use_aiokafka(client: Client, topic: str) -> list[bytes]:
-    settings = {**client.pythons(), "ssl_context": client.context()}
-
-    async def use() -> list[bytes]:
-        async with aiokafka.AIOKafkaProducer(**settings) as producer:
-            await producer.send_and_wait(topic, b"v")
-        consumer = aiokafka.AIOKafkaConsumer(topic, group_id=topic, auto_offset_reset="earliest", **settings)
-        async with consumer, asyncio.timeout(LIMIT_S):
-            return [(await consumer.getone()).value]
-
-    return asyncio.run(use())
+    return by_aiokafka(topic, {**client.pythons(), "ssl_context": client.context()})
 
 
 USES = [use_ottla, use_confluent, use_kafka_python, use_aiokafka]

@@ -9,8 +9,8 @@ The broker derives no key from a password, so each step takes microseconds. An u
 step, as a wrong password is (module candidates). Extensions are optional, and those that are not known are ignored, as
 the RFC and Kafka have it; `tokenauth=true`, by which a client of Kafka's logs in with a delegation token, is rejected.
 Channel binding is not offered. librdkafka before 2.6.1 puts its nonce in front of both nonces in its last message, as
-r=nonce+nonce+ours. It is served, as by Kafka 3.9 and not by Kafka 4.3: our nonce is there, so the message is no older
-than this exchange.
+r=nonce+nonce+ours. It is served, as by Kafka 3.9 and not by 4.3: our nonce is there, so the message is no older than
+this exchange.
 
 Pure: the caller brings the nonce, which has to be random.
 """

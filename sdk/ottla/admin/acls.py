@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from ottla.admin.acl import Acl, AclFilter, acl_of, core_filter, new_acl
 from ottla.admin.controller_channel import ControllerChannel, Deadline
@@ -40,8 +40,8 @@ _MOST_IN_ONE: Final = 1000
 class Acls:
     """The ACLs of a cluster. They count in clusters whose brokers have an authorizer (authorizer.class.name).
 
-        admin.acls.create(Acl.allow("User:alice", "write", Resource.topic("orders")))
-        admin.acls.list(AclFilter(principal="User:alice"))
+    `admin.acls.create(Acl.allow("User:alice", "write", Resource.topic("orders")))` lets alice write, and
+    `admin.acls.list(AclFilter(principal="User:alice"))` returns all that she may do.
 
     Listing needs DESCRIBE on the cluster, and changes need ALTER on it. Every method raises AuthorizationError without
     these rights, and FatalError with SECURITY_DISABLED if the brokers have no authorizer.
@@ -142,27 +142,24 @@ def _order(found: acl.Acl) -> tuple[object, ...]:
 
 # ---- Kafka's messages -----------------------------------------------------------------------------------------------
 def _describing(wanted: acl_filter.AclFilter) -> DescribeAclsRequest:
-    return DescribeAclsRequest(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.name,
-        pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
+    return DescribeAclsRequest(**_fields(wanted))
 
 
 def _deleting(wanted: acl_filter.AclFilter) -> DeleteAclsRequest.DeleteAclsFilter:
-    return DeleteAclsRequest.DeleteAclsFilter(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.name,
-        pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
+    return DeleteAclsRequest.DeleteAclsFilter(**_fields(wanted))
+
+
+def _fields(wanted: acl_filter.AclFilter) -> dict[str, Any]:
+    """Return the fields that both requests have for a filter."""
+    return {
+        "resource_type_filter": wanted.resource_type,
+        "resource_name_filter": wanted.name,
+        "pattern_type_filter": wanted.pattern_type,
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": wanted.operation,
+        "permission_type": wanted.permission,
+    }
 
 
 def _creation(created: acl.Acl) -> CreateAclsRequest.AclCreation:

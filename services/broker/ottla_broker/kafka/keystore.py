@@ -57,7 +57,8 @@ class _Files(NamedTuple):
 class PortIdentity:
     """It shows clients of a listener the broker's certificate, and names them by theirs (tls_port.TlsIdentity)."""
 
-    def __init__(self, keystore: Keystore, client_auth: ClientAuth, mapping: PrincipalMapping) -> None:
+    def __init__(self, keystore: Keystore, client_auth: ClientAuth, mapping: PrincipalMapping | None) -> None:
+        """Without a `mapping` certificates name nobody, because clients log in."""
         self._keystore: Final = keystore
         self._client_auth: Final = client_auth
         self._mapping: Final = mapping
@@ -66,7 +67,7 @@ class PortIdentity:
         return self._keystore.contexts[self._client_auth]
 
     def principal(self, certificate: bytes | None) -> str | None:
-        if certificate is None:
+        if certificate is None or self._mapping is None:
             return ANONYMOUS
         try:
             name = self._mapping.name(distinguished_name(certificate))
@@ -92,7 +93,8 @@ class Keystore:
         self._looking: asyncio.Task[None] | None = None
 
     def identity(self, listener: KafkaListener) -> PortIdentity:
-        return PortIdentity(self, listener.client_auth, self._settings.mapping)
+        mapping = None if listener.expects_login else self._settings.mapping
+        return PortIdentity(self, listener.client_auth, mapping)
 
     async def start(self) -> None:
         found = await self._threads.keep(partial(_read, self._settings))

@@ -54,20 +54,10 @@ def sound_batches(
     It takes at most the memory for a megabyte and a batch. If a bit flip has made a length huge, the bytes are read in
     pieces.
     """
-    chunk, chunk_at, at = b"", start, start
-    while size_bytes - at >= HEADER_SIZE:
-        if at - chunk_at + HEADER_SIZE > len(chunk):
-            chunk, chunk_at = file.read(at, chunk_bytes), at
-        header = read_header(chunk, at - chunk_at)
-        size = header.size_bytes
-        if _is_within(header, at, size_bytes) and at - chunk_at + size > len(chunk):
-            chunk, chunk_at = file.read(at, chunk_bytes), at
-        if not _is_sound(header, chunk, at - chunk_at):
-            header, crc = _settled(file, at, size_bytes)
-            if not _is_within(header, at, size_bytes) or crc != header.crc:
-                return
+    for at, header, is_sound in _walk(file, start, size_bytes, chunk_bytes):
+        if not is_sound:
+            return
         yield at, header
-        at += header.size_bytes
 
 
 def settled_batches(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -76,17 +66,28 @@ def settled_batches(file: DataFile, start: int, end: int) -> Iterator[tuple[int,
     It reads as `sound_batches` does. But a batch that the disk has damaged for good is yielded, too, because nothing
     better is known than what its header says.
     """
-    at = start
-    while end - at >= HEADER_SIZE:
-        for found_at, header in sound_batches(file, end, at):
-            yield found_at, header
-            at = found_at + header.size_bytes
-        if end - at < HEADER_SIZE:
-            return
-        header, _ = _settled(file, at, end)
-        if not _is_within(header, at, end):
-            return
+    for at, header, _ in _walk(file, start, end, _CHECK_CHUNK_BYTES):
         yield at, header
+
+
+def _walk(file: DataFile, start: int, end: int, chunk_bytes: int) -> Iterator[tuple[int, BatchHeader, bool]]:
+    """Yield each batch of [start, end) as (position, header, whether its CRC is right), and stop before the first bytes
+    that can't be a batch."""
+    chunk, chunk_at, at = b"", start, start
+    while end - at >= HEADER_SIZE:
+        if at - chunk_at + HEADER_SIZE > len(chunk):
+            chunk, chunk_at = file.read(at, chunk_bytes), at
+        header = read_header(chunk, at - chunk_at)
+        size = header.size_bytes
+        if _is_within(header, at, end) and at - chunk_at + size > len(chunk):
+            chunk, chunk_at = file.read(at, chunk_bytes), at
+        is_sound = _is_sound(header, chunk, at - chunk_at)
+        if not is_sound:
+            header, crc = _settled(file, at, end)
+            if not _is_within(header, at, end):
+                return
+            is_sound = crc == header.crc
+        yield at, header, is_sound
         at += header.size_bytes
 
 

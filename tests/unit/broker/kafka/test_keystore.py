@@ -239,3 +239,13 @@ def test_a_certificate_is_mapped_to_a_principal(authority: Authority, certificat
     assert identity.principal(of_broker) == "User:BROKER"
     assert identity.principal(of_other) is None
     assert identity.principal(b"garbage") is None
+
+
+def test_a_certificate_names_nobody_where_clients_log_in(certificate: Certificate) -> None:
+    """In Kafka, no rule has to map the certificate of a client that logs in."""
+    listener = KafkaListener("A", Address("h", 1), protocol="SASL_SSL", client_auth=ClientAuth.REQUIRED)
+    read = settings(Path("k"), mapping_rules="RULE:^CN=nobody$/$0/")
+    shown = ssl.PEM_cert_to_DER_cert(certificate.certificate.read_text())
+    for protocol, principal in (("SASL_SSL", "User:ANONYMOUS"), ("SSL", None)):
+        identity = Keystore(read, DiskThreads(), SystemClock()).identity(listener._replace(protocol=protocol))
+        assert identity.principal(shown) == principal

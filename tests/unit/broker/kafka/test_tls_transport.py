@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 import struct
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -320,6 +322,45 @@ async def test_a_lost_client_leaves_nothing_behind(dial: Callable[[], TlsClient]
     client.socket.kept.clear()
     assert client.transport.get_write_buffer_size() == 0
     assert (around.open, around.budget.held_bytes) == (0, 0)
+
+
+async def test_a_lost_client_is_forgotten_without_a_collection_of_garbage(
+    dial: Callable[[], TlsClient], around: Around
+) -> None:
+    """Its TLS session stayed in a cycle of references, and a process with long collections never frees such a cycle."""
+    client = await opened(dial())
+    client.say(frame(b"x" * 50_000)[:10_000])
+    client.give(client.step())
+    session = weakref.ref(client.transport._session)
+    gc.collect()
+    gc.disable()
+    try:
+        client.lose()
+        del client.socket.protocol, client
+        assert session() is None
+    finally:
+        gc.enable()
+
+
+async def test_little_is_read_while_there_is_little_room(dial: Callable[[], TlsClient], around: Around) -> None:
+    """Bytes that TLS has not opened count nowhere, so 64 KB for each of 10,000 clients would be 640 MB."""
+    client = await opened(dial())
+    assert len(client.transport.get_buffer(-1)) == 64 * 1024
+    around.budget.account("10.0.0.3", cast(Any, None)).change(ROOMY.max_held)
+    assert len(client.transport.get_buffer(-1)) == 4096
+
+
+async def test_memory_for_a_frame_counts_before_tls_has_bytes_for_it(
+    dial: Callable[[], TlsClient], around: Around
+) -> None:
+    """Hundreds of clients with a part of a record each took 640 MB at once, of a budget of 128 MB."""
+    client = await opened(dial())
+    data = frame(b"x" * 500_000, PRODUCE)
+    for part in (data[:20_000], data[20_000:40_000]):
+        assert around.budget.held_bytes < 500_000
+        client.say(part)
+        client.give(client.step())
+    assert around.budget.held_bytes > 500_000
 
 
 async def test_a_large_response_takes_turns_with_other_work(dial: Callable[[], TlsClient], port: Port) -> None:

@@ -170,7 +170,7 @@ class Account:
         self.requested: int | None = None  # how much room it waits for
         self._budget: Final = budget
         self._name: Final = name
-        self._connection: Final = connection
+        self._connection: Waiting | None = connection
         self._lent_bytes = 0
         self._is_closed = False
 
@@ -225,11 +225,15 @@ class Account:
 
     def go_on(self) -> None:
         self.requested = None
-        self._connection.on_room()
+        if self._connection is not None:
+            self._connection.on_room()
 
     def close(self) -> None:
         """Note that the connection has ended, and holds nothing."""
         self._is_closed = True
+        # The connection refers to its account. Without this, both would stay, and a TLS session with them, until a
+        # collection of garbage, or for ever (ottla_core.process.garbage).
+        self._connection = None
         self._lent_bytes = 0
         self.change(-self.held_bytes)
         self._budget.close(self, self._name)

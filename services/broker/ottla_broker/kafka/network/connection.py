@@ -172,7 +172,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
         # otherwise all that read in one turn of the loop would take as much as if it were free
         if free_bytes < len(shared):
             shared = shared[: max(free_bytes, _LEAST_READ)]
-        return shared if inbound is None else inbound.buffer(shared, free_bytes)
+        if inbound is None:
+            return shared
+        buffer = inbound.buffer(shared, free_bytes)
+        # It may have taken memory, and TLS may have no bytes for it yet. The others must not take that memory, too.
+        self._hold()
+        return buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         self._active_at = self._context.now()

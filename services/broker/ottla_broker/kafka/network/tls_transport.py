@@ -27,6 +27,7 @@ _SEALED_AT_ONCE: Final = 4 * RECORD_BYTES
 """How much is sealed for one write to the socket."""
 _MOST_UNTAKEN: Final = 2 * _SEALED_AT_ONCE
 """Responses are sealed only if the socket takes them, so they leave less than this in its buffer."""
+_LEAST_READ: Final = 4096
 _ALERT: Final = bytes.fromhex("15030300020228")
 """The alert handshake_failure. OpenSSL says nothing to a client that does not speak TLS. Kafka does, and clients
 recognize a port with TLS by it."""
@@ -79,7 +80,11 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             connection.connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._port.scratch
+        """Return room for about as much as the connection takes, because the rest waits here and counts nowhere."""
+        scratch, connection = self._port.scratch, self._connection
+        if connection is None:
+            return scratch
+        return scratch[: max(len(memoryview(connection.get_buffer(-1))), _LEAST_READ)]
 
     def buffer_updated(self, nbytes: int) -> None:
         sealed = self._port.scratch[:nbytes]
