@@ -85,12 +85,12 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
   that there is none. One request creates up to 100.
 - **DeleteRecords** answers when every live replica has followed (REQUEST_TIMED_OUT: it is done on the leader, and the
   others follow), and refuses topics whose `cleanup.policy` has no delete, as Kafka does.
-- **SaslHandshake** and **SaslAuthenticate** log clients in on listeners of the SASL protocols, with or without TLS, by
-  both kinds of SCRAM and, where it is asked for, PLAIN. As in Kafka, nothing but ApiVersions comes before. An unknown
-  user is answered as a wrong password is, at the same step, where Kafka refuses an unknown user at SCRAM's first
-  message. In the middle of an exchange another API ends the connection at once, where Kafka answers ILLEGAL_SASL_STATE
-  first. A login has no limit of time, 30 s are given for it, and logging in again is ILLEGAL_SASL_STATE, as it is
-  everywhere on other listeners.
+- **SaslHandshake** and **SaslAuthenticate** log clients in on listeners of the SASL protocols, with or without TLS,
+  by both kinds of SCRAM and, if it is enabled, PLAIN. As in Kafka, only ApiVersions may come before them. SCRAM
+  refuses an unknown user at its last message, like a wrong password, where Kafka does so at the first. In the middle
+  of an exchange another API ends the connection at once, where Kafka answers ILLEGAL_SASL_STATE first. A client has
+  30 s to log in, and then stays logged in without a limit. A second login gets ILLEGAL_SASL_STATE, and so does a
+  login on any other listener.
 - **DescribeAcls**, **CreateAcls** and **DeleteAcls** answer SECURITY_DISABLED unless brokers have an authorizer
   (`authorizer_class_name`), as in Kafka.
 - **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.3, those of one listener too. What

@@ -1,4 +1,4 @@
-"""What the brokers of a cluster would decide about a request: their settings, and the authorizer that they have."""
+"""Finds out what the brokers of a cluster would decide about a request, by their settings and their authorizer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.admin.configs import ConfigEntry
 
 ANY_HOST: Final = ""
-"""A host that no ACL names, so only ACLs for every host apply."""
+"""No ACL names this host, so only ACLs for every host apply."""
 
 _HIDDEN_BY_KAFKA: Final = ("super.users", "allow.everyone.if.no.acl.found")
 _STATIC: Final = "STATIC_BROKER_CONFIG"
@@ -33,7 +33,7 @@ NO_AUTHORIZER: Final = "because the brokers have no authorizer (authorizer.class
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What `brokers` decide about one request, and why. `acl` is the ACL that decides, if one does."""
+    """This is what `brokers` decide about one request, and why. `acl` is the ACL that decides, if one does."""
 
     principal: str
     operation: Operation
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def request(self) -> str:
-        """The request in words."""
+        """This is the request in words."""
         return f"{self.principal} {self.operation} {self.resource}"
 
     def sentence(self, *, names_brokers: bool) -> str:
@@ -57,7 +57,7 @@ class Answer:
 
 
 class Brokers(NamedTuple):
-    """Brokers with the same settings of the authorizer; None if they have no authorizer."""
+    """These brokers have equal settings of the authorizer, which are None if they have no authorizer."""
 
     settings: AuthorizerSettings | None
     ids: tuple[int, ...]
@@ -103,7 +103,7 @@ def _reason(reason: Reason, is_allowed: bool) -> str:
 
 
 class Access:
-    """The settings of all brokers. They should have the same, but nothing enforces it."""
+    """These are the settings of all brokers. They should be equal, but nothing enforces that."""
 
     def __init__(self, groups: Iterable[Brokers]) -> None:
         self.groups: Final = tuple(groups)
@@ -119,17 +119,17 @@ class Access:
 
     @property
     def super_users(self) -> frozenset[str]:
-        """The super users of any broker."""
+        """These principals are super users at one broker at least."""
         return frozenset(user for group in self.groups if group.settings for user in group.settings.super_users)
 
     @property
     def opens_resources_without_acls(self) -> bool:
-        """Whether everyone may use a resource for which there is no ACL."""
+        """It tells whether everyone may use a resource for which there is no ACL."""
         return any(group.settings and group.settings.allow_everyone_if_no_acl_found for group in self.groups)
 
     @property
     def is_checked(self) -> bool:
-        """Whether any broker has an authorizer."""
+        """It tells whether any broker has an authorizer."""
         return any(group.settings for group in self.groups)
 
     def acls_for(self, admin: Admin, resource: Resource) -> list[Acl]:
@@ -147,8 +147,8 @@ class Access:
 
 
 def is_known(acl: Acl) -> bool:
-    """Return whether this release knows all of the ACL. A newer broker may have operations that it does not know,
-    which decide no request that it can ask about."""
+    """Return whether this release knows every word of the ACL. A newer broker may have operations that it does not
+    know. An ACL with such an operation decides no request that this release can ask about."""
     return "unknown" not in (acl.permission, acl.operation, acl.resource.type)
 
 

@@ -1,4 +1,4 @@
-"""What commands say before a change that takes away more, or gives away more, than its author may intend."""
+"""Warns before a change that takes away more rights, or gives away more, than its author may intend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of `ottla acl`: principals, operations and resources as users type them."""
+"""Reads the words of `ottla acl`: principals, operations and resources as users type them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLES: Final[Mapping[str, Mapping[ResourceType, tuple[Operation, ...]]]] = {
     },
     "consume": {"topic": ("read", "describe"), "group": ("read",)},
 }
-"""What Kafka's tool gives a producer and a consumer (kafka-acls --producer, --consumer)."""
+"""Kafka's tool allows these operations to a producer and a consumer (kafka-acls --producer, --consumer)."""
 
 _OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)[:-1]
 _TYPES: Final[tuple[ResourceType, ...]] = get_args(ResourceType)[:-1]
@@ -30,7 +30,7 @@ def principal(text: str) -> str:
 
 
 def resource_type(text: str) -> ResourceType:
-    """Return the type of that name. Raises ConfigError."""
+    """Return the type of resource with that name. Raises ConfigError."""
     spelled = _spelled(text)
     for known in _TYPES:
         if known == spelled:
@@ -61,11 +61,11 @@ def parse_resource(text: str, *, prefixed: bool = False) -> Resource:
 
 
 def parse_operations(text: str, of: Resource) -> tuple[Operation, ...]:
-    """Return the operations of a text such as read,write, or of a role, that a resource knows. Raises ConfigError."""
+    """Return the operations on the resource that a text such as read,write or a role stands for. Raises ConfigError."""
     if text in ROLES:
         if of.type not in ROLES[text]:
             types = " and ".join(f"a {type_}".replace("_", " ") for type_ in ROLES[text])
-            raise config_error(f"{text} needs nothing of {of}", hint=f"{text} is for {types}")
+            raise config_error(f"{text} needs no operation on {of}", hint=f"{text} is for {types}")
         return ROLES[text][of.type]
     return tuple(dict.fromkeys(_supported(parse_operation(word), of) for word in text.split(",")))
 

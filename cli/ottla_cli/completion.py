@@ -24,17 +24,17 @@ def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete names of consumer groups, likewise."""
+    """Complete names of consumer groups; none if the cluster does not respond at once."""
     return _complete(ctx, incomplete, lambda admin: [group.name for group in admin.groups.list()])
 
 
 def complete_txn(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete transactional ids, likewise."""
+    """Complete transactional ids; none if the cluster does not respond at once."""
     return _complete(ctx, incomplete, lambda admin: [found.name for found in admin.transactions.list()])
 
 
 def complete_user(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete names of users, likewise."""
+    """Complete names of users; none if the cluster does not respond at once."""
     return _complete(ctx, incomplete, lambda admin: [user.name for user in admin.users.list()])
 
 

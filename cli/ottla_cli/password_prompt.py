@@ -1,6 +1,6 @@
-"""How a command gets a new password: from a prompt, standard input or a file.
+"""Gets a new password for a command: from a prompt, standard input or a file.
 
-No option takes the password itself: it would stand in the list of processes, and in the history of the shell.
+No option takes the password itself: the list of processes and the history of the shell would show it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes the files of a secured stack: certificates, the first user with a password, and a profile for clients.
 
 What exists stays as it is, so that a stack that is started again has the same authorities and users. Only certificates
-that end soon are issued again. The first user is in a file of the brokers, because she has to exist before a listener
-opens. A password that she changes later is kept in the cluster, and counts from then on.
+that end soon are issued again. The first user is in a file of the brokers, because this user has to exist before a
+listener opens. If the user changes the password later, the cluster keeps the new one, which counts from then on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def make_missing(plan: StackPlan, files: SecureFiles) -> None:
 
 
 def services_of(plan: StackPlan) -> list[Subject]:
-    """Return whom the certificates of the stack's services are for."""
+    """Return the subjects for which the stack's services need certificates."""
     names = [service.name.rpartition("-") for service in plan.services()]
     return [subject(kind, number) for kind, _, number in names]
 

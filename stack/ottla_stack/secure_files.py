@@ -1,4 +1,4 @@
-"""Where the files of a secured stack are, and the settings of its services that name them."""
+"""Says where the files of a secured stack are, and which settings of its services name them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SERVICES: Final = "services"
 
 @dataclass(frozen=True, slots=True)
 class SecureFiles:
-    """The files are in `directory`. Etcd has an authority of its own: it trusts whoever that one has signed, and Kafka
-    clients may have certificates of the other."""
+    """The files are in `directory`. etcd has an authority of its own, because it trusts every certificate of that
+    authority, and Kafka clients may have certificates of the other one."""
 
     directory: Path
 

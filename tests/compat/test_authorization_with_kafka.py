@@ -25,7 +25,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{number}-{case.api}" for number, case in enumerate(CASES)])
-def test_kafka_answers_the_same(door: Door, case: Case) -> None:
+def test_kafka_answers_with_the_expected_codes(door: Door, case: Case) -> None:
     if not is_askable(case):
         return
     differs = {}

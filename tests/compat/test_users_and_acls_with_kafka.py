@@ -58,7 +58,7 @@ def can_log_in(kafka: SecuredKafka, password: str) -> bool:
 
 
 @DIFFERS.cell
-def test_users(clean: ottla.Admin, kafka: SecuredKafka) -> None:
+def test_users_are_added_changed_and_deleted(clean: ottla.Admin, kafka: SecuredKafka) -> None:
     clean.users.set_password("carol", "first-secret")
     assert dict(clean.users.describe("carol")[0].iterations) == {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}
     assert [user.name for user in clean.users.list()] == sorted([*USERS, "carol"])
@@ -77,7 +77,7 @@ def test_users(clean: ottla.Admin, kafka: SecuredKafka) -> None:
 
 
 @DIFFERS.cell
-def test_acls(clean: ottla.Admin) -> None:
+def test_acls_are_created_found_and_deleted(clean: ottla.Admin) -> None:
     clean.acls.create(WRITES, DENIED, MANAGES)
     clean.acls.create(WRITES)
     assert set(clean.acls.list()) == {WRITES, DENIED, MANAGES}
@@ -91,7 +91,7 @@ def test_acls(clean: ottla.Admin) -> None:
 
 
 @DIFFERS.cell
-def test_who_may_not_change_them_is_told_so(clean: ottla.Admin, kafka: SecuredKafka) -> None:
+def test_a_user_who_may_not_change_users_and_acls_is_told_so(clean: ottla.Admin, kafka: SecuredKafka) -> None:
     with ottla.Admin(kafka.server.bootstrap_of(LISTENER), login=scram("bob", USERS["bob"])) as bob:
         for forbidden in (
             lambda: bob.acls.create(WRITES),

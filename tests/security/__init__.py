@@ -1,4 +1,4 @@
-"""Proof of ottla's security: `make security` runs it.
+"""This package proves ottla's security: `make security` runs it.
 
 Each request is tried at a real cluster and at Apache Kafka by users with different ACLs (`matrix`, `door`). Calls
 between services are tried by each role (`calls`). Kafka's clients log in in each way, and go on while passwords,

@@ -1,4 +1,4 @@
-"""`make security`: who may do what, at a real cluster and at Apache Kafka, and what happens to those who may not.
+"""Runs `make security`: it tries who may do what, at a real cluster and at Apache Kafka.
 
 The parts are the requests of Kafka clients by users with different ACLs, the calls between services by each role,
 Kafka's clients while passwords, certificates and brokers change, bytes that nobody should send, secrets that must be

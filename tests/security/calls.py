@@ -1,4 +1,4 @@
-"""The matrix of calls between services: each method of each contract, by each role, at services that run.
+"""Tries the calls between services: each method of each contract, by each role, at services that run.
 
 Requests are empty. So a call that is let in mostly fails, with another error than that of authorization. Two methods do
 something even then, and are called only by those who may not.

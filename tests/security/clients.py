@@ -1,10 +1,10 @@
-"""Kafka's clients at a secured cluster: each logs in in each way, and goes on while passwords, certificates and brokers
-change.
+"""Tries Kafka's clients at a secured cluster: each logs in in each way, and goes on while passwords, certificates and
+brokers change.
 
 A round has one way to log in, three brokers, and all clients at once, each with a topic of its own. A client that has
-its connections goes on when the password changes. Then the old password is refused, and the new one is not. A client
-with the new one goes on when the brokers' certificate is replaced, and when the broker that leads its topic is killed.
-In the end its topic has each record once, in order.
+its connections goes on when the password changes. Then the old password is refused, and the new one is accepted. A
+client with the new one goes on when the brokers' certificate is replaced, and when the broker that leads its topic is
+killed. In the end its topic has each record once, in order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ottla_core.errors import ErrorCode
 from ottla_stack.cluster import Cluster
 
 CERTIFICATE: Final = "certificate"
-"""The way without a password: the client's certificate says who it is."""
+"""This is the way to log in without a password: the client's certificate says who it is."""
 WAYS: Final = (*MECHANISMS, CERTIFICATE)
 CLIENTS: Final[Mapping[str, Callable[[], Driver]]] = MappingProxyType(
     {
@@ -56,14 +56,15 @@ CLIENTS: Final[Mapping[str, Callable[[], Driver]]] = MappingProxyType(
 )
 _NEW_PASSWORD: Final = "another-wonder-18"
 _BATCH: Final = 100
-"""So many records are sent before each change, and as many after the last one. kcat reads its input by the kilobyte."""
+"""This is the number of records that are sent before each change, and after the last one. kcat reads its input by the
+kilobyte."""
 _LEADER: Final = 0
 _LIMIT_S: Final = 240.0
 _TLS_LIMIT_S: Final = 10.0
 _REFUSED: Final = re.compile(r"authenticat|certificate|unknown ca|the password is wrong", re.IGNORECASE)
 _CLOSED: Final = re.compile(r"disconnected|closed", re.IGNORECASE)
 """Some clients say no more. aiokafka does not pass on alerts of TLS. kafka-python throws away what came just before the
-end of a connection, which is the answer to its login, with Apache Kafka, too."""
+end of a connection, which is the answer to its login. It does so with Apache Kafka, too."""
 _REASON: Final = "the user name or the password is wrong"
 
 
@@ -135,7 +136,7 @@ class Cell:
 
 
 class Round:
-    """All clients at one cluster, which has one way to log in."""
+    """This is a round of all clients at one cluster, which has one way to log in."""
 
     def __init__(self, folder: Path, way: str, clients: Mapping[str, Driver], threads: ThreadPoolExecutor) -> None:
         self._folder: Final = folder
@@ -177,7 +178,7 @@ class Round:
         return PASSWORD if self._way == CERTIFICATE else _NEW_PASSWORD
 
     def _each(self, what: str, work: Callable[[Cell], None]) -> None:
-        """Have all clients do it at once."""
+        """Have all clients take this step at the same time."""
         list(self._threads.map(lambda cell: cell.do(what, work), self.cells))
 
     def _settings(self, password: str) -> dict[str, str]:
@@ -207,7 +208,8 @@ class Round:
         return start
 
     def _sent(self, cluster: Cluster, numbers: range) -> None:
-        """Have each producer send these, and wait until the first of them is in its topic or it has ended."""
+        """Have each producer send these values, and wait until the first one is in its topic or the producer has
+        ended."""
         sending = [(cell, cell.sending) for cell in self.cells if cell.sending is not None]
         for _, producer in sending:
             producer.send(numbers)
@@ -228,7 +230,7 @@ class Round:
         return {"tls": ottla.Tls(ca), "login": ottla.Scram(ADMIN, ADMIN_PASSWORD)}
 
     def _change_password(self, cluster: Cluster) -> None:
-        """Change it, and wait until each broker refuses the old one."""
+        """Change the password, and wait until each broker refuses the old one."""
         self._secured.set_password(cluster.bootstrap, USER, _NEW_PASSWORD)
         for broker in cluster.brokers:
             wait_until(lambda broker=broker: self._is_refused(broker.kafka_address))
@@ -244,7 +246,7 @@ class Round:
         return False
 
     def _refused(self, cluster: Cluster) -> Callable[[Cell], None]:
-        """A login with the old password, or a certificate of an authority that the brokers do not trust."""
+        """Return a step that tries the old password, or a certificate of an authority that the brokers do not trust."""
         settings = self._settings(PASSWORD)
         if self._way == CERTIFICATE:
             foreign = Authority(self._folder / "foreign", "Foreign CA").issue(USER)
@@ -264,7 +266,7 @@ class Round:
         return refuse
 
     def _replace_certificate(self, cluster: Cluster) -> None:
-        """Replace it, and wait until each broker shows another one."""
+        """Replace the brokers' certificate, and wait until each broker shows the new one."""
         shown = {broker.kafka_address: self._certificate(broker.kafka_address) for broker in cluster.brokers}
         self._secured.renew()
         for address, former in shown.items():

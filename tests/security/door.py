@@ -1,4 +1,4 @@
-"""A secured cluster, ottla's or Kafka's, as one user sees it: her ACLs, and the codes that her requests get."""
+"""Shows a secured cluster, ottla's or Kafka's, as one user sees it: which codes do requests get with which ACLs?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ClosedError(Exception):
 
 
 class Connection:
-    """A connection to a listener with logins. Nobody has logged in yet."""
+    """This is a connection to a listener with logins. Nobody has logged in yet."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -95,13 +95,13 @@ class Door:
         self._committer.close()
 
     def prepare(self, case: Case) -> None:
-        """Let the topic and the group exist, which an allowed request may have deleted. But delete the topic if the
+        """Create the topic and the group, because an allowed request may have deleted them. But delete the topic if the
         request creates it."""
         if case.api == "CreateTopics":
             done = self._admin.delete_topics([TOPIC])
         else:
             done = self._admin.create_topics([NewTopic(TOPIC, 1, 1)])
-        # It may be there, or gone, already.
+        # The topic may exist, or be deleted, already.
         with suppress(KafkaException):
             done[TOPIC].result(LIMIT_S)
         if case.api in ("OffsetFetch", "OffsetDelete"):

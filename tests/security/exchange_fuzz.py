@@ -1,4 +1,5 @@
-"""Messages of SCRAM and PLAIN that nobody should send: each is answered or is one clean error, and none logs in."""
+"""Sends messages of SCRAM and PLAIN that nobody should send: each gets an answer or one clean error, and none logs
+in."""
 
 from __future__ import annotations
 

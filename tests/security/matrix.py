@@ -1,4 +1,4 @@
-"""The matrix of the Kafka door: each request, by users with different ACLs, at ottla and at Apache Kafka."""
+"""Tries each request of Kafka clients by users with different ACLs, at ottla and at Apache Kafka."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SOON_S: Final = 5.0
 
 @dataclass
 class Matrix:
-    """The outcome. `wrong` are cells in which ottla did not answer as expected, `differs` those in which Kafka did
-    not."""
+    """This is the outcome. `wrong` are cells in which ottla did not answer as expected, `differs` those in which Kafka
+    did not."""
 
     methods: set[str] = field(default_factory=set)
     cells: int = 0

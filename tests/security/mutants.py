@@ -1,4 +1,4 @@
-"""Mistakes that would make a cluster insecure. Each is made in the product in turn, and tests have to notice it.
+"""Makes mistakes in the product that would make a cluster insecure, one at a time. Tests have to notice each.
 
 A mutant is a story of something that did not happen, and it is put in place as a story is (`tests.regressions`). So
 this module imports nothing of the product: it is broken while it is loaded.

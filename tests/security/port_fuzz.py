@@ -1,7 +1,8 @@
-"""Bytes that nobody should send, at a port of a broker's own process: TLS where there is none, SASL out of order, lies.
+"""Sends bytes that nobody should send to a port of a broker in its own process: TLS where there is none, SASL out of
+order, lies.
 
 A case is one connection. Its bytes are sent, and then no more. The broker may answer and has to close the connection
-within a bound. An honest client beside goes on all the time.
+within a bound. An honest client has to go on all the time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Draw: TypeAlias = Callable[[random.Random], bytes]
 
 
 class Told(NamedTuple):
-    """How many cases were tried, how many of each kind were answered, and what went wrong."""
+    """It says how many cases were tried, how many of each kind were answered, and what went wrong."""
 
     cases: int
     answered: Counter[str]
@@ -93,7 +94,7 @@ def _plaintext(chance: random.Random) -> bytes:
 
 
 DRAWS: Final[Sequence[Sequence[Draw]]] = ((_tls,), (_sasl, _sasl, _tls), (_plaintext, _tls))
-"""What comes to a port without TLS, to one that expects a login, and to one with TLS."""
+"""These make the bytes for a port without TLS, for one that expects a login, and for one with TLS."""
 
 
 async def fuzz(port: int, seed: int, cases: int, draws: Sequence[Draw]) -> Told:

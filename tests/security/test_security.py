@@ -1,4 +1,4 @@
-"""A short form of `make security`. What it compares with Apache Kafka is in tests/compat."""
+"""This is a short form of `make security`. What `make security` compares with Apache Kafka is in tests/compat."""
 
 from __future__ import annotations
 

@@ -186,8 +186,8 @@ def requests(case: Case) -> Iterator[tuple[Message, int]]:
 
 
 class Setting(NamedTuple):
-    """ACLs of a user, and the codes that a request gets with them. `codes` is None if it gets any code but one of
-    authorization."""
+    """This has the ACLs of a user, and the codes that a request gets with them. `codes` is None if it gets any code but
+    one of authorization."""
 
     name: str
     grants: tuple[tuple[Grant, Permission], ...]
@@ -200,7 +200,7 @@ def settings_of(case: Case) -> Iterator[Setting]:
     allowed = tuple((need, Permission.ALLOW) for need in case.needs)
     if case.needs:
         yield Setting("no ACL", (), frozenset({case.refused}))
-        # To write to any topic is enough for an idempotent producer.
+        # WRITE on any topic is enough for an idempotent producer.
         if case.code is not NO_CLUSTER:
             elsewhere = tuple((need.elsewhere(), Permission.ALLOW) for need in case.needs)
             yield Setting("wrong resource", elsewhere, frozenset({case.refused}))

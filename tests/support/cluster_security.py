@@ -1,4 +1,4 @@
-"""The security of ottla clusters in tests: certificates, users, and the settings of brokers and clients."""
+"""Secures ottla clusters in tests: certificates, users, and the settings of brokers and clients."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _RESOURCES: Final = (
     *((kind, "*") for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)),
     (ResourceType.BROKER, "kafka-cluster"),
 )
-"""The whole cluster is a broker in librdkafka's words."""
+"""librdkafka calls the whole cluster a broker."""
 
 
 class Security:
-    """What secured clusters share: an authority, the brokers' certificate, and the first users. They are the super user
+    """Secured clusters share an authority, the brokers' certificate, and the first users. These are the super user
     ADMIN, and USER, who has the ACLs that `allow` creates. `protocol` is Kafka's security.protocol: SASL_SSL, or SSL
     with the clients' certificates."""
 
@@ -109,7 +109,7 @@ class Security:
         return AdminClient({"bootstrap.servers": bootstrap, **self.of_client(ADMIN)})
 
     def allow(self, bootstrap: str, user: str = USER) -> None:
-        """Let a user do everything, by ACLs."""
+        """Create ACLs that let a user do everything."""
         principal = f"User:CN={user}" if self.protocol == "SSL" else f"User:{user}"
         bindings = [
             AclBinding(
@@ -122,8 +122,8 @@ class Security:
             created.result(_LIMIT_S)
 
     def set_password(self, bootstrap: str, user: str, password: str) -> None:
-        """Change the password of a user, for both mechanisms of SCRAM and for PLAIN. It is asked again while a broker
-        is away."""
+        """Change the password of a user, for both mechanisms of SCRAM and for PLAIN. The request is repeated while a
+        broker is away."""
         changes: list[Any] = [
             UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, ITERATIONS), password.encode())
             for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)

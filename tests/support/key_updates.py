@@ -1,4 +1,4 @@
-"""Changes of the keys of TLS 1.3 (KeyUpdate), which Python's `ssl` can receive and not send."""
+"""Makes changes of the keys of TLS 1.3 (KeyUpdate), which Python's `ssl` can receive but not send."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 _REQUESTED: Final = 1
 _SSL_AT: Final = object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
-"""Where CPython's object has OpenSSL's: behind its head and a reference to the socket."""
+"""CPython's object refers to OpenSSL's at this offset, after its head and a reference to the socket."""
 
 
 def key_updates(tls: ssl.SSLObject, outgoing: ssl.MemoryBIO, size_bytes: int) -> bytes:

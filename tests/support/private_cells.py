@@ -1,4 +1,4 @@
-"""What each private method needs, and what a guarded broker answers to whom."""
+"""Lists what each private method needs, and tries each method at a guarded broker with different ACLs."""
 
 from __future__ import annotations
 

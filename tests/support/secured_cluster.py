@@ -1,4 +1,4 @@
-"""An ottla cluster whose Kafka ports have TLS, logins and the authorizer."""
+"""Starts an ottla cluster whose Kafka ports have TLS, logins and the authorizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An etcd that knows its clients: by certificates, by passwords, and by roles for a prefix of keys."""
+"""Runs an etcd that knows its clients by certificates and passwords, and has roles for a prefix of keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla_stack.embedded_etcd import EmbeddedEtcd, EtcdPlan, EtcdTls, plan_etcd
 
 USER: Final = "ottla"
 OTHER: Final = "somebody"
-"""A user whose role has other keys."""
+"""The role of this user has other keys."""
 PASSWORD: Final = "planted-password-of-etcd-4711"
 _LIMIT_S: Final = 30.0
 
@@ -39,7 +39,7 @@ class SecuredEtcd:
         return self.etcd.endpoint
 
     def by_certificate(self, user: str = USER) -> EtcdSecurity:
-        """Return what a service needs whose certificate names the user."""
+        """Return the security of a service whose certificate names the user."""
         return self.with_certificate(self.authority.issue(user, "DNS:client"))
 
     def with_certificate(self, certificate: Certificate) -> EtcdSecurity:
@@ -47,7 +47,7 @@ class SecuredEtcd:
         return EtcdSecurity(self.authority.certificate, certificate.certificate, certificate.key)
 
     def by_password(self, user: str = USER, password: str = PASSWORD) -> EtcdSecurity:
-        """Return what a service needs that logs in. Its certificate names nobody whom etcd knows."""
+        """Return the security of a service that logs in. Its certificate names nobody whom etcd knows."""
         file = self.folder / f"{user}.password"
         file.touch(0o600)
         file.write_text(password)

@@ -1,4 +1,4 @@
-"""Certificates of services for tests, and of callers that have one which `InternalTls` would reject."""
+"""Makes certificates of services for tests, and certificates that `InternalTls` would reject."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla_stack.ca.subject import Subject
 
 
 class ServiceCertificates:
-    """An authority with certificates for services, in a directory."""
+    """This is an authority with certificates for services, in a directory."""
 
     def __init__(self, folder: Path, *, name: str = "test CA") -> None:
         self.directory: Final = CaDirectory(folder)

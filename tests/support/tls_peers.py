@@ -1,4 +1,4 @@
-"""Clients of a TlsTransport in memory: their TLS is real, and their sockets take and give what a test says."""
+"""Runs clients of a TlsTransport in memory: their TLS is real, and their sockets take and give what a test says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_TURNS: Final = 10_000
 
 
 class Certificates:
-    """An authority, the broker's certificate and a client's."""
+    """These are an authority, the broker's certificate and a client's."""
 
     def __init__(self, folder: Path) -> None:
         self.authority: Final = Authority(folder)
@@ -46,7 +46,7 @@ class Certificates:
 
 
 class Identity:
-    """What a port says of the broker, and who its clients are."""
+    """It has the broker's certificate for a port, and names the port's clients."""
 
     def __init__(self, context: ssl.SSLContext, principal: Callable[[bytes | None], str | None]) -> None:
         self.current = context
@@ -57,7 +57,7 @@ class Identity:
 
 
 class FakeSocket(asyncio.Transport):
-    """The transport of a socket. While it is `full`, what is written stays."""
+    """This is the transport of a socket. While it is `full`, what is written stays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class FakeSocket(asyncio.Transport):
 
 
 class Port:
-    """A TlsPort, and what it has reported."""
+    """This is a TlsPort, with what it has reported."""
 
     def __init__(
         self,
@@ -134,8 +134,8 @@ class Port:
 
 
 class TlsClient:
-    """A client that has connected. `received` is what it was sent, and `ended` whether the broker said that it was all
-    (close_notify)."""
+    """This client has connected. `received` is what the broker has sent, and `ended` tells whether the broker has said
+    that nothing follows (close_notify)."""
 
     def __init__(
         self, port: Port, context: ssl.SSLContext, new_connection: Callable[[str], asyncio.BufferedProtocol]

@@ -56,7 +56,7 @@ async def admin(tmp_path: Path) -> AsyncIterator[Admin]:
 @pytest.mark.parametrize(
     "header", [f"Authorization: Bearer {TOKEN}", f"authorization: bearer  {TOKEN} ", f"AUTHORIZATION: BEARER {TOKEN}"]
 )
-async def test_who_sends_the_token_gets_everything(admin: Admin, header: str) -> None:
+async def test_a_client_with_the_token_gets_everything(admin: Admin, header: str) -> None:
     status, text = await admin.get("/metrics", header)
     assert status == 200
     assert "process_cpu_seconds_total" in text

@@ -279,7 +279,7 @@ REFUSED: dict[str, tuple[Callable[[SecuredEtcd, Path], EtcdSecurity], str]] = {
 
 
 @pytest.mark.parametrize("which", REFUSED)
-async def test_who_is_refused_is_told_why_and_the_call_did_nothing(
+async def test_a_refused_service_is_told_why_and_its_call_did_nothing(
     etcd: SecuredEtcd, tmp_path: Path, which: str
 ) -> None:
     security, sentence = REFUSED[which]

@@ -115,7 +115,7 @@ async def test_a_principal_in_the_metadata_of_a_stream_is_no_way_around(
         call.cancel()
 
 
-async def test_who_has_no_certificate_of_the_authority_gets_no_connection(
+async def test_a_caller_without_a_certificate_of_the_authority_gets_no_connection(
     stack: Stack, services: ServiceCertificates, tmp_path: Path
 ) -> None:
     """TLS 1.3 lets a client send before it hears of the refusal, and then only that the connection is closed."""

@@ -131,7 +131,7 @@ def test_an_acl_counts_once_it_is_created_and_until_it_is_deleted(clean: ottla.A
                     producer.send(b"v").result(LIMIT_S)
 
 
-def test_who_may_not_alter_the_cluster_is_told_so(clean: ottla.Admin, address: str) -> None:
+def test_a_user_who_may_not_alter_the_cluster_is_told_so(clean: ottla.Admin, address: str) -> None:
     clean.users.set_password("carol", "first-secret")
     with ottla.Admin(address, login=ottla.Scram("carol", "first-secret", "SCRAM-SHA-256")) as carol:
         for forbidden in (
@@ -162,7 +162,7 @@ def test_a_broker_describes_who_may_log_in_and_what_is_authorized(alice: ottla.A
     assert "super.users" not in alice.configs.get(), "it is not a config of the cluster"
 
 
-def test_asyncio_has_both(clean: ottla.Admin, address: str) -> None:
+def test_users_and_acls_are_managed_with_asyncio(clean: ottla.Admin, address: str) -> None:
     async def use() -> list[Acl]:
         login = ottla.Scram("alice", PASSWORDS["alice"], "SCRAM-SHA-256")
         async with ottla.aio.Admin(address, login=login) as admin:
@@ -272,7 +272,11 @@ def test_a_password_is_typed_twice_and_not_shown(shell: Shell, address: str) -> 
         command = [sys.executable, "-m", "ottla", "-b", address, *options, "-X", "sasl.password.env=ALICES"]
         os.execvpe(sys.executable, [*command, "user", "add", "carol"], environment)
     shown = b""
-    for expected, typed in ((b"carol: ", b"typed-secret\n"), (b"again: ", b"typed-secret\n"), (b"added carol", b"")):
+    for expected, typed in (
+        (b"carol: ", b"typed-secret\n"),
+        (b"Repeat the password: ", b"typed-secret\n"),
+        (b"added carol", b""),
+    ):
         while expected not in shown:
             assert select.select([terminal], [], [], LIMIT_S)[0], shown
             shown += os.read(terminal, 1024)

@@ -118,7 +118,7 @@ def add(
     operations: Operations,
     resources: Resources,
     deny: Annotated[
-        bool, typer.Option("--deny", help="Deny the operations; this has precedence over all that allow.")
+        bool, typer.Option("--deny", help="Deny the operations; this has precedence over every ACL that allows.")
     ] = False,
     prefixed: Prefixed = False,
     host: Hosts = None,
@@ -193,7 +193,7 @@ def remove(
             warn_of_openings(admin, going)
             if not dry_run:
                 confirm(f"Remove {'this ACL' if len(going) == 1 else f'these {len(going)} ACLs'}?", settings)
-                # Those that were shown, and no others: ACLs may have been added meanwhile.
+                # Only the ACLs that were shown are removed, because others may have been added meanwhile.
                 admin.acls.delete(*going)
                 say(f"removed {counted(len(going), 'ACL')}")
     action = "none" if dry_run else "removed"

@@ -273,7 +273,8 @@ def _client(settings: Settings, address: str | None) -> MirrorClient:
 
     security = settings.security
     if address:
-        # A profile may be for brokers, and its TLS without a certificate. A mirror's own port has a use for none of it.
+        # The profile may be for brokers, with TLS but without a certificate. A mirror's own port can't use such
+        # settings.
         tls = security.tls if security.tls is not None and security.tls.certificate is not None else None
         return MirrorClient(address, request_timeout=settings.timeout, tls=tls, client_id="ottla-cli")
     return MirrorClient(

@@ -156,7 +156,7 @@ def remove(
 
 
 def _acls_of(admin: Admin, user: UserInfo) -> str:
-    """Return how many ACLs are for the user. They stay, and would count for a new user of that name."""
+    """Return how many ACLs are for the user. They stay, and would apply to a new user with that name."""
     from ottla.admin.acl import AclFilter
 
     acls = or_nothing(lambda: admin.acls.list(AclFilter(principal=of_user(user.name))))
@@ -164,7 +164,8 @@ def _acls_of(admin: Admin, user: UserInfo) -> str:
 
 
 def _stays(user: UserInfo, going: Sequence[UserInfo], mechanisms: Sequence[Mechanism] | None) -> bool:
-    """Return whether the user can still log in once the others have lost their passwords for the mechanisms, or all."""
+    """Return whether the user can still log in once the users in `going` have lost these passwords, or all of
+    theirs."""
     return user not in going or bool(mechanisms and set(user.mechanisms).difference(mechanisms))
 
 

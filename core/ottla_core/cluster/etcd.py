@@ -218,7 +218,8 @@ class EtcdStore:
         self._connect_anew(endpoint)
 
     def _connect_anew(self, endpoint: str) -> None:
-        """Use certificates that have replaced those of this connection, which has failed. Its other calls go on."""
+        """Connect with new certificates if files were replaced, because this connection has failed. Its other calls go
+        on."""
         former = self._members.get(endpoint)
         if self._closed or former is None or former.stamp == self._security.stamp():
             return
@@ -351,7 +352,7 @@ class _RpcError(Exception):
 
 
 class _Member:
-    """One endpoint: a channel that connects at the first call, and the login there."""
+    """This is one endpoint: a channel that connects at the first call, and the login there."""
 
     def __init__(self, endpoint: str, security: EtcdSecurity) -> None:
         self.stamp: Final = security.stamp()
@@ -409,7 +410,7 @@ class _Member:
 
 
 class _Calls:
-    """The calls on a channel with their types. Each call has the token."""
+    """These are the calls on a channel, with their types. Each call carries the token."""
 
     def __init__(self, channel: Any, token: str = "") -> None:
         self.token: Final = token

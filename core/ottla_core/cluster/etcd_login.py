@@ -1,4 +1,5 @@
-"""The login at one member of etcd: a user's token, which etcd forgets after a while, and when the user changes."""
+"""Logs in at one member of etcd, and keeps the user's token, which etcd forgets after a while and when the user
+changes."""
 
 from __future__ import annotations
 
@@ -11,19 +12,19 @@ from ottla_core.cluster.etcd_security import EtcdSecurity
 from ottla_core.security.secret import Secret
 
 AGAIN_S: Final = 1.0
-"""How long a refused password is not tried again. etcd takes 100 ms of a processor to compare one."""
+"""A refused password is not tried again for so long, because etcd takes 100 ms of a processor to compare one."""
 
 Authenticate = Callable[[str, Secret, float], Awaitable[str]]
-"""Asks etcd for a token for this user and password, for so many seconds. The token is empty if etcd has its
+"""It asks etcd for a token for this user and password, and may take so many seconds. The token is empty if etcd has its
 authentication switched off."""
 
 
 class WrongPasswordError(Exception):
-    """etcd does not know the user, or the password is another."""
+    """etcd does not know the user, or the password is wrong."""
 
 
 class EtcdLogin:
-    """Keeps the token until etcd no longer takes it. Calls that need a token at the same time get one together."""
+    """Keeps the token until etcd no longer takes it. Calls that need a token at the same time share one login."""
 
     def __init__(
         self, security: EtcdSecurity, authenticate: Authenticate, *, clock: Callable[[], float] = time.monotonic

@@ -19,11 +19,13 @@ STALE: Final = (
     "etcdserver: revision of auth store is old",
     "etcdserver: permission denied",
 )
-"""With these texts etcd may have refused a token, or missed one, so a call is worth a new login. etcd says "permission
-denied" to a watch with an invalid token before 3.5.3, and to a call without a token if the certificate names a user."""
+"""These texts may mean that etcd has refused a token, or missed one. So the service logs in again and repeats the call.
+etcd says "permission denied" to a watch with an invalid token before 3.5.3, and to a call without a token if the
+certificate names a user."""
 
 NO_CONNECTION: Final = "failed to connect to all addresses"
-"""gRPC's words if it has sent nothing. A connection that breaks later may have the same reason behind them."""
+"""gRPC puts these words before the reason if it has sent nothing. The reason alone may be that of a connection which
+broke later."""
 
 _REJECTED_CERTIFICATE: Final = (
     "it does not accept this service's certificate ({certificate}), which has expired or comes from a CA that etcd "
@@ -61,7 +63,7 @@ _REFUSALS: Final = (
         "it wants to know who this service is; set etcd_user and etcd_password_file, or etcd_tls_certificate",
     ),
     ("etcdserver: user name not found", "it does not know {who}; add the user to etcd"),
-    ("etcdserver: invalid auth token", "it takes no token of {who} for longer than a moment; check its --auth-token"),
+    ("etcdserver: invalid auth token", "it accepts a token of {who} only for a moment; check its --auth-token"),
 )
 
 

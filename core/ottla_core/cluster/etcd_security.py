@@ -1,7 +1,7 @@
-"""How a service's connections to etcd are protected: TLS, the service's own certificate, and a user with a password.
+"""Protects a service's connections to etcd by TLS, the service's own certificate, and a user with a password.
 
 etcd knows a service by its user and password, or by the common name of its certificate. The files may be replaced while
-the service runs. It reads the password for each login, and certificates when it has to connect anew.
+the service runs. It reads the password for each login, and certificates when it has to connect again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SCHEMES: Final = ("http", _TLS)
 _CA, _CERTIFICATE, _KEY, _PASSWORD = "etcd_tls_ca", "etcd_tls_certificate", "etcd_tls_key", "etcd_password_file"
 
 Stamp = tuple[tuple[int, int, int], ...]
-"""It differs after files were replaced."""
+"""It changes when files are replaced."""
 
 
 class EtcdSettings(Protocol):
@@ -44,7 +44,8 @@ class EtcdSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The contents of PEM files. `certificate` and `key` are None if the service has no certificate of its own."""
+    """These are the contents of PEM files. `certificate` and `key` are None if the service has no certificate of its
+    own."""
 
     ca: bytes
     certificate: bytes | None = None
@@ -53,7 +54,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class EtcdSecurity:
-    """What protects the connections to etcd. Without a user, etcd goes by the certificate or knows nobody."""
+    """This protects the connections to etcd. Without a user, etcd goes by the certificate or knows nobody."""
 
     ca: PurePath = NO_FILE
     certificate: PurePath = NO_FILE
@@ -63,7 +64,7 @@ class EtcdSecurity:
 
     @classmethod
     def of(cls, settings: EtcdSettings) -> Self:
-        """Return the part of a service's settings. Raises INVALID_CONFIG if they contradict each other."""
+        """Return what a service's settings say about etcd. Raises INVALID_CONFIG if they contradict each other."""
         security = cls(
             settings.etcd_tls_ca,
             settings.etcd_tls_certificate,
@@ -109,7 +110,7 @@ class EtcdSecurity:
             ) from None
 
     def stamp(self) -> Stamp:
-        """Return what tells whether a certificate or a key was replaced."""
+        """Return a value that changes when a certificate or a key is replaced."""
         return tuple(_stamp(path) for path in (self.ca, self.certificate, self.key) if path != NO_FILE)
 
     def check_files(self) -> None:

@@ -1,1 +1,1 @@
-"""Files that a service is given: those with its secrets."""
+"""This package reads the files with a service's secrets."""

@@ -1,4 +1,4 @@
-"""The token that a client of the admin port has to send, as `Authorization: Bearer TOKEN` (RFC 6750)."""
+"""Checks the token that a client of the admin port has to send, as `Authorization: Bearer TOKEN` (RFC 6750)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AdminToken:
     """Compares what clients send with the token in a file.
 
     The file is read for every request, so a new token counts as soon as it is in the file. While the file can't be
-    read, the last token counts. Raises INVALID_CONFIG if there is no valid token in the beginning.
+    read, the last token counts. Raises INVALID_CONFIG if the file has no valid token at the start.
     """
 
     def __init__(self, path: PurePath) -> None:

@@ -1,8 +1,8 @@
 """Calling a contract from an event loop: how services call each other.
 
 A peer with a certificate looks for another one in its files when it makes a call or opens a stream. gRPC can't give
-an open channel another certificate, so the next calls take another channel. What is under way on the former one ends
-there in peace: nothing but those calls holds it, and gRPC closes its connection after the last of them.
+an open channel another certificate, so the next calls take another channel. Calls that are under way end on the former
+channel. Only they hold it, and gRPC closes its connection after the last one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The caller of a request: the service that its certificate names, and what each call carries as gRPC metadata."""
+"""Says who calls: the service that the certificate names, and what each call carries as gRPC metadata."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Says in plain words why a connection between services failed, where gRPC says it in those of its TLS library.
+"""Says in plain words why a connection between services failed. gRPC says it in the words of its TLS library.
 
-A server that rejects its caller's certificate closes the connection without a word, as TLS 1.3 has it. So the caller
-can only say what it may be.
+A server that rejects its caller's certificate closes the connection without a reason, as TLS 1.3 prescribes. So the
+caller can only name a possible reason.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class HandshakeFailure(NamedTuple):
-    """Why there is no connection, and what to do."""
+    """It says why there is no connection, and what to do."""
 
     reason: str
     hint: str
@@ -41,7 +41,7 @@ _KNOWN: Final = {
         "give all services of the cluster one file ca.pem, and certificates of an authority in it",
     ),
 }
-"""Failures by the words that gRPC's details have. The first that fits counts."""
+"""These failures are found by words in gRPC's details. The first that fits counts."""
 
 
 def failure_of(details: str) -> HandshakeFailure | None:

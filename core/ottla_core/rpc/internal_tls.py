@@ -1,4 +1,4 @@
-"""The certificate of a service for gRPC between services, which is read again when its files change.
+"""Reads the certificate of a service for gRPC between services, and reads it again when its files change.
 
 Servers look at the files at each handshake, and channels when they open a connection. A connection that is open stays
 as it is. Files that can't be used, such as a certificate without its key while both are being replaced, leave the
@@ -24,7 +24,7 @@ from ottla_core.files.secret_file import NO_FILE
 from ottla_core.security.service_identity import Role, ServiceIdentity, identity_of
 
 LOOK_INTERVAL_S: Final = 1.0
-"""How long a channel may go by its last look at the files."""
+"""A channel looks at the files again after this time."""
 SOON: Final = timedelta(days=30)
 """A certificate that ends within this time is worth a warning."""
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class InternalTlsSettings(Protocol):
-    """The settings that say where the files are. Without all three, calls between services are not protected."""
+    """These settings say where the files are. Without all three, calls between services are not protected."""
 
     @property
     def internal_tls_certificate(self) -> PurePath: ...
@@ -43,7 +43,8 @@ class InternalTlsSettings(Protocol):
 
 
 class Files(NamedTuple):
-    """The files by their settings: a certificate, which intermediate ones may follow, its key, and authorities."""
+    """These are the files that the settings name: a certificate, which intermediate ones may follow, its key, and
+    authorities."""
 
     certificate: Path
     key: Path
@@ -52,7 +53,7 @@ class Files(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What the files contained at one time. Its channels share their credentials."""
+    """This is what the files contained at one time. Channels that use it share their credentials."""
 
     identity: ServiceIdentity
     expires_at: datetime
@@ -65,7 +66,7 @@ _Seen = tuple[tuple[int, int, int], ...]
 
 
 class InternalTls:
-    """The certificate of this process. It may be used from any thread."""
+    """This is the certificate of this process. It may be used from any thread."""
 
     def __init__(self, files: Files, role: Role, clock: Clock | None = None) -> None:
         """Read the files. Raises INVALID_CONFIG if they can't be used by a service of this role."""
@@ -106,7 +107,7 @@ class InternalTls:
         served = self._material
 
         def changed() -> Any:
-            """Return the configuration for a handshake, or None if it is that of the handshake before."""
+            """Return the configuration for a handshake, or None if it has not changed since the last handshake."""
             nonlocal served
             former, served = served, self.current()
             return None if served is former else served.server_configuration
@@ -193,8 +194,8 @@ def _content(setting: str, path: Path) -> bytes:
 def _checked(
     files: Files, certificate: bytes, key: bytes, ca: bytes, now: datetime
 ) -> tuple[ServiceIdentity, datetime]:
-    """Return who the certificate says that this is, and until when. Raises INVALID_CONFIG if another service would
-    reject it."""
+    """Return the identity that the certificate names, and when the certificate expires. Raises INVALID_CONFIG if
+    another service would reject it."""
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.serialization import load_pem_private_key

@@ -113,8 +113,8 @@ class Endpoint:
 
 
 class Refusals:
-    """The calls that were refused to a service of another role. The log has one a second, and the number of the
-    others."""
+    """Counts the calls that were refused because of the caller's role. It logs at most one a second, with the number of
+    the others."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._count: Counter = metrics.counter(

@@ -1,4 +1,4 @@
-"""Which services may call which method: one table for all contracts, by the roles that certificates name.
+"""Says which services may call which method: one table for all contracts, by the roles that certificates name.
 
 A service does not start if one of its methods has no entry. Where certificates are not configured, nobody is asked.
 """
@@ -87,7 +87,7 @@ FORWARDERS: Final[Roles] = _BROKER
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The other side of a connection, as its certificate says. `identity` is None if it names no service.
+    """This is the other side of a connection, as its certificate says. `identity` is None if it names no service.
 
     `forwards` tells whether the call names a client's principal.
     """

@@ -1,12 +1,12 @@
-"""The credential that a login is compared with: the user's, or a false one where there is no such user.
+"""Finds the credential that a login is compared with: the user's, or a false one if there is no such user.
 
 A login as an unknown user goes on with a false credential and fails at its end, like one with a wrong password: after
 the same messages, at the same cost and with the same error. So a client can't find out which users exist. This is a
-known difference to Apache Kafka, whose brokers refuse an unknown user at SCRAM's first message.
+known difference from Apache Kafka, whose brokers refuse an unknown user at SCRAM's first message.
 
 A false salt is derived from the name and the cluster's secret, so each login as that name gets the same salt, from
-whichever broker. What a false credential looks like is what new credentials of this cluster look like: a user whose
-credential has more iterations than the default, or a salt of another size, can be told from an unknown one.
+whichever broker. A false credential looks like a new credential of this cluster. So a user whose credential has more
+iterations than the default, or a salt of another size, can be told from an unknown one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The distinguished name of a certificate's subject, spelled as Kafka's brokers spell it.
+"""Spells the distinguished name of a certificate's subject as Kafka's brokers spell it.
 
 Kafka takes Java's X500Principal.getName(), and ACLs and mapping rules are written for it. It is RFC 2253: the last part
 comes first, and parts that RFC 2253 has no keyword for are a number and their bytes, as in `1.2.840.113549.1.9.1=#16…`
@@ -24,7 +24,7 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
 }
 _TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
-"""The types of ASN.1 that Java takes for text: UTF8String, PrintableString, T61String, IA5String, GeneralString and
+"""Java takes these types of ASN.1 for text: UTF8String, PrintableString, T61String, IA5String, GeneralString and
 BMPString."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _SPACES: Final = " \r"

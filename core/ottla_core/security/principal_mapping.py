@@ -1,4 +1,4 @@
-"""Names of principals from the distinguished names of client certificates: Kafka's ssl.principal.mapping.rules.
+"""Maps the distinguished names of client certificates to principals, by Kafka's ssl.principal.mapping.rules.
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, DEFAULT
 
@@ -93,7 +93,7 @@ def _parsed(text: str) -> list[_Rule | None]:
 
 
 def _parts(rule: str, replacement: str, groups: int, names: Mapping[str, int]) -> Iterator[str | int]:
-    """Yield what a replacement of Java's consists of."""
+    """Yield the parts of a replacement in Java's syntax."""
     for reference in _REFERENCE.finditer(replacement):
         escaped, name, number, literal, stray = reference.groups()
         if name is not None:

@@ -1,4 +1,4 @@
-"""Who a service is: a role and a name, which its certificate has as a URI, such as ottla://broker/1.
+"""Says who a service is: a role and a name, which its certificate has as a URI, such as ottla://broker/1.
 
 The URI is a subject alternative name of the certificate. A certificate of a Kafka client or listener has no such name,
 so it opens no door between services, even if one authority has signed both.
@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 
 class Role(StrEnum):
-    """What a service does in its cluster. ADMIN is for programs that operators run against a service's gRPC port."""
+    """This is what a service does in its cluster. ADMIN is for programs that operators run against a service's gRPC
+    port."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
@@ -29,7 +30,7 @@ _URI: Final = re.compile(rf"{SCHEME}({'|'.join(Role)})/({NAME.pattern})")
 
 
 class ServiceIdentity(NamedTuple):
-    """A service by its role, which decides what it may call, and its name, which logs show."""
+    """A service is known by its role, which decides what it may call, and its name, which logs show."""
 
     role: Role
     name: str

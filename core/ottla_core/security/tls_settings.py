@@ -1,4 +1,4 @@
-"""Kafka's settings of TLS, `ssl.*`: which files, versions and ciphers, and whether clients show a certificate.
+"""Reads Kafka's settings of TLS, `ssl.*`: which files, versions and ciphers, and whether clients show a certificate.
 
 Kafka's names of ciphers are translated to OpenSSL's. Python's `ssl` can't choose among the ciphers of TLS 1.3, so a
 list has either all three of them or none, which leaves TLS 1.3 out, as in Kafka.
@@ -38,7 +38,7 @@ _OF_TLS12: Final[Mapping[str, str]] = {
 
 
 class ClientAuth(Enum):
-    """Whether clients show a certificate: Kafka's values of ssl.client.auth."""
+    """These are Kafka's values of ssl.client.auth. They say whether clients show a certificate."""
 
     NONE = "none"
     REQUESTED = "requested"
@@ -47,9 +47,8 @@ class ClientAuth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What the listeners with TLS have in common. The stores and the file of the key's password are paths, which are
-    empty if there is none.
-    `ciphers` are OpenSSL's names for TLS 1.2, or empty for its defaults."""
+    """All listeners with TLS have these settings in common. The stores and the file of the key's password are paths,
+    which are empty if there is none. `ciphers` are OpenSSL's names for TLS 1.2, or empty for its defaults."""
 
     keystore: str
     key_password_file: str
@@ -120,23 +119,23 @@ def _versions(protocols: Sequence[str]) -> list[str]:
     unknown = [protocol for protocol in protocols if protocol not in PROTOCOLS]
     if unknown or not protocols:
         what = f"has {unknown[0][:40]!r}" if unknown else "is empty"
-        raise _invalid(f"ssl_enabled_protocols {what}", f"there is {', '.join(PROTOCOLS)}")
+        raise _invalid(f"ssl_enabled_protocols {what}", f"use {' or '.join(PROTOCOLS)}")
     return list(protocols)
 
 
 def _ciphers(suites: Sequence[str], versions: Sequence[str]) -> tuple[str, list[str]]:
-    """Return OpenSSL's list of ciphers for TLS 1.2, and the versions that the suites leave."""
+    """Return OpenSSL's list of ciphers for TLS 1.2, and the versions for which there is a cipher."""
     if not suites:
         return "", list(versions)
     setting = "ssl_cipher_suites"
     for suite in suites:
         if suite not in _OF_TLS13 and suite not in _OF_TLS12:
-            raise _invalid(f"{setting} has {suite[:80]!r}, which is not served", f"there is {', '.join(_OF_TLS12)}")
+            raise _invalid(f"{setting} has {suite[:80]!r}, which is not served", f"use some of {', '.join(_OF_TLS12)}")
     of_tls13 = _OF_TLS13.intersection(suites)
     if of_tls13 and of_tls13 != _OF_TLS13:
         raise _invalid(
             f"{setting} has some ciphers of TLS 1.3, among which the broker can't choose",
-            f"name all of {', '.join(sorted(_OF_TLS13))}, or none, and TLSv1.3 is off",
+            f"name all of {', '.join(sorted(_OF_TLS13))}, or none of them, which turns TLSv1.3 off",
         )
     of_tls12 = [_OF_TLS12[suite] for suite in suites if suite in _OF_TLS12]
     usable = {TLS_1_2: bool(of_tls12), TLS_1_3: bool(of_tls13)}

@@ -1,4 +1,4 @@
-"""Access control lists as users write them: an ACL, the resources that it is for, and a filter of ACLs."""
+"""This module has ACLs as users write them: an ACL, the resources that it is for, and a filter of ACLs."""
 
 from __future__ import annotations
 

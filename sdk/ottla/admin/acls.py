@@ -126,7 +126,7 @@ class Acls:
 
 
 def _narrowest(acls: Sequence[acl.Acl]) -> acl_filter.AclFilter:
-    """Return the filter that has what all of these ACLs have in common."""
+    """Return the narrowest filter that matches all of these ACLs."""
     first, *rest = acls
     common = {
         field.name: getattr(first, field.name)

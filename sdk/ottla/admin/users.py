@@ -180,7 +180,7 @@ class Users:
     def _until_each(
         self, name: str, good: Callable[[Mapping[Mechanism, int]], bool], deadline: Deadline, done: str
     ) -> None:
-        """Wait until what each broker knows of the user is good."""
+        """Wait until each broker's answer about the user is `good`."""
 
         def knows(address: str, timeout: float) -> bool:
             response = ask_broker(

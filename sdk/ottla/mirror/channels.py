@@ -62,7 +62,7 @@ class ToMirror:
         try:
             return self._peer.call(method, request, timeout=timeout)
         except OttlaError as error:
-            # The hint is about certificates: a mirror is there, and there is no talking to it.
+            # A hint means that a mirror is there, and that the certificates of the two sides do not fit.
             if error.code != ErrorCode.NETWORK_EXCEPTION or error.hint:
                 raise from_core(error) from None
             raise error_from_code(

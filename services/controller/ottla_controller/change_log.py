@@ -1,4 +1,4 @@
-"""A line in the log for each change that a client has requested: who it is, and what the request names.
+"""Logs each change that a client has requested: who the client is, and what the request names.
 
 The client's broker has decided that it may, and says who it is (docs/adr/0036). Changes of services, such as those of
 in-sync replicas, are too many to log.
@@ -33,7 +33,8 @@ _NAMES: Final[Mapping[str, _Names]] = {
     "DeleteAcls": lambda request: (f"{each.principal} on {each.name}" for each in request.filters),
     "AlterScramCredentials": lambda request: (change.user for change in request.changes),
 }
-"""What a request names, by the method of the controller that a client has its broker call to change something."""
+"""This is what a request names, for each method of the controller that a broker calls to change something for a
+client."""
 
 
 def recorded(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:

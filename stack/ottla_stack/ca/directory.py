@@ -1,4 +1,4 @@
-"""The files of an authority: ca.pem, ca.key, and a certificate and a key for each subject.
+"""Keeps the files of an authority: ca.pem, ca.key, and a certificate and a key for each subject.
 
 A Kafka listener and a Kafka client have both in one file, too, which ends with .keystore.pem.
 ca.pem has all authorities that are trusted, so it is what services and clients get. The one that signs is the one whose

@@ -1,4 +1,4 @@
-"""What a certificate is for: a service of a role, a Kafka listener, or a Kafka client."""
+"""Says what a certificate is for: a service of a role, a Kafka listener, or a Kafka client."""
 
 from __future__ import annotations
 

@@ -148,7 +148,9 @@ def test_so_is_it_by_the_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         ("INTERNAL:PLAINTEXT,EXTERNAL:SSL", "required", [ClientAuth.NONE, ClientAuth.REQUIRED]),
     ],
 )
-def test_who_shows_a_certificate(protocols: str, client_auth: str, expected: list[ClientAuth]) -> None:
+def test_the_listener_decides_who_shows_a_certificate(
+    protocols: str, client_auth: str, expected: list[ClientAuth]
+) -> None:
     read = settings(
         **{**TLS, **LOGINS, "kafka_listeners": TWO},
         kafka_listener_protocols=protocols,
@@ -171,7 +173,9 @@ def test_who_shows_a_certificate(protocols: str, client_auth: str, expected: lis
         ),
     ],
 )
-def test_versions_and_ciphers(given: dict[str, str], least: str, most: str, ciphers: str) -> None:
+def test_settings_limit_the_versions_and_the_ciphers(
+    given: dict[str, str], least: str, most: str, ciphers: str
+) -> None:
     tls = settings(**TLS, **given).tls
     assert tls is not None
     assert (tls.least_version, tls.most_version, tls.ciphers) == (least, most, ciphers)

@@ -80,7 +80,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("alice alter cluster:mine", "the cluster has no other name"),
         ("alice wirte topic:orders", "'wirte' is no operation; did you mean write?"),
         ("alice write group:g", "there is no write on group g; use one of read, delete, describe"),
-        ("alice consume cluster", "consume needs nothing of the cluster; consume is for a topic and a group"),
+        ("alice consume cluster", "consume needs no operation on the cluster; consume is for a topic and a group"),
         ("alice all topic:* --prefixed", "with --prefixed begins with a star"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_word_that_means_nothing_is_an_error_with_advice(
     assert not admin.acls.acls
 
 
-def test_words_have_several_spellings(cluster: Any) -> None:
+def test_operations_and_principals_have_several_spellings(cluster: Any) -> None:
     admin = cluster()
     assert ottla("acl add '*' Describe-Configs,alter_configs topic:t --host 10.0.0.1 --host ::1") == 0
     assert ottla("acl add Role:ops all transactional-id:t") == 0
@@ -196,7 +196,9 @@ def test_a_resource_that_is_opened_to_everyone_is_warned_of(cluster: Any, capsys
     assert "warning: everyone may then use every topic that begins with t" in told
 
 
-def test_if_nobody_can_manage_the_cluster_any_more_it_is_said(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_says_that_nobody_can_manage_the_cluster_any_more(
+    cluster: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     manages = Acl.allow("User:ops", "all", Resource.cluster())
     cluster(acls=[manages])
     assert ottla("acl rm --resource cluster --dry-run") == 0

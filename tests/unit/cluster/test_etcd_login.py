@@ -55,7 +55,7 @@ async def test_calls_at_the_same_time_share_a_login(etcd: Etcd) -> None:
     assert await etcd.login.token(T) == "token-2"
 
 
-async def test_who_waits_for_the_login_of_another_call_has_a_deadline_of_its_own(etcd: Etcd) -> None:
+async def test_a_call_that_waits_for_the_login_of_another_has_its_own_deadline(etcd: Etcd) -> None:
     etcd.answering.clear()
     first = asyncio.ensure_future(etcd.login.token(T))
     await asyncio.sleep(0)

@@ -32,7 +32,7 @@ def replace(path: Path, content: bytes) -> None:
     temporary.rename(path)
 
 
-def test_none_of_the_settings_is_plaintext_and_some_of_them_are_a_mistake() -> None:
+def test_no_setting_means_plaintext_and_an_incomplete_set_is_a_mistake() -> None:
     none, file = PurePath(), PurePath("a")
     assert internal_tls(none, none, none, role=Role.BROKER) is None
     for given in ((file, none, none), (none, file, file), (file, file, none)):
@@ -116,7 +116,7 @@ def test_files_that_can_not_work_are_an_error_that_says_what_to_do(
     assert "secret" not in str(told.value)
 
 
-def test_new_files_are_taken_and_the_half_of_them_is_not(
+def test_new_files_are_used_once_they_are_complete(
     services: ServiceCertificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -76,7 +76,7 @@ def _as_service(place: CaDirectory, whom: Subject) -> InternalTls:
     )
 
 
-def test_openssl_agrees(place: CaDirectory) -> None:
+def test_openssl_accepts_each_certificate(place: CaDirectory) -> None:
     """Another library verifies the chain, the purpose and the host."""
     path = place.issue(BROKER, LIFETIME)
     command = shutil.which("openssl")

@@ -1,8 +1,8 @@
-"""The certificates of the Kafka listeners, in files that may be replaced while the broker runs.
+"""Reads the certificates of the Kafka listeners from files, which may be replaced while the broker runs.
 
 The broker looks at the files every few seconds, in a thread. New connections get what it has found last, and those that
-are open go on. A file that can't be used is reported once, and the former certificate stays. It is easy to leave such a
-file behind in the middle of a rotation, and every client would feel it.
+are open go on. A file that can't be used is reported once, and the former certificate stays. A rotation that stops in
+the middle leaves such a file behind, and without the former certificate no client could connect.
 
 OpenSSL reads the keystore itself, because Python has no other way to give it a chain and a key.
 """
@@ -55,7 +55,7 @@ class _Files(NamedTuple):
 
 
 class PortIdentity:
-    """Who the broker is for the clients of a listener, and who they are for it (tls_port.TlsIdentity)."""
+    """It shows clients of a listener the broker's certificate, and names them by theirs (tls_port.TlsIdentity)."""
 
     def __init__(self, keystore: Keystore, client_auth: ClientAuth, mapping: PrincipalMapping | None) -> None:
         """Without a `mapping` certificates name nobody, because clients log in."""
@@ -205,7 +205,9 @@ def _load(context: ssl.SSLContext, settings: TlsSettings, keystore: bytes) -> No
     except (ssl.SSLError, OSError, ValueError) as error:
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             raise _unusable(
-                path, "its private key is not that of its first certificate", "put the two in order"
+                path,
+                "its private key is not that of its first certificate",
+                "put the certificate of the key in front of the others",
             ) from None
         if b"ENCRYPTED" in keystore:
             raise _unusable(

@@ -40,7 +40,7 @@ _OWNERS_AT_ONCE: Final = 16
 
 
 class PrivateCall(NamedTuple):
-    """Who calls, and the seconds for it."""
+    """It says who calls, and how many seconds the call may take."""
 
     principal: str
     limit_s: float

@@ -1,4 +1,4 @@
-"""What the settings of this broker's process are under Kafka's names, for clients that describe this broker.
+"""Describes the settings of this broker's process under Kafka's names.
 
 The controller describes the rest of a broker's configs. It does not know these, and no client can change them. They say
 who may log in, and how requests are authorized, so whoever administers the cluster has to see them (`ottla acl test`).

@@ -1,4 +1,4 @@
-"""The secret that brokers derive the false salts of unknown users from. It is made once for a cluster.
+"""Makes the secret from which brokers derive the false salts of unknown users, once for a cluster.
 
 If each broker had its own, a client that asks two brokers about a user would see whether the user exists.
 """
@@ -16,7 +16,8 @@ LOGIN_SECRET_BYTES: Final = 32
 
 
 def decide_login_secret(image: ClusterImage, random_bytes: Callable[[], bytes]) -> Decision[None]:
-    """Make the secret if the cluster has none: it is new, or an older release has made it, or a backup lacks it."""
+    """Make the secret if the cluster has none, because the cluster is new, or its metadata is that of an older release
+    or a backup."""
     if image.login_secret.value:
         return Decision(None)
     change = Change(keys.LOGIN_SECRET, LoginSecret(random_bytes()))

@@ -129,7 +129,7 @@ def test_batches_end_where_no_batch_can_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule(58)
-def test_a_batch_of_which_no_two_reads_agree_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_no_two_reads_return_alike_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path / "log", produced(0))
     read, numbers = DataFile.read, itertools.count()
 

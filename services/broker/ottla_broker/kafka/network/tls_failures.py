@@ -1,4 +1,4 @@
-"""Sentences for operators: why the TLS of a connection has failed, and what to check."""
+"""Tells operators why the TLS of a connection has failed, and what to check."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What the TLS connections of one port share: the certificate, the handshakes that are under way, and their limits.
+"""Keeps what the TLS connections of one port share: the certificate, the handshakes that are under way, and their
+limits.
 
 A handshake costs memory before anyone knows the client. So their number is limited, and with it their bytes. When there
-are too many, the oldest one ends, because clients that mean it are done within milliseconds.
+are too many, the oldest one ends, because honest clients are done within milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SCRATCH_BYTES: Final = 64 * 1024
 
 
 class TlsIdentity(Protocol):
-    """Who the broker is for the clients of a port, and who they are for it."""
+    """It shows clients of a port the broker's certificate, and names them by theirs."""
 
     def context(self) -> ssl.SSLContext:
         """Return the latest certificates, for a new connection."""

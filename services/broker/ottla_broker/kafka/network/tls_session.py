@@ -1,4 +1,4 @@
-"""TLS in memory: bytes of the socket in and out on one side, the client's data on the other.
+"""Runs TLS in memory: bytes of the socket go in and out on one side, and the client's data on the other.
 
 `ssl.SSLObject` does the work. Nothing here waits, and no socket is known.
 """

@@ -1,4 +1,4 @@
-"""TLS between a socket and its KafkaConnection, which does not know of it.
+"""Puts TLS between a socket and its KafkaConnection, which does not know of it.
 
 For the socket this is asyncio's protocol, and for the connection it is the transport. The connection is made when the
 handshake is done, so whoever gets no further costs no more than a handshake (module tls_port).

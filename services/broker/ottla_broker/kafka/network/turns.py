@@ -1,4 +1,5 @@
-"""Work of many connections that would hold the loop for long if all of it was done in one turn."""
+"""Does the work of many connections in several turns of the loop, because one turn with all of it would take too
+long."""
 
 from __future__ import annotations
 
