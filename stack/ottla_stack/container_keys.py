@@ -17,7 +17,7 @@ import secrets
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,8 +30,8 @@ from ottla_stack.ca.subject import CLIENT as CLIENT_KIND
 from ottla_stack.ca.subject import LISTENER as LISTENER_KIND
 from ottla_stack.ca.subject import LOCAL_HOSTS, Subject, subject
 from ottla_stack.private_files import make_private_directory, replace_file, write_private
-from ottla_stack.secure import issue_missing, make_first_user
-from ottla_stack.secure_files import ADMIN, ETCD, PROFILE, SecureFiles
+from ottla_stack.secure import LOGIN, issue_missing, make_first_user, profile
+from ottla_stack.secure_files import ETCD, PROFILE, SecureFiles
 
 CLIENT: Final = "client"
 PROMETHEUS: Final = "prometheus"
@@ -151,17 +151,15 @@ class ContainerKeys:
 
     def _for_clients(self) -> dict[str, bytes]:
         password = _read(self.files.password).decode().strip()
-        login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": ADMIN}
-        ours = {**login, "sasl.password.file": "admin.password", "ssl.truststore.location": "ca.pem"}
         profiles = [
-            _lines({"bootstrap.servers": bootstrap, **ours}, "{} = '{}'", f"[profiles.{name}]")
+            profile(name, bootstrap, "admin.password", "ca.pem")
             for name, bootstrap in ((PROFILE, self.outside), (INSIDE, self.inside))
         ]
         # kcat logs in by PLAIN. In SCRAM's last message, librdkafka before 2.6.1, such as Debian's, repeats the
         # client's nonce. ottla accepts that, and Kafka 4.3 does not.
         librdkafka = {
             "bootstrap.servers": self.outside,
-            **login,
+            **LOGIN,
             "sasl.mechanism": "PLAIN",
             "sasl.password": password,
             "ssl.ca.location": f"{ARCHIVE}/ca.pem",
@@ -170,7 +168,7 @@ class ContainerKeys:
             "ca.pem": _read(self.files.ca / "ca.pem"),
             "admin.password": f"{password}\n".encode(),
             "clients.toml": "\n".join(profiles).encode(),
-            "kcat.conf": _lines(librdkafka, "{}={}").encode(),
+            "kcat.conf": "".join(f"{name}={value}\n" for name, value in librdkafka.items()).encode(),
         }
 
 
@@ -198,10 +196,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise config_error(f"{path} can't be read: {error.strerror}", hint="run this command without words") from None
-
-
-def _lines(settings: Mapping[str, str], form: str, *head: str) -> str:
-    return "\n".join([*head, *(form.format(name, value) for name, value in settings.items()), ""])
 
 
 def rotate(keys: ContainerKeys, options: Sequence[str]) -> int:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from ottla.errors import config_error
@@ -25,6 +26,10 @@ from ottla_stack.private_files import make_private_directory, write_private
 from ottla_stack.secure_files import ADMIN, ETCD, LISTENER, PROFILE, SERVICES, SecureFiles
 
 _PASSWORD_BYTES: Final = 24
+LOGIN: Final[Mapping[str, str]] = MappingProxyType(
+    {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": ADMIN}
+)
+"""How the first user logs in, under Kafka's names."""
 SOON: Final = timedelta(days=30)
 """A certificate that ends within this time is issued again."""
 
@@ -35,7 +40,7 @@ def make_missing(plan: StackPlan, files: SecureFiles) -> None:
     issue_missing(files.ca, [*services_of(plan), subject(LISTENER_KIND, LISTENER), subject("admin", ADMIN)])
     issue_missing(files.etcd_ca, [subject(LISTENER_KIND, ETCD), subject(CLIENT, SERVICES)])
     make_first_user(files)
-    write_private(files.clients, _profile(plan, files))
+    write_private(files.clients, profile(PROFILE, plan.bootstrap, str(files.password), str(files.ca / "ca.pem")))
 
 
 def services_of(plan: StackPlan) -> list[Subject]:
@@ -85,16 +90,15 @@ def _users(password: str) -> str:
     return "\n".join([f"[{ADMIN}]", *lines, ""])
 
 
-def _profile(plan: StackPlan, files: SecureFiles) -> str:
+def profile(name: str, bootstrap: str, password: str, ca: str) -> str:
+    """Return the profile by which the first user logs in. `password` and `ca` are paths of files."""
     settings = {
-        "bootstrap.servers": plan.bootstrap,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": ADMIN,
-        "sasl.password.file": str(files.password),
-        "ssl.truststore.location": str(files.ca / "ca.pem"),
+        "bootstrap.servers": bootstrap,
+        **LOGIN,
+        "sasl.password.file": password,
+        "ssl.truststore.location": ca,
     }
-    return "\n".join([f"[profiles.{PROFILE}]", *(f"{name} = {_toml(value)}" for name, value in settings.items()), ""])
+    return "\n".join([f"[profiles.{name}]", *(f"{key} = {_toml(value)}" for key, value in settings.items()), ""])
 
 
 def _toml(text: str) -> str:

@@ -5,17 +5,13 @@ The same ACLs, for a user who has logged in, have to lead to the same codes, and
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
 from authorization_cells import CASES, Case, settings_of
 from tests.security.door import Door
 from tests.security.doors import kafka_door
-from tests.security.matrix import is_askable, matches
-
-SOON_S: Final = 3.0
+from tests.security.matrix import is_askable, matches, settled_codes
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +26,7 @@ def test_kafka_answers_with_the_expected_codes(door: Door, case: Case) -> None:
         return
     differs = {}
     for setting in settings_of(case):
-        door.prepare(case)
-        door.grant(*setting.grants)
-        give_up_at = time.monotonic() + SOON_S
-        while not matches(codes := door.codes(case), setting) and time.monotonic() < give_up_at:
-            time.sleep(0.2)  # a broker hears of an ACL some time after it was created
+        codes = settled_codes(door, case, setting)
         if not matches(codes, setting):
             differs[setting.name] = (sorted(codes), sorted(setting.codes or ()))
     assert differs == {}

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from guarded_settings import guarded_settings
 from peers.kafka.tools import run_tool
 from peers.place import PeerError
 from tests.compat.cells import TOOLS
 from tests.fuzz.stack import Stack
-from users import PASSWORDS, Users
+from users import PASSWORDS
 
 import ottla
 from ottla import Acl, AclFilter, Resource
@@ -27,12 +28,7 @@ RESOURCES = {
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("guarded")
-    settings = {
-        "kafka-listener-protocols": "PLAINTEXT:SASL_PLAINTEXT",
-        "sasl-credentials-file": Users({"alice": PASSWORDS["alice"]}).write(folder / "users.toml"),
-        "authorizer-class-name": "StandardAuthorizer",
-        "super-users": "User:alice",
-    }
+    settings = guarded_settings(folder, passwords={"alice": PASSWORDS["alice"]})
     with Stack(folder, broker=settings) as stack:
         yield f"127.0.0.1:{stack.kafka_port}"
 

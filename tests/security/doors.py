@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from certificates import Authority
+from guarded_settings import guarded_settings
 from secured_kafka import USERS, SecuredKafka
 from tests.fuzz.stack import Stack
 from tests.security.door import USER, Door
@@ -33,14 +34,10 @@ def kafka_door(folder: Path) -> Iterator[Door]:
 
 @contextmanager
 def ottla_door(folder: Path) -> Iterator[Door]:
-    folder.mkdir(parents=True, exist_ok=True)
     settings = {
-        "kafka-listener-protocols": "PLAINTEXT:SASL_PLAINTEXT",
+        **guarded_settings(folder, f"User:{_ADMIN}", USERS),
         "sasl-enabled-mechanisms": "PLAIN",
         "sasl-plain-without-tls": True,
-        "sasl-credentials-file": Users(USERS).write(folder / "users.toml"),
-        "authorizer-class-name": "StandardAuthorizer",
-        "super-users": f"User:{_ADMIN}",
     }
     with Stack(folder, broker=settings) as stack:
         address = f"127.0.0.1:{stack.kafka_port}"

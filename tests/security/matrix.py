@@ -13,7 +13,7 @@ from tests.security.door import Door
 
 from ottla_proto.operation import Operation
 
-_SOON_S: Final = 5.0
+_SOON_S: Final = 3.0
 """A broker hears of an ACL some time after it was created."""
 
 
@@ -44,7 +44,7 @@ def try_all(ours: Door, kafka: Door, cases: Iterable[Case] = CASES) -> Matrix:
         for setting in settings_of(case):
             matrix.cells += 1
             name = f"{number}-{case.api}, {setting.name}"
-            mine, kafkas = (_codes(door, case, setting) for door in (ours, kafka))
+            mine, kafkas = (settled_codes(door, case, setting) for door in (ours, kafka))
             if not matches(mine, setting):
                 matrix.wrong.append(f"{name}: {_said(mine)} instead of {_said(setting.codes)}")
             if not matches(kafkas, setting):
@@ -71,8 +71,8 @@ def _try_without_a_login(matrix: Matrix, number: int, case: Case, ours: Door, ka
         matrix.differs.append(f"{number}-{case.api}, no login: Kafka answers {_said(kafkas)}, ottla {_said(mine)}")
 
 
-def _codes(door: Door, case: Case, setting: Setting) -> frozenset[int]:
-    """Return the codes, once they are the expected ones or that takes too long."""
+def settled_codes(door: Door, case: Case, setting: Setting) -> frozenset[int]:
+    """Return the codes that the request gets in this setting. Wait for the expected ones, but not for long."""
     door.prepare(case)
     door.grant(*setting.grants)
     give_up_at = time.monotonic() + _SOON_S

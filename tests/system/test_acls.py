@@ -16,8 +16,9 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from guarded_settings import guarded_settings
 from tests.fuzz.stack import Stack
-from users import PASSWORDS, Users
+from users import PASSWORDS
 from waiting import LIMIT_S, wait_until
 
 import ottla
@@ -28,13 +29,7 @@ TOPIC, PRIVATE = "orders-eu", "private"
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("guarded")
-    settings = {
-        "kafka-listener-protocols": "PLAINTEXT:SASL_PLAINTEXT",
-        "sasl-credentials-file": Users().write(folder / "users.toml"),
-        "authorizer-class-name": "StandardAuthorizer",
-        "super-users": "User:alice",
-    }
-    with Stack(folder, broker=settings) as stack:
+    with Stack(folder, broker=guarded_settings(folder)) as stack:
         address = f"127.0.0.1:{stack.kafka_port}"
         with ottla.Admin(address, login=login("alice")) as admin:
             for topic in (TOPIC, PRIVATE):

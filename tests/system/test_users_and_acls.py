@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from guarded_settings import guarded_settings
 from tests.fuzz.stack import Stack
 from tests.walk.pages import programs, promised, text
-from users import PASSWORDS, Users
+from users import PASSWORDS
 from waiting import LIMIT_S, wait_until
 
 import ottla
@@ -36,12 +37,7 @@ OF_CAROL = AclFilter(principal="User:carol")
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("guarded")
-    settings = {
-        "kafka-listener-protocols": "PLAINTEXT:SASL_PLAINTEXT",
-        "sasl-credentials-file": Users({"alice": PASSWORDS["alice"]}).write(folder / "users.toml"),
-        "authorizer-class-name": "StandardAuthorizer",
-        "super-users": "User:alice;User:root",
-    }
+    settings = guarded_settings(folder, "User:alice;User:root", passwords={"alice": PASSWORDS["alice"]})
     with Stack(folder, broker=settings) as stack:
         yield f"127.0.0.1:{stack.kafka_port}"
 
