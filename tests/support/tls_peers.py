@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from certificates import Authority, Certificate
 from key_updates import key_updates
+from listeners import Transport
 
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.kafka.network.tls_port import TlsPort
@@ -56,7 +57,7 @@ class Identity:
         return self.current
 
 
-class FakeSocket(asyncio.Transport):
+class FakeSocket(Transport):
     """This is the transport of a socket. While it is `full`, what is written stays."""
 
     def __init__(self) -> None:
@@ -65,12 +66,7 @@ class FakeSocket(asyncio.Transport):
         self.sent = bytearray()
         self.kept = bytearray()
         self.full = False
-        self.reading = True
-        self.closed = False
-        self.aborted = False
         self.largest_kept = 0
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": (CLIENT_HOST, 50_000), "sockname": ("10.0.0.1", 9093)}.get(name, default)
@@ -97,21 +93,6 @@ class FakeSocket(asyncio.Transport):
             self.sent += self.kept
             self.kept.clear()
             self.protocol.resume_writing()
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def abort(self) -> None:
-        self.closed = self.aborted = True
 
 
 class Port:
