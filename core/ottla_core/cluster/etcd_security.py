@@ -54,7 +54,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class EtcdSecurity:
-    """This protects the connections to etcd. Without a user, etcd goes by the certificate or knows nobody."""
+    """This protects the connections to etcd. Without a user, etcd knows a service by its certificate, or not at all."""
 
     ca: PurePath = NO_FILE
     certificate: PurePath = NO_FILE
