@@ -22,7 +22,7 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.kafka import cores, foreign, logins, sdk, secured, start, takeover, traffic, wide
+from loadtest.kafka import acl, cores, foreign, logins, sdk, secured, start, takeover, traffic, wide
 from loadtest.kafka.comparison import Comparison, Figure, Pair
 from loadtest.kafka.rows import ROWS, Row
 from loadtest.kafka.sides import Side, both_sides, side_of
@@ -33,7 +33,8 @@ KEYS: Final = (
     *(each.figure.key for each in (*start.STARTS, *sdk.CONTESTS)),
     *(row.key for row in cores.ROWS),
     takeover.FIGURE.key,
-    logins.FIGURE.key,
+    acl.FIGURE.key,
+    logins.FIGURES[0].key,
     wide.KEY,
     foreign.KEY,
 )
@@ -72,8 +73,10 @@ class Bench:
         self._traffic(self.two_brokers, cores.ROWS, cores.both_sides(self._directory / "cores"))
         if takeover.FIGURE.key in self._wanted:
             self._row(self.alone, (takeover.FIGURE,), takeover.measure)
-        if logins.FIGURE.key in self._wanted:
-            self._row(self.beside, (logins.FIGURE,), partial(logins.measure, self._directory, self._pairs))
+        if acl.FIGURE.key in self._wanted:
+            self._row(self.alone, (acl.FIGURE,), partial(acl.measure, self._pairs))
+        if logins.FIGURES[0].key in self._wanted:
+            self._row(self.beside, logins.FIGURES, partial(logins.measure, self._directory, self._pairs))
         if wide.KEY in self._wanted:
             self._wide()
         if foreign.KEY in self._wanted:
@@ -160,11 +163,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--records", type=int, default=2_000_000, help="of the rows at 100 B; the others take a share")
-    parser.add_argument("--only", default="", help=f"some of these, with commas: {', '.join(KEYS)}")
+    parser.add_argument("--only", default="", help=f"some of these, or their first words: {', '.join(KEYS)}")
     given = parser.parse_args()
-    wanted = given.only.split(",") if given.only else KEYS
-    if unknown := [key for key in wanted if key not in KEYS]:
+    names = given.only.split(",") if given.only else KEYS
+    found = {name: [key for key in KEYS if key == name or key.startswith(f"{name}_")] for name in names}
+    if unknown := [name for name, keys in found.items() if not keys]:
         parser.error(f"no such row: {', '.join(unknown)}")
+    wanted = [key for keys in found.values() for key in keys]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and all that it has started is stopped on the way out
     directory = Path(tempfile.mkdtemp(prefix="ottla-bench-kafka-"))
     bench, began = Bench(wanted, given.pairs, given.records, directory), time.monotonic()

@@ -10,6 +10,7 @@ from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.network.budget import Account, Budget
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import ConnectionLimits
+from ottla_broker.kafka.network.turns import Turns
 
 PRODUCE, FETCH, CONTROL = 0, 1, 3
 LIMITS = ConnectionLimits(
@@ -71,6 +72,7 @@ class Around:
     def __init__(self) -> None:
         self.limits = LIMITS
         self.budget = Budget(LIMITS.max_held)
+        self.newcomers = Turns()
         self.scratch = memoryview(bytearray(1_000))
         self.time = 0.0
         self.open = 0

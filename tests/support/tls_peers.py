@@ -103,11 +103,13 @@ class Port:
         context: ssl.SSLContext,
         limits: ConnectionLimits,
         principal: Callable[[bytes | None], str | None] = lambda _: "User:ANONYMOUS",
+        newcomers: Turns | None = None,
     ) -> None:
         self.time = 0.0
         self.refused: list[str] = []
         self.identity: Final = Identity(context, principal)
-        self.port: Final = TlsPort(self.identity, limits, Turns(), lambda: self.time, self._on_rejected)
+        newcomers = newcomers or Turns()
+        self.port: Final = TlsPort(self.identity, limits, Turns(), newcomers, lambda: self.time, self._on_rejected)
 
     def _on_rejected(self, reason: str, client_host: str) -> None:
         assert client_host == CLIENT_HOST

@@ -24,6 +24,7 @@ from ottla_broker.kafka.handlers import sasl_authenticate, sasl_handshake
 from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.network.connection import KafkaConnection
 from ottla_broker.kafka.network.limits import ConnectionLimits
+from ottla_broker.kafka.network.turns import Turns
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import SaslAuthenticateRequest, SaslHandshakeRequest, SaslHandshakeResponse
@@ -116,6 +117,17 @@ async def test_a_request_behind_the_login_waits_for_it(threads: DiskThreads) -> 
     assert not client.transport.closed
 
 
+async def test_logins_that_come_together_leave_other_clients_their_turns(threads: DiskThreads) -> None:
+    clients = [Client(threads) for _ in range(5)]
+    each_takes_a_turn = Turns(slice_s=-1.0)
+    for client in clients:
+        client.around.newcomers = each_takes_a_turn
+        client.send(handshake())
+    for chosen in range(6):
+        assert sum(bool(client.transport.written) for client in clients) == chosen
+        await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize("together", [True, False])
 async def test_tokens_are_read_by_their_sizes_alone(threads: DiskThreads, together: bool) -> None:
     client = Client(threads)
@@ -184,7 +196,7 @@ async def test_until_the_login_is_over_frames_are_short(threads: DiskThreads, ve
     client.send(handshake(version=version))
     await client.answers(1)
     client.send((authenticate if version else framed)(bytes(700))[:20])
-    assert client.transport.closed
+    await until(lambda: client.transport.closed)
     assert "before the first request is done, and the login where one is due" in client.around.refused[0]
 
 
@@ -192,7 +204,7 @@ async def test_until_the_login_is_over_frames_are_short(threads: DiskThreads, ve
 async def test_a_token_has_a_size_that_can_be(threads: DiskThreads, size_bytes: int) -> None:
     client = Client(threads)
     client.send(handshake(version=0) + struct.pack(">i", size_bytes))
-    assert client.transport.closed
+    await until(lambda: client.transport.closed)
     assert f"a frame of {size_bytes} bytes of a login is not accepted: 0 to 600 bytes" in client.around.refused[0]
 
 
@@ -200,7 +212,7 @@ async def test_a_token_has_a_size_that_can_be(threads: DiskThreads, size_bytes: 
 async def test_what_comes_before_the_login_ends_the_connection(threads: DiskThreads, sent: bytes) -> None:
     client = Client(threads)
     client.send(sent)
-    assert client.transport.closed
+    await until(lambda: client.transport.closed)
     assert (
         "came before the login; check that the client's security.protocol begins with SASL" in client.around.refused[0]
     )

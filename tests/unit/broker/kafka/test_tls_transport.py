@@ -374,6 +374,28 @@ async def test_a_large_response_takes_turns_with_other_work(dial: Callable[[], T
     assert bytes(client.received) == body
 
 
+async def test_handshakes_and_ends_that_come_together_leave_other_clients_their_turns(
+    certificates: Certificates, around: Around
+) -> None:
+    each_takes_a_turn = Turns(slice_s=-1.0)
+    port = Port(certificates.server_context(), ROOMY, newcomers=each_takes_a_turn)
+    new = partial(KafkaConnection, around, "A", None)
+    clients = [TlsClient(port, certificates.client_context(), new) for _ in range(3)]
+    for client in clients:
+        client.give(client.step())
+    for answered in range(4):
+        assert sum(bool(client.socket.sent) for client in clients) == answered
+        await asyncio.sleep(0)
+    for client in clients:
+        await opened(client)
+    for client in clients:
+        client.say_end()
+        client.give(client.step())
+    for ended in range(4):
+        assert sum(client.socket.closed for client in clients) == ended
+        await asyncio.sleep(0)
+
+
 async def test_a_client_that_only_changes_its_keys_takes_turns_with_others(dial: Callable[[], TlsClient]) -> None:
     client, beside = await opened(dial()), await opened(dial())
     client.give(client.change_keys(60_000))  # it takes OpenSSL tens of milliseconds

@@ -9,8 +9,9 @@ small requests takes turns with the others.
 Reads go into one buffer that all connections share, so that an idle connection costs little. A frame that comes in
 pieces is gathered from there (module inbound).
 
-Where the listener expects a login, the client is not known before it is over, and has a limited time for it. A login
-that fails ends the connection once its response is written.
+Where the listener expects a login, the client is not known before it is over, and has a limited time for it. Its
+requests wait for a turn that all such clients share, so that many logins at once don't hold up those who are known. A
+login that fails ends the connection once its response is written.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ottla_broker.kafka.network.inbound import Inbound
 from ottla_broker.kafka.network.limits import SMALL_BYTES, ConnectionLimits
 from ottla_broker.kafka.network.outbound import Outbound
 from ottla_broker.kafka.network.peer_end import has_ended
+from ottla_broker.kafka.network.turns import Turns
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.security.login import Login
@@ -52,6 +54,11 @@ class ListenerContext(Protocol):
     @property
     def scratch(self) -> memoryview:
         """Reads go into this buffer. A connection that has read into it takes everything out before another reads."""
+        ...
+
+    @property
+    def newcomers(self) -> Turns:
+        """The turns of clients that have not logged in."""
         ...
 
     def now(self) -> float: ...
@@ -184,7 +191,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
         inbound = self._inbound
         if inbound is None:
             fresh = self._context.scratch[:nbytes]
-            self._begin(memoryview(bytes(self._rest) + fresh) if self._rest else fresh)
+            data = memoryview(bytes(self._rest) + fresh) if self._rest else fresh
+            if self._is_logging_in:
+                self._keep(data, 0)
+                self._context.newcomers.take(self._continue)
+            else:
+                self._begin(data)
             return
         inbound.add(nbytes, self._context.scratch)
         self._pace.move(nbytes)

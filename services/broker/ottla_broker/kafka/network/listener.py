@@ -41,6 +41,9 @@ _WARNINGS_PER_TICK: Final = 5
 _LARGE_PER_ITERATION: Final = 8
 """How many large responses begin at once. Each may read 4 MB, which takes the loop some milliseconds: if all that wait
 began at once, they would hold up every other client."""
+_NEWCOMERS_S: Final = 0.0005
+"""How much of each turn of the loop goes to clients that are not known yet. It is the time of one TLS handshake, so
+that other clients hardly notice when many log in at once."""
 _LARGE_FOR_S: Final = 60
 """For this long after a large response, an API's responses are expected to be large."""
 
@@ -73,6 +76,7 @@ class Listener:
         self._new_login = new_login
         self._tls = tls
         self._tls_ports: Final[list[TlsPort]] = []
+        self.newcomers: Final = Turns(_NEWCOMERS_S)
         self._turns: Final = Turns()
         self._connections: Final[dict[KafkaConnection, None]] = {}
         """They are in the order in which they came."""
@@ -125,7 +129,7 @@ class Listener:
         if not listener.has_tls:
             return new_connection
         assert self._tls is not None, "the settings of a listener with TLS name its certificate"
-        port = TlsPort(self._tls(listener), self.limits, self._turns, self.now, self.on_rejected)
+        port = TlsPort(self._tls(listener), self.limits, self._turns, self.newcomers, self.now, self.on_rejected)
         self._tls_ports.append(port)
         return partial(TlsTransport, port, new_connection)
 

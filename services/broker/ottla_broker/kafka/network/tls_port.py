@@ -41,18 +41,21 @@ class Handshake(Protocol):
 
 
 class TlsPort:
-    """The TLS of one port. `turns` may be shared by several."""
+    """The TLS of one port. Several ports may share `turns`, which are for data, and `newcomers`, which are for
+    handshakes and for the ends of connections."""
 
     def __init__(
         self,
         identity: TlsIdentity,
         limits: ConnectionLimits,
         turns: Turns,
+        newcomers: Turns,
         now: Callable[[], float],
         on_rejected: Callable[[str, str], None],
     ) -> None:
         self.limits: Final = limits
         self.turns: Final = turns
+        self.newcomers: Final = newcomers
         self.on_rejected: Final = on_rejected
         self.principal: Final = identity.principal
         self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))

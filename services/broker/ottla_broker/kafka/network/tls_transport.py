@@ -122,7 +122,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         # More may come before the turn, even requests, and would be taken for a handshake that is too long.
         self._socket_reads = False
         self._socket.pause_reading()
-        self._port.turns.take(self._shake_hands)
+        self._port.newcomers.take(self._shake_hands)
 
     def _shake_hands(self) -> None:
         try:
@@ -167,7 +167,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _forget(self) -> None:
         self._port.on_end(self)
-        self._port.turns.drop(self._shake_hands)
+        self._port.newcomers.drop(self._shake_hands)
+        self._port.newcomers.drop(self._finish)
         self._port.turns.drop(self._seal)
         self._port.turns.drop(self._deliver)
         self._session.drop()
@@ -237,8 +238,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 self._connection.resume_writing()
             else:
                 self._connection.pause_writing()
+        self._finish_if_due()
+
+    def _finish_if_due(self) -> None:
         if self._phase is _Phase.CLOSING and not self._session.unsealed_bytes:
-            self._finish()
+            # Many clients may end at once, and each end takes two system calls.
+            self._port.newcomers.take(self._finish)
 
     def _finish(self) -> None:
         self._phase = _Phase.CLOSED
@@ -277,8 +282,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if self._phase is _Phase.OPEN:
             self._phase = _Phase.CLOSING
             self._read_socket_if_due()
-            if not self._session.unsealed_bytes:
-                self._finish()
+            self._finish_if_due()
 
     def abort(self) -> None:
         self._phase = _Phase.CLOSED
