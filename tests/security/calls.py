@@ -27,7 +27,10 @@ from ottla_proto.contracts import Controller, GatheredCalls, Method
 from ottla_stack.ca.subject import Subject
 from ottla_stack.running import RunningStack
 
-_LIMIT_S: Final = 2.0
+_LIMIT_S: Final = 5.0
+_FRAME_LIMIT_MS: Final = 1_000
+"""The first frame of a stream waits for the connection. So a shorter limit would take a slow handshake for a fetch that
+was let in and waits."""
 _NO_ROLE: Final = ("no certificate", "a Kafka client's certificate", "another authority's certificate")
 _ACTING: Final = (Controller.DECLARE_RESTORED, Controller.CONTROLLED_SHUTDOWN)
 """An empty request of these methods changes the cluster."""
@@ -127,7 +130,7 @@ async def _was_let_in(peer: AioPeer, method: Method[Any, Any], principal: str) -
             case Method():
                 stream = peer.open_stream(method)
                 try:
-                    await stream.exchange(request, timeout_ms=100, timeout=_LIMIT_S)
+                    await stream.exchange(request, timeout_ms=_FRAME_LIMIT_MS, timeout=_LIMIT_S)
                 finally:
                     await stream.close()
             case _:
