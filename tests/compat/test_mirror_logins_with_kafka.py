@@ -163,7 +163,7 @@ def test_acls_are_copied_from_kafka_and_to_kafka(kafka: SecuredKafka, tmp_path: 
             Acl.allow("User:carol", "write", here),
             Acl.allow("User:carol", "describe", here),
             Acl.deny("User:dan", "all", here),
-            Acl.allow("User:dan", "read", Resource.topic("guarded-", prefixed=True)),
+            Acl.allow("User:dan", "read", Resource.topic(topic, prefixed=True)),
             Acl.allow("User:dan", "read", Resource.topic("*")),
         )
         there = Resource.topic(f"east.{topic}")

@@ -76,7 +76,7 @@ def test_who_may_use_a_topic_may_read_its_copy_and_only_the_mirror_writes_to_it(
             at_east.topics.create(TOPIC, partitions=1)
             for admin in (at_east, at_west):
                 admin.users.set_password("bob", BOB["login"].password)
-            prefixed = Acl.allow("User:bob", "read", Resource.topic("ord", prefixed=True))
+            prefixed = Acl.allow("User:bob", "read", Resource.topic(TOPIC, prefixed=True))
             at_east.acls.create(Acl.allow("User:bob", "all", Resource.topic(TOPIC)), prefixed)
             write(range(100), **east | BOB)
             with MirrorProcess(tmp_path, *files, TOPIC, sync_acls=True) as mirror:
