@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla_core.security.acl import Acl, Permission
@@ -15,8 +17,8 @@ ALLOW, DENY = Permission.ALLOW, Permission.DENY
 EVERY_OPERATION = [each for each in Operation if each not in (Operation.UNKNOWN, Operation.ANY)]
 
 
-def names(**flow_settings: object) -> TopicNames:
-    flow = FlowSettings("east", "west", **flow_settings)  # type: ignore[arg-type]
+def names(**flow_settings: Any) -> TopicNames:
+    flow = FlowSettings("east", "west", **flow_settings)
     clusters = ClusterSettings("east", ("e:1",)), ClusterSettings("west", ("w:1",))
     return TopicNames(flow, MirrorSettings(clusters, (flow,)))
 

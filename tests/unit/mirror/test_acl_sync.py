@@ -63,11 +63,11 @@ class Steps(Event):
 
     def __init__(self, left: int) -> None:
         super().__init__()
-        self._left = left
+        self.left = left
 
     def wait(self, timeout: float | None = None) -> bool:
-        self._left -= 1
-        return self._left < 0
+        self.left -= 1
+        return self.left < 0
 
 
 def acl_sync_of(east: Side, west: Side, state: State | None = None, **flow_settings: Any) -> AclSync:
@@ -79,8 +79,9 @@ def acl_sync_of(east: Side, west: Side, state: State | None = None, **flow_setti
 
 def run(sync: AclSync, steps: int) -> None:
     """Have it work for so many seconds, and again after an error, as its thread does."""
-    sync.stopping = cast("Any", Steps(steps))
-    while sync.stopping._left > 0:  # type: ignore[attr-defined]
+    stopping = Steps(steps)
+    cast("Any", sync).stopping = stopping
+    while stopping.left > 0:
         try:
             sync.work()
         except ottla.OttlaError as error:
