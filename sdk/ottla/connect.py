@@ -10,6 +10,7 @@ A connector plans before it reads, and moves columns instead of records:
 A mirror opens no record: `BatchReader` returns batches as they are in the log, and `Producer.send_batch` takes them.
 """
 
+from ottla.admin.acl import acl_of, core_acl
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
@@ -63,10 +64,12 @@ __all__ = [
     "Segment",
     "Subscriber",
     "TopicView",
+    "acl_of",
     "all_partitions",
     "bootstrap_addresses",
     "check_config",
     "check_topic",
+    "core_acl",
     "list_offsets",
     "list_offsets_or_end",
     "load_profile",

@@ -1,4 +1,5 @@
-"""A mirror whose source or target is an Apache Kafka that expects logins: it copies, and no password is anywhere."""
+"""A mirror whose source or target is an Apache Kafka that expects logins: it copies records and ACLs, and no password
+is anywhere."""
 
 from __future__ import annotations
 
@@ -9,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from mirror_process import MirrorProcess
+from secured_cluster import secured_cluster
 from secured_kafka import USERS, SecuredKafka
 from tests.compat.cells import DIFFERS
 from tests.compat.flows import LIMIT_S, PARTITIONS, RECORDS, Side
 from waiting import wait_until
 
 import ottla
+from ottla import Acl, AclFilter, Resource
 from ottla_stack.cluster import Cluster
 
 LOGIN_MS = 3000
@@ -135,3 +138,42 @@ def test_a_rejected_login_is_in_the_status_without_the_password(
     with MirrorProcess(tmp_path, source, ours.bootstrap, "orders", environment=environment) as mirror:
         wait_until(lambda: "the broker rejected the login by PLAIN" in "".join(mirror.flow().troubles()))
         check_no_secret(mirror, mirror.log.read_bytes(), shown_by(mirror))
+
+
+@DIFFERS.cell
+@pytest.mark.parametrize("source", ["Kafka", "ottla"])
+def test_acls_are_copied_from_kafka_and_to_kafka(kafka: SecuredKafka, tmp_path: Path, source: str) -> None:
+    topic, login = f"guarded-in-{source}", ottla.Scram("alice", USERS["alice"], "SCRAM-SHA-256")
+    password = tmp_path / "password"
+    password.touch(0o600)
+    password.write_text(USERS["alice"])
+    of_kafka = kafka.settings("SASL_PLAINTEXT", "SCRAM-SHA-256", file=str(password))
+    with (
+        secured_cluster(tmp_path / "ottla") as (ours, security),
+        ottla.Admin(kafka.server.bootstrap_of("SASL_PLAINTEXT"), login=login) as at_kafka,
+        ottla.Admin(**security.arguments(ours.bootstrap)) as at_ours,
+    ):
+        of_ours = security.with_a_file(ours.bootstrap)
+        east, west = (at_kafka, at_ours) if source == "Kafka" else (at_ours, at_kafka)
+        files = (of_kafka, of_ours) if source == "Kafka" else (of_ours, of_kafka)
+        east.topics.create(topic, partitions=1)
+        here = Resource.topic(topic)
+        east.acls.create(
+            Acl.allow("User:bob", "all", here, host="127.0.0.1"),
+            Acl.allow("User:carol", "write", here),
+            Acl.allow("User:carol", "describe", here),
+            Acl.deny("User:dan", "all", here),
+            Acl.allow("User:dan", "read", Resource.topic(topic, prefixed=True)),
+            Acl.allow("User:dan", "read", Resource.topic("*")),
+        )
+        there = Resource.topic(f"east.{topic}")
+        copied = {
+            Acl.allow("User:bob", "read", there, host="127.0.0.1"),
+            Acl.allow("User:carol", "describe", there),
+            Acl.deny("User:dan", "all", there),
+        }
+        with MirrorProcess(tmp_path, *files, topic, sync_acls=True) as mirror:
+            wait_until(lambda: set(west.acls.list(AclFilter("topic", there.name))) == copied)
+            assert mirror.flow().trouble == ""
+        found = {acl for name in ("bob", "carol", "dan") for acl in west.acls.list(AclFilter(principal=f"User:{name}"))}
+        assert {acl for acl in found if acl.resource.name.startswith("east.")} == copied

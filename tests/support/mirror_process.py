@@ -36,6 +36,8 @@ target = "west"
 topics = ["{topics}"]
 delivery = "{delivery}"
 heartbeats = {heartbeats}
+sync_acls = {sync_acls}
+sync_acls_interval_s = 1
 """
 
 
@@ -58,13 +60,15 @@ class MirrorProcess:
         *,
         delivery: str = "at_least_once",
         heartbeats: bool = False,
+        sync_acls: bool = False,
         node_id: int = 0,
         redis: str = "",
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._environment = {**os.environ, **environment}
         self._file = folder / f"mirror-{node_id}.toml"
-        values = {"topics": topics, "delivery": delivery, "redis": redis, "heartbeats": json.dumps(heartbeats)}
+        values = {"topics": topics, "delivery": delivery, "redis": redis}
+        values |= {"heartbeats": json.dumps(heartbeats), "sync_acls": json.dumps(sync_acls)}
         self._file.write_text(FILE.format(east=_toml(east), west=_toml(west), **values))
         self.log = folder / f"mirror-{node_id}.log"
         self._node_id = node_id

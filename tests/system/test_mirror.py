@@ -62,6 +62,18 @@ def test_each_offset_of_the_source_translates_to_its_record(
     assert_exact(offsets, cluster, west, topic)
 
 
+def test_a_mirror_that_is_to_copy_acls_copies_records_between_clusters_without_an_authorizer(
+    cluster: Cluster, west: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ottla.mirror")
+    cluster.produce(topic, range(10))
+    with mirrored(cluster, west, topic, "at_least_once", sync_acls=True, sync_acls_interval_s=1) as (flow,):
+        words = "flow east->west: no ACLs are copied, because {} has no authorizer"
+        wait_until(lambda: {words.format("east"), words.format("west")} <= set(caplog.messages))
+        wait_until(lambda: len(copied(west, topic)) == 10)
+        assert flow.trouble == ""
+
+
 @pytest.mark.feature(151)
 def test_another_mirror_goes_on_where_the_last_one_stopped(cluster: Cluster, west: Cluster, topic: str) -> None:
     cluster.produce(topic, [f"first {n}" for n in range(300)])

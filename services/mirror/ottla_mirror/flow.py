@@ -46,6 +46,7 @@ from ottla_mirror.machines.loop_marks import LoopMarks
 from ottla_mirror.machines.progress import CopiedPartition, Reading
 from ottla_mirror.machines.starts import Start
 from ottla_mirror.machines.topic_names import TopicNames
+from ottla_mirror.syncing.acl_sync import AclSync
 from ottla_mirror.syncing.flow_state import FlowState
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
 from ottla_mirror.syncing.sync_retention import SyncRetention
@@ -92,6 +93,8 @@ class Flow:
         retention = SyncRetention(flow.name, self.source, self.target, self.names, self.syncs, self.state)
         self._watch: Final = CopyWatch(flow.name, self.target, lambda: self.partitions.values())
         self._chores: Final[list[Chore]] = [self.state, self.topics, self.syncs, self.groups, self._watch, retention]
+        if flow.sync_acls:
+            self._chores.append(AclSync(flow, self.source, self.target, self.names, self.state))
         if flow.heartbeats:
             self._chores.append(Heartbeats(flow, self.source, self.state, clock))
         if in_redis:

@@ -134,8 +134,8 @@ def _flow(table: Mapping[str, Any]) -> FlowSettings:
 
 _EXPECTED: Final = {
     **dict.fromkeys(("topics", "exclude", "groups", "exclude_groups"), tuple),
-    **dict.fromkeys(("sync_configs", "sync_groups", "heartbeats"), bool),
-    "replicas": int,
+    **dict.fromkeys(("sync_configs", "sync_acls", "sync_groups", "heartbeats"), bool),
+    **dict.fromkeys(("replicas", "sync_acls_interval_s"), int),
 }
 _KINDS: Final[dict[type, str]] = {tuple: 'list, such as ["orders.*"]', int: "number", bool: "true or false"}
 
@@ -199,6 +199,8 @@ _MM2: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "replication.factor": ("replicas", int),
     "exactly.once.source.support": ("delivery", _delivery),
     "sync.topic.configs.enabled": ("sync_configs", _truth),
+    "sync.topic.acls.enabled": ("sync_acls", _truth),
+    "sync.topic.acls.interval.seconds": ("sync_acls_interval_s", int),
     "groups": ("groups", _list),
     "groups.exclude": ("exclude_groups", _list),
     "sync.group.offsets.enabled": ("sync_groups", _truth),

@@ -15,6 +15,7 @@ FAULTY = [
     (FlowSettings("east", "west"), FlowSettings("east", "west")),
     (FlowSettings("east", "west", delivery="same_offsets", policy="marked"),),
     (FlowSettings("east", "west", separator=""),),
+    (FlowSettings("east", "west", sync_acls_interval_s=0),),
 ]
 
 

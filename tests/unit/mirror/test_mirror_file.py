@@ -80,6 +80,16 @@ def test_a_flow_s_own_setting_counts_more_than_the_common_one(tmp_path: Path) ->
     assert (flow.replicas, flow.policy) == (3, "identity")
 
 
+def test_acls_are_copied_where_the_file_says_so(tmp_path: Path) -> None:
+    assert not load(write(tmp_path, TOML)).flows[0].sync_acls
+    (flow,) = load(write(tmp_path, TOML + "sync_acls = true\nsync_acls_interval_s = 60")).flows
+    assert (flow.sync_acls, flow.sync_acls_interval_s) == (True, 60)
+    assert not load(write(tmp_path, MM2, "mm2.properties")).flows[0].sync_acls
+    text = MM2 + "sync.topic.acls.enabled = true\neast->west.sync.topic.acls.interval.seconds = 60\n"
+    (flow,) = load(write(tmp_path, text, "mm2.properties")).flows
+    assert (flow.sync_acls, flow.sync_acls_interval_s) == (True, 60)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -89,6 +99,9 @@ def test_a_flow_s_own_setting_counts_more_than_the_common_one(tmp_path: Path) ->
         ("redis = 6379\n" + TOML, "give a URL"),
         (TOML + 'policy = "mirror"', "use one of prefix, identity"),
         (TOML + 'replicas = "two"', "give a number"),
+        (TOML + 'sync_acls = "yes"', "give a true or false"),
+        (TOML + 'sync_acls_interval_s = "60"', "give a number"),
+        (TOML + "sync_acls_interval_s = 0", "ACLs can't be compared every 0 s"),
         (TOML.replace('["orders.*"]', '"orders.*"'), 'list, such as ["orders.*"]'),
         (TOML.replace('target = "west"', ""), "no target"),
         (TOML.replace('target = "west"', 'target = "moon"'), "no cluster 'moon'"),

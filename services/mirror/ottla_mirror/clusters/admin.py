@@ -1,4 +1,4 @@
-"""The admin of a cluster knows its topics, configs and groups, in the form in which a mirror needs them."""
+"""The admin of a cluster knows its topics, configs, ACLs and groups, in the form in which a mirror needs them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Final, NamedTuple, Self
 
 import ottla
-from ottla.connect import ClusterClient, KafkaTransport, bootstrap_addresses, list_offsets
+from ottla.connect import ClusterClient, KafkaTransport, acl_of, bootstrap_addresses, core_acl, list_offsets
 from ottla_core.errors import ErrorCode
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
+from ottla_core.security.acl import Acl
 from ottla_mirror.clusters.access import Access
 
 CALL_S: Final = 10.0
@@ -26,7 +27,7 @@ class TopicsFound(NamedTuple):
 
 
 class Admin:
-    """Asks about topics, configs and groups, and changes them. Thread-safe."""
+    """Asks about topics, configs, ACLs and groups, and changes them. Thread-safe."""
 
     def __init__(self, access: Access, name: str) -> None:
         self._admin: Final = open_admin(access, name)
@@ -58,6 +59,15 @@ class Admin:
             self._admin.configs.set(altered, topic=topic)
         if removed := list(gone):
             self._admin.configs.unset(*removed, topic=topic)
+
+    def topic_acls(self) -> Collection[Acl]:
+        """Return the ACLs that are for one topic by its name, or for every topic by "*"."""
+        matching = ottla.AclFilter("topic", pattern="literal")
+        return dict.fromkeys(map(core_acl, self._admin.acls.list(matching)))
+
+    def create_acls(self, acls: Iterable[Acl]) -> None:
+        """Create ACLs, many in one request. Those that exist are left alone."""
+        self._admin.acls.create(*map(acl_of, acls))
 
     def end(self, topic: str, timeout: float) -> int:
         """Return the end of the topic's only partition, open transactions included.

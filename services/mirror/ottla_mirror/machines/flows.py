@@ -51,8 +51,9 @@ class FlowSettings:
     """A flow copies from the cluster `source` to the cluster `target`, both given by alias.
 
     `topics`, `groups` and their exclusions are regular expressions that match whole names. `replicas` is for topics
-    that are created in the target; None means its default. `sync_groups` says whether groups' offsets are committed in
-    the target, besides the checkpoints. `heartbeats` says whether the source gets a record each second, to be copied.
+    that are created in the target; None means its default. `sync_acls` says whether copies get ACLs, which are compared
+    every `sync_acls_interval_s`. `sync_groups` says whether groups' offsets are committed in the target, besides the
+    checkpoints. `heartbeats` says whether the source gets a record each second, to be copied.
     """
 
     source: str
@@ -64,6 +65,8 @@ class FlowSettings:
     delivery: Delivery = "at_least_once"
     replicas: int | None = None
     sync_configs: bool = True
+    sync_acls: bool = False
+    sync_acls_interval_s: int = 600
     groups: tuple[str, ...] = (".*",)
     exclude_groups: tuple[str, ...] = EXCLUDED_GROUPS
     sync_groups: bool = True
@@ -150,6 +153,11 @@ RULES: Final = (
         lambda flow, settings: re.fullmatch(r"[._-]+", flow.separator) is None,
         "separator {flow.separator!r} can't separate a cluster's alias from a topic's name",
         "use . _ or -",
+    ),
+    Rule(
+        lambda flow, settings: flow.sync_acls_interval_s < 1,
+        "ACLs can't be compared every {flow.sync_acls_interval_s} s",
+        "give at least 1, or leave it out for every 600 s",
     ),
 )
 """The first rule that a flow breaks is reported."""
