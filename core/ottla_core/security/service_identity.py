@@ -48,11 +48,16 @@ class ServiceIdentity(NamedTuple):
         return f"{self.role}/{self.name}"
 
 
+def service_uris(uris: Iterable[str]) -> list[str]:
+    """Return those of the URIs that are meant for calls between services, whether they name a known role or not."""
+    return [uri for uri in uris if uri.lower().startswith(SCHEME)]
+
+
 def identity_of(uris: Iterable[str]) -> ServiceIdentity | None:
     """Return the identity that a certificate with these URIs has, or None if it names no service, or several.
 
     URIs of other schemes have no meaning here, and neither have roles that this release does not know.
     """
-    ours = [uri for uri in uris if uri.lower().startswith(SCHEME)]
+    ours = service_uris(uris)
     match = _URI.fullmatch(ours[0]) if len(ours) == 1 else None
     return None if match is None else ServiceIdentity(Role(match[1]), match[2])

@@ -53,6 +53,28 @@ def test_keys_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path) -> No
     assert modes == {"ca": 0o700, "ca.key": 0o600, "ca.pem": 0o644, "broker-0.key": 0o600, "broker-0.pem": 0o644}
 
 
+def test_the_common_name_of_a_service_tells_its_role_and_that_of_a_client_is_the_user(place: CaDirectory) -> None:
+    names = {
+        whom: read_certificates(place.issue(whom, LIFETIME))[0].subject.rfc4514_string()
+        for whom in (BROKER, subject("client", "alice"), subject("group-coordinator", "x" * 64))
+    }
+    assert list(names.values()) == ["CN=broker-0", "CN=alice", "CN=group-coordinator-" + "x" * 46]
+
+
+def test_a_certificate_whose_common_name_is_only_its_name_is_rotated(
+    place: CaDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier releases issued such certificates."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Subject, "common_name", property(lambda whom: whom.name))
+        path = place.issue(BROKER, LIFETIME)
+    assert read_certificates(path)[0].subject.rfc4514_string() == "CN=0"
+    place.rotate(LIFETIME, LIFETIME * 2)
+    (certificate,) = read_certificates(path)
+    assert certificate.subject.rfc4514_string() == "CN=broker-0"
+    assert subject_of(certificate) == BROKER
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_read_back_as_it_was_issued_and_good_for_what_it_does(place: CaDirectory, kind: str) -> None:
     hosts = () if kind in ("client", "admin") else ("localhost", "10.0.0.7")

@@ -23,6 +23,7 @@ from ottla_broker.kafka.network.budget import Budget
 from ottla_broker.kafka.network.connection import KafkaConnection
 from ottla_broker.kafka.network.tls_session import RECORD_BYTES
 from ottla_broker.kafka.network.turns import Turns
+from ottla_core.security.principal import NoPrincipalError
 
 ROOMY = replace(LIMITS, max_connections=100, max_first=10_000_000, max_produce=10_000_000, max_held=100_000_000)
 
@@ -459,13 +460,19 @@ async def test_work_is_done_in_its_order_and_others_have_their_turn() -> None:
 # ---- who the client is ----------------------------------------------------------------------------------------------
 
 
-async def connect(
-    certificates: Certificates, around: Around, verify: ssl.VerifyMode, *, shows: bool, principal: str | None = "User:c"
-) -> tuple[Port, set[Caller]]:
-    def named(certificate: bytes | None) -> str | None:
-        return principal if certificate else "User:ANONYMOUS"
+def named(certificate: bytes | None) -> str:
+    return "User:c" if certificate else "User:ANONYMOUS"
 
-    port = Port(certificates.server_context(verify), ROOMY, named)
+
+async def connect(
+    certificates: Certificates,
+    around: Around,
+    verify: ssl.VerifyMode,
+    *,
+    shows: bool,
+    principal: Callable[[bytes | None], str] = named,
+) -> tuple[Port, set[Caller]]:
+    port = Port(certificates.server_context(verify), ROOMY, principal)
     context = certificates.client_context(certificates.client if shows else None)
     client = TlsClient(port, context, partial(KafkaConnection, around, "A", None))
     with suppress(ssl.SSLError):  # an alert of the broker
@@ -496,7 +503,12 @@ async def test_a_client_without_a_required_certificate_is_refused(certificates: 
     assert "the client has shown no certificate" in port.refused[0]
 
 
-async def test_a_name_that_no_rule_maps_is_refused(certificates: Certificates, around: Around) -> None:
-    port, callers = await connect(certificates, around, ssl.CERT_REQUIRED, shows=True, principal=None)
+async def test_a_client_whose_certificate_names_no_principal_is_refused(
+    certificates: Certificates, around: Around
+) -> None:
+    def nobody(certificate: bytes | None) -> str:
+        raise NoPrincipalError("the reason")
+
+    port, callers = await connect(certificates, around, ssl.CERT_REQUIRED, shows=True, principal=nobody)
     assert not callers
-    assert "no rule of ssl_principal_mapping_rules matches" in port.refused[0]
+    assert port.refused == ["the reason"]
