@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from tests.regressions.injection import skipped
+from tests.regressions.injection import altered, skipped
 from tests.regressions.story import Story
+
+
+def _without_a_limit_for_handshakes(options):
+    return tuple((name, value) for name, value in options if name != "grpc.server_handshake_timeout_ms")
+
 
 STORIES = (
     Story(
         "service-as-a-kafka-client",
         "A service's certificate opened a Kafka listener that trusted its authority: broker 0 was the user CN=0",
         skipped("ottla_broker.kafka.keystore:service_uris", ()),
+    ),
+    Story(
+        "silent-connections-of-services",
+        "A connection to a gRPC port that said nothing kept its memory and its file descriptor for two minutes",
+        altered("ottla_core.rpc.transport:SERVER_OPTIONS", _without_a_limit_for_handshakes),
     ),
 )
