@@ -126,3 +126,22 @@ def test_the_files_are_for_their_owner_alone_and_stay_as_they_are(stack: Running
 
 def _digests(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.story("secured-stack-starts-open")
+def test_an_open_stack_is_secured_with_its_data_and_stays_secured(tmp_path: Path) -> None:
+    """The third start is a plain `ottla up`."""
+    directory, size = tmp_path / "s", {"brokers": 1, "group_coordinators": 0}
+    with (
+        RunningStack(directory, **size) as stack,
+        ottla.Producer(stack.bootstrap, topic="kept", value="bytes") as producer,
+        ottla.Admin(stack.bootstrap) as admin,
+    ):
+        admin.topics.create("kept")
+        producer.send(b"v").result(LIMIT_S)
+    for secure, notice in ((True, "was open until now"), (False, "was secured before")):
+        with RunningStack(directory, **size, secure=secure) as stack:
+            assert notice in (directory / "up.log").read_text()
+            assert command(stack, "consume", "kept", "--from", "start").stdout == "v\n"
+            with pytest.raises(ottla.OttlaError, match="expects TLS"), ottla.Admin(stack.bootstrap) as admin:
+                admin.topics.list()

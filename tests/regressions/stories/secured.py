@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.regressions.injection import altered, skipped
+from tests.regressions.injection import altered, constant, skipped
 from tests.regressions.story import Story
 
 
@@ -15,6 +15,11 @@ STORIES = (
         "service-as-a-kafka-client",
         "A service's certificate opened a Kafka listener that trusted its authority: broker 0 was the user CN=0",
         skipped("ottla_broker.kafka.keystore:service_uris", ()),
+    ),
+    Story(
+        "secured-stack-starts-open",
+        "A stack that was made by `ottla up --secure` served everyone in plaintext after a start by `ottla up`",
+        constant("ottla_stack.secure_files:SecureFiles.exist", False),
     ),
     Story(
         "silent-connections-of-services",
