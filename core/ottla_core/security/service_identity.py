@@ -24,6 +24,8 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+AUTHORITY_KEY: Final = "ca.key"
+"""`ottla ca` keeps the key of an authority in this file, beside the certificates that it has issued."""
 SCHEME: Final = "ottla://"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _URI: Final = re.compile(rf"{SCHEME}({'|'.join(Role)})/({NAME.pattern})")

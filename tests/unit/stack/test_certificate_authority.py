@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -154,13 +155,40 @@ def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
     assert certificate.not_valid_after_utc == place.authorities()[0].not_valid_after_utc
 
 
+def commands_in(hint: str) -> list[list[str]]:
+    """Return the arguments of the commands in a hint, as a shell splits them."""
+    return [shlex.split(command)[1:] for command in re.findall("`([^`]+)`", hint)]
+
+
+def test_commands_in_hints_work_from_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have the path of the authority, and its name is quoted."""
+    monkeypatch.chdir(tmp_path)
+    place = CaDirectory(Path("it's a ca"))
+
+    def mend(fail: Callable[[], object]) -> None:
+        with pytest.raises(ConfigError) as told:
+            fail()
+        with monkeypatch.context() as elsewhere:
+            elsewhere.chdir("/")
+            assert [run(command) for command in commands_in(told.value.hint)] == [0]
+
+    mend(lambda: place.issue(BROKER, LIFETIME))
+    mend(lambda: place.init("test CA", LIFETIME))
+    place.issue(BROKER, LIFETIME)
+    mend(lambda: place.issue(BROKER, LIFETIME))
+    mend(lambda: place.rotate(LIFETIME, LIFETIME, ["broker-9"]))
+    place.replace_authority(LIFETIME)
+    mend(place.retire_authorities)
+    place.retire_authorities()
+
+
 def test_an_expired_authority_says_how_to_get_another_one(tmp_path: Path) -> None:
-    place = CaDirectory(tmp_path / "ca")
+    place = CaDirectory(tmp_path / "it's a ca")
     place.init("test CA", timedelta(minutes=-1))
     with pytest.raises(ConfigError, match="expired at") as told:
         place.issue(BROKER, LIFETIME)
-    assert "ottla ca rotate --authority" in told.value.hint
-    place.replace_authority(LIFETIME)
+    for command in commands_in(told.value.hint):
+        assert run(command) == 0
     assert is_pair(place.issue(BROKER, LIFETIME))
 
 

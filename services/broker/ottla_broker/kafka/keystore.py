@@ -83,7 +83,7 @@ class PortIdentity:
         if services:
             raise NoPrincipalError(
                 f"the client has shown the certificate of a service, {services[0][:_MAX_SHOWN_CHARACTERS]!r}, and not "
-                "one of a Kafka client; issue one with `ottla ca issue client NAME`"
+                "one of a Kafka client; issue one with `ottla ca issue client NAME --dir DIR`"
             )
         name = self._mapping.name(own_name)
         if name is None:
