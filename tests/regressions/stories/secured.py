@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from tests.regressions.injection import altered, constant, skipped
+from tests.regressions.injection import altered, constant, instead_of, skipped
 from tests.regressions.story import Story
 
 
 def _without_a_limit_for_handshakes(options):
     return tuple((name, value) for name, value in options if name != "grpc.server_handshake_timeout_ms")
+
+
+def _in_plaintext_first(original, address, limit_s, entry):
+    from ottla.client.kafka_probe import look_at
+
+    look_at(address, limit_s)
+    return original(address, limit_s, entry)
 
 
 STORIES = (
@@ -20,6 +27,12 @@ STORIES = (
         "secured-stack-starts-open",
         "A stack that was made by `ottla up --secure` served everyone in plaintext after a start by `ottla up`",
         constant("ottla_stack.secure_files:SecureFiles.exist", False),
+    ),
+    Story(
+        "doctor-in-plaintext",
+        "`ottla doctor` sent plaintext to listeners with TLS, and each broker logged a client that does not speak TLS",
+        skipped("ottla_cli.commands.doctor:entries_of", {}),
+        instead_of("ottla.client.kafka_probe:_look_as", _in_plaintext_first),
     ),
     Story(
         "silent-connections-of-services",
