@@ -24,7 +24,7 @@ Looks = Callable[[Iterable[str]], Mapping[str, Look]]
 ELSEWHERE: Final = "elsewhere"
 """The state of a listener for clients of another network, if another listener makes the cluster usable from here."""
 
-_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ONLY_LISTENER: Final = "PLAINTEXT"
 _LOOPBACK: Final = frozenset({"localhost", "::1", "[::1]"})
 _AWAY: Final = frozenset({Met.UNRESOLVED.value, Met.UNREACHED.value, Met.CONNECTION_REFUSED.value})
