@@ -236,7 +236,7 @@ async def test_a_response_is_sealed_only_as_it_is_taken(dial: Callable[[], TlsCl
     client.socket.full = True
     body = bytes(range(256)) * 20_000
     client.say(frame(body, PRODUCE))
-    client.give(client.step())
+    await client.talk()  # on a busy machine the request takes more than one turn
     written = client.transport.get_write_buffer_size()
     assert len(body) < written < len(body) + 1_000
     assert client.socket.largest_kept < 5 * RECORD_BYTES
