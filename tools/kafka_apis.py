@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from ottla_broker.kafka.apis import APIS, NEVER, PRIVATE, Api
+from ottla_broker.kafka.authorization import PRIVATE_NEEDS
 from ottla_broker.kafka.error_table import ERRORS
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 
@@ -38,10 +39,18 @@ def codes() -> str:
     return "".join(rows)
 
 
+def needs(path: str) -> str:
+    """What a client needs for a private method, as the broker checks it."""
+    return ", ".join(
+        f"{need.operation.name} on the {need.resource_type.name.lower().replace('_', ' ')}"
+        for need in PRIVATE_NEEDS[path]
+    )
+
+
 def private() -> str:
     """The section about the API that is not Kafka's."""
     called = [each.method for each in PRIVATE_METHODS.values()]
-    rows = [f"| {method.service}.{method.name} | {method.operation.name} |\n" for method in called]
+    rows = [f"| {method.service}.{method.name} | {needs(method.path)} |\n" for method in called]
     return f"""\
 ## The private API
 
@@ -50,7 +59,7 @@ with the key {PRIVATE.key}. Brokers show and serve it only to clients that call 
 all other clients it is an unknown API (`docs/adr/0028`). Its request names one of these methods, and the broker serves
 the method itself, or forwards the call to the service that has it:
 
-| method | authorized as |
+| method | the client needs |
 |---|---|
 {"".join(rows)}
 To these clients, brokers also send some responses with private fields: tagged fields from {PRIVATE.key} on, which

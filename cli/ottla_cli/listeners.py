@@ -7,11 +7,12 @@ usable if every advertised address leads to the broker that advertises it. What 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.client.kafka_probe import Look, Met
+from ottla.client.kafka_probe import Entry, Look, Met
+from ottla.client.security.security import Security
 from ottla_cli.failures import in_cli_terms
 from ottla_cli.health import Problem
 
@@ -23,6 +24,7 @@ Looks = Callable[[Iterable[str]], Mapping[str, Look]]
 ELSEWHERE: Final = "elsewhere"
 """The state of a listener for clients of another network, if another listener makes the cluster usable from here."""
 
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ONLY_LISTENER: Final = "PLAINTEXT"
 _LOOPBACK: Final = frozenset({"localhost", "::1", "[::1]"})
 _AWAY: Final = frozenset({Met.UNRESOLVED.value, Met.UNREACHED.value, Met.CONNECTION_REFUSED.value})
@@ -176,6 +178,35 @@ def check_cluster(info: ClusterInfo, entry_hosts: Sequence[str], looks: Looks) -
         ]
     findings += [_unserved(broker) for broker in info.brokers if not broker.kafka_address]
     return _set_apart(findings)
+
+
+def entries_of(info: ClusterInfo, protocol_map: str, own: Security) -> dict[str, Entry]:
+    """Return how a client with these settings enters each listener, by its address.
+
+    `protocol_map` is a broker's listener.security.protocol.map. A listener that is not in it has the protocol of its
+    name, if there is such a protocol.
+    """
+    protocols = {**{name: name for name in _PROTOCOLS}, **dict(_pairs(protocol_map))}
+    return {
+        address: _entry(protocols[name], own)
+        for broker in info.brokers
+        for name, address in broker.kafka_listeners.items()
+        if protocols.get(name) in _PROTOCOLS
+    }
+
+
+def _pairs(protocol_map: str) -> Iterator[tuple[str, str]]:
+    for each in protocol_map.split(","):
+        name, colon, protocol = each.strip().partition(":")
+        if colon:
+            yield name, protocol
+
+
+def _entry(protocol: str, own: Security) -> Entry:
+    has_tls, has_login = protocol.endswith("SSL"), protocol.startswith("SASL_")
+    if has_tls and own.tls is None:
+        return None
+    return Security(own.login if has_login else None, own.tls if has_tls else None)
 
 
 def _is_of(look: Look, cluster_id: str) -> bool:

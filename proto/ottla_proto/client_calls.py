@@ -8,29 +8,16 @@ from __future__ import annotations
 
 from ottla_proto import client_pb2 as b
 from ottla_proto.contracts import Method
-from ottla_proto.operation import Operation
 
 
 class Client:
-    DELETE_RECORDS = Method(
-        "Broker", "DeleteRecords", b.DeleteRecordsRequest, b.DeleteRecordsResponse, Operation.DELETE
-    )
-    DESCRIBE_LOG_DIRS = Method(
-        "Broker", "DescribeLogDirs", b.DescribeLogDirsRequest, b.DescribeLogDirsResponse, Operation.DESCRIBE
-    )
+    DELETE_RECORDS = Method("Broker", "DeleteRecords", b.DeleteRecordsRequest, b.DeleteRecordsResponse)
+    DESCRIBE_LOG_DIRS = Method("Broker", "DescribeLogDirs", b.DescribeLogDirsRequest, b.DescribeLogDirsResponse)
     OFFSETS_FOR_LEADER_EPOCH = Method(
-        "Broker",
-        "OffsetsForLeaderEpoch",
-        b.OffsetsForLeaderEpochRequest,
-        b.OffsetsForLeaderEpochResponse,
-        Operation.DESCRIBE,
+        "Broker", "OffsetsForLeaderEpoch", b.OffsetsForLeaderEpochRequest, b.OffsetsForLeaderEpochResponse
     )
-    INIT_PRODUCER_ID = Method(
-        "Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdResponse, Operation.IDEMPOTENT_WRITE
-    )
-    IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse, Operation.WRITE)
-    DESCRIBE_PRODUCERS = Method(
-        "Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse, Operation.DESCRIBE
-    )
-    METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse, Operation.DESCRIBE)
-    PRODUCE = Method("Broker", "Produce", b.ProduceRequest, b.ProduceResponse, Operation.WRITE)
+    INIT_PRODUCER_ID = Method("Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdResponse)
+    IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse)
+    DESCRIBE_PRODUCERS = Method("Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse)
+    METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse)
+    PRODUCE = Method("Broker", "Produce", b.ProduceRequest, b.ProduceResponse)

@@ -1,4 +1,4 @@
-"""Kafka's ACL operations. Every method of the contracts amounts to one of them, too."""
+"""Kafka's ACL operations."""
 
 from __future__ import annotations
 

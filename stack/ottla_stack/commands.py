@@ -27,8 +27,9 @@ from ottla_cli.settings import Settings
 from ottla_core.errors import OttlaError
 from ottla_core.plural import counted
 from ottla_mirror import mirror_file
+from ottla_stack.embedded_etcd import has_data
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
-from ottla_stack.secure_files import PROFILE, SecureFiles
+from ottla_stack.secure_files import PROFILE, SecureFiles, files_of
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock, unreadable_state
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
 from ottla_stack.view import COLUMNS, stack_rows, stack_table
@@ -66,7 +67,8 @@ def up(
         bool,
         typer.Option(
             "--secure",
-            help="TLS on all connections, a first user with a new password, and ACLs for all others.",
+            help="TLS on all connections, a first user with a new password, and ACLs for all others. "
+            "Later starts in the directory stay secured.",
         ),
     ] = False,
     detach: Annotated[
@@ -82,11 +84,10 @@ def up(
     ] = READY_LIMIT_S,
 ) -> None:
     """Start a real cluster on this machine: etcd, a controller, brokers and coordinators, each in its own process."""
-    if secure and ca is not None:
-        raise config_error(
-            "--secure and --ca exclude each other", hint="leave --ca out: --secure has its own authority"
-        )
-    files = SecureFiles.of_stack(directory.absolute()) if secure else None
+    files = files_of(directory.absolute(), secure=secure)
+    if files is not None and ca is not None:
+        what = "--secure and --ca" if secure else f"--ca and the secured cluster in {directory}"
+        raise config_error(f"{what} exclude each other", hint="leave --ca out: a secured cluster has its own authority")
     plan = StackPlan(
         directory.absolute(),
         port_base,
@@ -100,6 +101,8 @@ def up(
         files,
     )
     _check_ports(plan)
+    if files is not None and (notice := _notice(files, plan, secure=secure)):
+        _err.print(f"ottla up: {notice}", soft_wrap=True)
     if detach:
         raise typer.Exit(_detach(plan, ready_within))
     held = lock(plan.directory)
@@ -109,6 +112,18 @@ def up(
         raise typer.Exit(asyncio.run(_supervise(plan, ready_within)))
     finally:
         held.close()
+
+
+def _notice(files: SecureFiles, plan: StackPlan, *, secure: bool) -> str:
+    """Return what a user may not expect of a secured start, or ""."""
+    if files.exist and not secure:
+        return f"the cluster in {plan.directory} was secured before, so it starts with --secure"
+    if not files.exist and has_data(plan.etcd_directory):
+        return (
+            f"the cluster in {plan.directory} was open until now, and keeps the users and ACLs that anyone may have "
+            "added; check them with `ottla user ls` and `ottla acl ls`"
+        )
+    return ""
 
 
 def _make_missing(plan: StackPlan) -> None:

@@ -65,7 +65,7 @@ class EtcdPlan:
     def command(self) -> list[str]:
         client = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.client_port}"
         peer = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.peer_port}"
-        command = [str(self.binary), "--name", "default", "--data-dir", str(self.directory / "data")]
+        command = [str(self.binary), "--name", "default", "--data-dir", str(_data_in(self.directory))]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", f"default={peer}", "--log-level", "warn"]
@@ -101,11 +101,6 @@ class EtcdPlan:
         self._version_file.write_text(_text(max(self.version, written)) + "\n")
 
     @property
-    def has_data(self) -> bool:
-        """It tells whether an etcd has run in the directory before."""
-        return (self.directory / "member").exists()
-
-    @property
     def _version_file(self) -> Path:
         return self.directory / "etcd-version"
 
@@ -113,6 +108,15 @@ class EtcdPlan:
         with contextlib.suppress(FileNotFoundError):
             return _parse_version(self._version_file.read_text())
         return (0, 0, 0)
+
+
+def has_data(directory: Path) -> bool:
+    """Return whether an etcd has run in the directory before."""
+    return (_data_in(directory) / "member").exists()
+
+
+def _data_in(directory: Path) -> Path:
+    return directory / "data"
 
 
 def plan_etcd(

@@ -44,6 +44,10 @@ class StackPlan:
     """With it all connections have TLS, clients log in, and ACLs say what they may do."""
 
     @property
+    def etcd_directory(self) -> Path:
+        return self.directory / "etcd"
+
+    @property
     def etcd_port(self) -> int:
         return self.port_base + _ETCD
 

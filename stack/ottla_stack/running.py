@@ -18,7 +18,7 @@ from typing import Final, Self, TypeVar
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.plan import StackPlan
 from ottla_stack.ports import free_port_base
-from ottla_stack.secure_files import SecureFiles
+from ottla_stack.secure_files import files_of
 from ottla_stack.state import RunningProcess, StackState
 from ottla_stack.supervisor import STACK_STOP_LIMIT_S, end_orphans, not_ready
 
@@ -33,7 +33,7 @@ class RunningStack:
     It has no txn-coordinators by default, because few programs need them, and each is a process. `mirror` is the file
     of a mirror that runs as well. The file must exist when the block begins. With `certificates`, a directory of
     `ottla ca`, services prove to each other who they are. Missing certificates are issued there. A `secure` stack has
-    TLS on all connections, and its files are `plan.secure`.
+    TLS on all connections, and so has one whose directory was secured before. Its files are `plan.secure`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RunningStack:
         secure: bool = False,
     ) -> None:
         self.directory: Final = directory
-        files = SecureFiles.of_stack(directory) if secure else None
+        files = files_of(directory, secure=secure)
         self.plan: Final = StackPlan(
             directory,
             free_port_base(),
@@ -62,6 +62,7 @@ class RunningStack:
             files.ca if files else certificates,
             files,
         )
+        self._secured_by: Final = ["--secure"] if secure else ["--ca", str(certificates)] if certificates else []
         self._log = directory / "up.log"
         self._up: subprocess.Popen[bytes] | None = None
 
@@ -82,10 +83,7 @@ class RunningStack:
         command += ["--controllers", str(plan.controllers), "--group-coordinators", str(plan.group_coordinators)]
         command += ["--txn-coordinators", str(plan.txn_coordinators)]
         command += ["--mirror", str(plan.mirror)] if plan.mirror else []
-        if plan.secure:
-            command += ["--secure"]
-        elif plan.certificates:
-            command += ["--ca", str(plan.certificates)]
+        command += self._secured_by
         with self._log.open("w") as output:
             self._up = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

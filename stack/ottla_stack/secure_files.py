@@ -29,6 +29,11 @@ class SecureFiles:
         return cls(directory / "security")
 
     @property
+    def exist(self) -> bool:
+        """They exist from the first secured start on. So a later start stays secured, and opens nobody's data."""
+        return self.directory.exists()
+
+    @property
     def ca(self) -> Path:
         return self.directory / "ca"
 
@@ -75,3 +80,9 @@ class SecureFiles:
                 "super-users": f"User:{ADMIN}",
             }
         return settings
+
+
+def files_of(directory: Path, *, secure: bool) -> SecureFiles | None:
+    """Return the files of the stack in this directory if it is to be secured, or has been secured before."""
+    files = SecureFiles.of_stack(directory)
+    return files if secure or files.exist else None

@@ -29,7 +29,7 @@ from ottla_core.event_loop.tasks import end_task
 from ottla_core.process import lifecycle
 from ottla_stack.child import KILL_LIMIT_S, Child
 from ottla_stack.child_log import ChildLog, keep_trimmed
-from ottla_stack.embedded_etcd import EtcdPlan, EtcdTls, plan_etcd
+from ottla_stack.embedded_etcd import EtcdPlan, EtcdTls, has_data, plan_etcd
 from ottla_stack.plan import ServicePlan, StackPlan
 from ottla_stack.ports import is_free
 from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
@@ -68,7 +68,7 @@ class Supervisor:
         self._ready = False
         logs = plan.directory / "logs"
         self._etcd: EtcdPlan = plan_etcd(
-            plan.directory / "etcd",
+            plan.etcd_directory,
             plan.etcd_port,
             plan.etcd_peer_port,
             tls=None if plan.secure is None else EtcdTls(*plan.secure.etcd),
@@ -91,7 +91,7 @@ class Supervisor:
         end_orphans(self.plan.directory)
         check_ports(self.plan)
         # A stack that exists already must start on a full disk, too: that is how its user can delete something.
-        if not self._etcd.has_data:
+        if not has_data(self.plan.etcd_directory):
             check_disk(self.plan.directory)
         self._etcd.prepare()
         for child in self._children:

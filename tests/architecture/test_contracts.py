@@ -28,7 +28,7 @@ def test_generated_code_is_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_rpc_of_a_contract_has_its_method_and_its_operation() -> None:
+def test_every_rpc_of_a_contract_has_its_method() -> None:
     for contract in CONTRACTS:
         described = {m.name for m in contract.SERVICE.methods}
         assert described == {m.name for m in vars(contract).values() if isinstance(m, Method | GatheredCalls)}

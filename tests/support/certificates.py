@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import ssl
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,11 @@ class Certificate:
     certificate: Path
     key: Path
     both: Path
+
+    @property
+    def der(self) -> bytes:
+        """The certificate as TLS shows it."""
+        return ssl.PEM_cert_to_DER_cert(self.certificate.read_text())
 
 
 class Authority:

@@ -193,7 +193,7 @@ class FakeConfigs:
     def __init__(self, admin: FakeAdmin) -> None:
         self.admin = admin
 
-    def get(self, *, topic: str | None, broker: int | None = None, timeout: float = 0) -> dict[str, ConfigEntry]:
+    def get(self, *, topic: str | None = None, broker: int | None = None, timeout: float = 0) -> dict[str, ConfigEntry]:
         self.admin.check("configs")
         return {
             name: ConfigEntry(name, value, source, "long", False, name != "segment.ms", "What it is for.")

@@ -49,7 +49,7 @@ class Certificates:
 class Identity:
     """It has the broker's certificate for a port, and names the port's clients."""
 
-    def __init__(self, context: ssl.SSLContext, principal: Callable[[bytes | None], str | None]) -> None:
+    def __init__(self, context: ssl.SSLContext, principal: Callable[[bytes | None], str]) -> None:
         self.current = context
         self.principal: Final = principal
 
@@ -102,7 +102,7 @@ class Port:
         self,
         context: ssl.SSLContext,
         limits: ConnectionLimits,
-        principal: Callable[[bytes | None], str | None] = lambda _: "User:ANONYMOUS",
+        principal: Callable[[bytes | None], str] = lambda _: "User:ANONYMOUS",
         newcomers: Turns | None = None,
     ) -> None:
         self.time = 0.0

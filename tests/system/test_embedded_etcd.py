@@ -13,7 +13,7 @@ from children import stop
 from waiting import wait_until
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_stack.embedded_etcd import EmbeddedEtcd, etcd_version, find_etcd, is_ready, plan_etcd
+from ottla_stack.embedded_etcd import EmbeddedEtcd, etcd_version, find_etcd, has_data, is_ready, plan_etcd
 
 
 @pytest.fixture
@@ -24,7 +24,9 @@ def etcd(tmp_path: Path) -> Iterator[EmbeddedEtcd]:
 
 
 def test_it_runs_from_start_to_stop_and_again_on_the_same_ports(etcd: EmbeddedEtcd) -> None:
+    assert not has_data(etcd.plan.directory)
     etcd.start()
+    assert has_data(etcd.plan.directory)
     first, endpoint = etcd.pid, etcd.endpoint
     assert first is not None
     assert is_ready(etcd.plan.client_port)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import Authority
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka_clients import Confluent, KafkaPython, Rec
@@ -163,6 +164,32 @@ async def test_brokers_with_one_listener_and_with_two_in_one_cluster(tmp_path: P
         assert code == 1
         assert states[1, "EXTERNAL"] == "missing"
         assert "broker 1, listener EXTERNAL: it has no listener EXTERNAL" in said
+
+
+@pytest.mark.story("doctor-in-plaintext")
+async def test_doctor_enters_each_listener_by_its_protocol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the profile it enters both listeners. Without it, it finds out that one has TLS."""
+    ports, authority = Ports(), Authority(tmp_path / "authority")
+    settings = ports.listeners(0) | {
+        "kafka_listeners": (f"INTERNAL://127.0.0.1:{ports.internal[0]}", f"EXTERNAL://127.0.0.1:{ports.external[0]}"),
+        "kafka_advertised": (),
+        "kafka_listener_protocols": ("EXTERNAL:SSL", "INTERNAL:PLAINTEXT"),
+        "ssl_keystore_location": str(authority.issue("broker", "IP:127.0.0.1").both),
+    }
+    profile = f"[profiles.tls.ssl]\ntruststore.location = '{authority.certificate}'\n"
+    config = tmp_path / "config.toml"
+    config.write_text(f"{profile}[profiles.tls.security]\nprotocol = 'SSL'\n")
+    monkeypatch.setenv("OTTLA_CONFIG", str(config))
+    internal, external = (f"127.0.0.1:{numbers[0]}" for numbers in (ports.internal, ports.external))
+    async with cluster_of(tmp_path, settings):
+        code, states, said = await asyncio.to_thread(doctor, "-b", external, "--profile", "tls")
+        assert (code, states) == (0, {(0, "EXTERNAL"): "ok", (0, "INTERNAL"): "ok"}), said
+        code, states, said = await asyncio.to_thread(doctor, "-b", internal)
+        assert (code, states) == (1, {(0, "EXTERNAL"): "tls", (0, "INTERNAL"): "ok"})
+        assert "requires TLS; use a --profile with TLS" in said
+    assert "closing a Kafka connection" not in caplog.text
 
 
 async def test_unstable_versions_are_served_where_that_is_set(tmp_path: Path) -> None:

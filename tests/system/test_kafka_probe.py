@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from ottla.client.kafka_probe import Look, Met, look_at, look_at_all
+from ottla.client.kafka_probe import Entry, Look, Met, look_at, look_at_all
 from ottla.client.security.logins import Plain
 from ottla.client.security.security import Security
 from ottla.client.security.tls import Tls
@@ -165,6 +165,10 @@ def test_a_host_that_swallows_everything() -> None:
                 each.close()
 
 
+def look_as(entry: Entry, address: str) -> Look:
+    return look_at_all([address], LIMIT_S, lambda _: entry)[address]
+
+
 def test_a_client_with_tls_or_a_login_is_told_what_the_address_expects() -> None:
     secured = [
         (Security(tls=Tls()), "speaks Kafka's protocol without TLS, but tls= is set"),
@@ -172,8 +176,8 @@ def test_a_client_with_tls_or_a_login_is_told_what_the_address_expects() -> None
     ]
     with Cluster() as cluster:
         for security, words in secured:
-            look = look_at_all([cluster.bootstrap], LIMIT_S, security)[cluster.bootstrap]
+            look = look_as(security, cluster.bootstrap)
             assert look.met is Met.REJECTED
             assert words in look.why
     for security, _ in secured:
-        assert look_at_all([cluster.bootstrap], LIMIT_S, security)[cluster.bootstrap].met is Met.CONNECTION_REFUSED
+        assert look_as(security, cluster.bootstrap).met is Met.CONNECTION_REFUSED

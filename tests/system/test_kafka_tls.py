@@ -231,6 +231,16 @@ def test_a_client_whose_certificate_does_not_count_gets_an_alert_and_the_operato
     wait_until(lambda: words in mutual.stack.logs[0].read_text())
 
 
+@pytest.mark.story("service-as-a-kafka-client")
+def test_the_certificate_of_a_service_does_not_open_a_listener(mutual: Secured) -> None:
+    """The listener trusts its authority."""
+    of_a_service = mutual.authority.issue("0", "URI:ottla://broker/0")
+    with pytest.raises(ottla.OttlaError, match="does not accept this client's certificate"):
+        ottla.Admin(mutual.address, tls=mutual.tls(of_a_service)).topics.list()
+    words = "the client has shown the certificate of a service, 'ottla://broker/0'"
+    wait_until(lambda: words in mutual.stack.logs[0].read_text())
+
+
 def test_a_client_without_tls_is_told_that_the_port_expects_it(mutual: Secured) -> None:
     with pytest.raises(ottla.OttlaError, match="expects TLS"):
         ottla.Admin(mutual.address).topics.list()

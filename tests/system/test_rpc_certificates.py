@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,12 @@ from service_certificates import ServiceCertificates
 from waiting import LIMIT_S, until
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.rpc import internal_tls
+from ottla_core.rpc import internal_tls, transport
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.client import Peer
 from ottla_core.rpc.context import PRINCIPAL
 from ottla_core.rpc.internal_tls import InternalTls
-from ottla_core.rpc.status import TransportError
+from ottla_core.rpc.status import MAX_CONNECTIONS, SERVER_OPTIONS, TransportError
 from ottla_core.security.service_identity import Role
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -208,6 +209,43 @@ async def test_garbage_and_half_a_handshake_disturb_nobody(stack: Stack, service
     for connection in connections:
         connection.close()
     await peer.close()
+
+
+@pytest.mark.parametrize("certified", [True, False])
+async def test_connections_beyond_the_limit_are_closed_and_open_ones_go_on(
+    services: ServiceCertificates, monkeypatch: pytest.MonkeyPatch, *, certified: bool
+) -> None:
+    options = tuple((name, 5 if value == MAX_CONNECTIONS else value) for name, value in SERVER_OPTIONS)
+    monkeypatch.setattr(transport, "SERVER_OPTIONS", options)
+    stack = Stack(services.of(Role.BROKER) if certified else None)
+    await stack.server.start()
+    tls = services.of(Role.GROUP_COORDINATOR) if certified else None
+    peer = AioPeer(stack.address, tls=tls)
+    assert await peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S)
+    strangers = [await asyncio.open_connection("127.0.0.1", stack.server.port) for _ in range(20)]
+    ended = [asyncio.create_task(until_closed(reader)) for reader, _ in strangers]
+    await until(lambda: sum(task.done() for task in ended) == 20 - 4)
+    assert await peer.call(Broker.LIST_OFFSETS, listing(), timeout=LIMIT_S)
+    for _, writer in strangers:
+        writer.close()
+    await asyncio.wait_for(asyncio.gather(*ended), LIMIT_S)
+    async with asyncio.timeout(LIMIT_S):  # the server notices one after the other that they have left
+        while not await is_served(stack, tls):
+            await asyncio.sleep(0.01)
+    await peer.close()
+    await stack.server.stop(grace_s=0)
+
+
+async def is_served(stack: Stack, tls: InternalTls | None) -> bool:
+    """Return whether a call by a new connection gets a response."""
+    with suppress(TransportError):
+        return bool(await listed(stack, tls))
+    return False
+
+
+async def until_closed(reader: asyncio.StreamReader) -> None:
+    with suppress(ConnectionError):
+        await reader.read()
 
 
 # ---- rotation --------------------------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import socket
 import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,14 @@ def _speaks_tls(port: int) -> bool:
         return "ALERT" in str(error.reason)
 
 
+def test_doctor_leaves_no_warning_in_the_brokers_log(stack: RunningStack) -> None:
+    log = stack.directory / "logs" / "broker-0.log"
+    before = log.read_text().count("closing a Kafka connection")
+    done = command(stack, "doctor", "-o", "json")
+    assert (done.returncode, [each["state"] for each in json.loads(done.stdout)["items"]]) == (0, ["ok"]), done.stderr
+    assert log.read_text().count("closing a Kafka connection") == before
+
+
 def test_the_files_are_for_their_owner_alone_and_stay_as_they_are(stack: RunningStack) -> None:
     assert stack.plan.secure is not None
     folder = stack.plan.secure.directory
@@ -126,3 +136,23 @@ def test_the_files_are_for_their_owner_alone_and_stay_as_they_are(stack: Running
 
 def _digests(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.story("secured-stack-starts-open")
+def test_an_open_stack_is_secured_with_its_data_and_stays_secured(tmp_path: Path) -> None:
+    """The third start is a plain `ottla up`."""
+    directory = tmp_path / "s"
+    start = partial(RunningStack, directory, brokers=1, group_coordinators=0)
+    with (
+        start() as stack,
+        ottla.Producer(stack.bootstrap, topic="kept", value="bytes") as producer,
+        ottla.Admin(stack.bootstrap) as admin,
+    ):
+        admin.topics.create("kept")
+        producer.send(b"v").result(LIMIT_S)
+    for secure, notice in ((True, "was open until now"), (False, "was secured before")):
+        with start(secure=secure) as stack:
+            assert notice in (directory / "up.log").read_text()
+            assert command(stack, "consume", "kept", "--from", "start").stdout == "v\n"
+            with pytest.raises(ottla.OttlaError, match="expects TLS"), ottla.Admin(stack.bootstrap) as admin:
+                admin.topics.list()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import socket
+import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +25,11 @@ import ottla
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.internal_tls import InternalTls
+from ottla_core.rpc.status import HANDSHAKE_LIMIT_MS
 from ottla_core.security.service_identity import Role
 from ottla_proto import controller_pb2 as pb
-from ottla_proto.contracts import Controller, Group, Method, Mirror
+from ottla_proto.broker_pb2 import ListOffsetsRequest
+from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror
 from ottla_proto.group_pb2 import ListGroupsRequest
 from ottla_proto.mirror_pb2 import MirrorStatusRequest
 from ottla_stack.ca.subject import Subject
@@ -39,6 +46,8 @@ target = "west"
 topics = ["mirrored"]
 """
 FLOW = "east->west"
+OTHER_FILES = 30
+"""So many files and connections more may a broker have in use after a while."""
 
 _names = (f"secured-{n}" for n in itertools.count())
 
@@ -219,6 +228,47 @@ def test_a_service_with_the_wrong_certificate_does_not_start(
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, said in done.stderr) == (1, True), done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.story("silent-connections-of-services")
+def test_handshakes_that_stop_disturb_nobody_and_end_within_their_limit(
+    stack: RunningStack, services: ServiceCertificates, topic: str
+) -> None:
+    """500 connections say nothing, and 50 stop in the middle of their first message."""
+    name = "broker-0"
+    group, address, files = services.of(Role.GROUP_COORDINATOR), address_of(stack, name), open_files(stack, name)
+    host, _, port = address.rpartition(":")
+
+    def serves() -> None:
+        """Call by a new connection, and write by those that brokers have."""
+        assert call(address, group, Broker.LIST_OFFSETS, ListOffsetsRequest())
+        producer.send(0).result(timeout=LIMIT_S)
+
+    with ExitStack() as opened:
+        producer = opened.enter_context(ottla.Producer(stack.bootstrap, topic=topic))
+        serves()
+        began_at = time.monotonic()
+        for opening in [b""] * 500 + [client_hello()[:100]] * 50:
+            connection = opened.enter_context(socket.create_connection((host, int(port)), LIMIT_S))
+            connection.sendall(opening)
+        wait_until(lambda: open_files(stack, name) >= files + 550)
+        while open_files(stack, name) > files + OTHER_FILES:
+            serves()
+            assert time.monotonic() - began_at < 3 * HANDSHAKE_LIMIT_MS / 1000, "they end when their time is over"
+        serves()
+
+
+def open_files(stack: RunningStack, name: str) -> int:
+    return len(os.listdir(f"/proc/{stack.pid(name)}/fd"))
+
+
+def client_hello() -> bytes:
+    """Return the first message of a TLS client."""
+    said = ssl.MemoryBIO()
+    session = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), said, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        session.do_handshake()
+    return said.read()
 
 
 def test_rotation_of_the_authority_and_of_all_certificates_under_traffic(

@@ -164,6 +164,7 @@ def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) -> Non
             f"--data-dir={tmp_path / 'fresh'}",
             "--port=0",
             "--admin-port=0",
+            "--kafka-port=0",
         ]
         command.append(f"--etcd=127.0.0.1:{stack.plan.etcd_port}")
         ids = []

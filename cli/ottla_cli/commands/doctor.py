@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from ottla.client.kafka_probe import Look, look_at_all
+from ottla.client.kafka_probe import Entry, Look, look_at_all
 from ottla.client.settings import bootstrap_addresses
 from ottla.errors import OttlaError, config_error
 from ottla_cli.connection import ASIDE_S, open_admin
 from ottla_cli.failures import ExitCode, say, sentence
 from ottla_cli.lazy import Command
-from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of, reports_listeners
+from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, entries_of, host_of, reports_listeners
 from ottla_cli.options import AnyTopics, Numbers
 from ottla_cli.output import Listing, form_for, write
 from ottla_cli.partition_status import PartitionStatus, only_numbers
@@ -25,7 +26,7 @@ from ottla_cli.settings import Settings
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
-    from ottla.admin.admin import Admin, BrokerInfo
+    from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo
     from ottla.admin.group_info import ShardStatus
     from ottla.admin.replica_verification import ReplicaCheck
     from ottla.machines.comparisons.replicas import BatchSeen, Difference
@@ -105,19 +106,32 @@ def listeners(
 
 
 def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
-    security = settings.security
+    entries: dict[str, Entry] = {}
 
     def looks(addresses: Iterable[str]) -> Mapping[str, Look]:
-        return look_at_all(addresses, min(settings.timeout, _LOOK_LIMIT_S), security)
+        limit_s = min(settings.timeout, _LOOK_LIMIT_S)
+        return look_at_all(addresses, limit_s, lambda address: entries.get(address, settings.security))
 
     if addresses:
         return check_kafka([_checked(address) for address in addresses], looks)
     with open_admin(settings) as admin:
         info = admin.cluster.describe()
+        if reports_listeners(info):
+            entries |= entries_of(info, _protocol_map(admin, info), settings.security)
     came_by = bootstrap_addresses(settings.addresses)
     if not reports_listeners(info):
         return check_kafka(came_by, looks)
     return check_cluster(info, list(dict.fromkeys(map(host_of, came_by))), looks)
+
+
+def _protocol_map(admin: Admin, info: ClusterInfo) -> str:
+    """Return which protocol each listener has, as a broker describes it, or "" if none describes it to this user."""
+    for broker in info.brokers:
+        if not broker.fenced:
+            with suppress(OttlaError):
+                entry = admin.configs.get(broker=broker.id, timeout=ASIDE_S).get("listener.security.protocol.map")
+                return entry.value or "" if entry is not None else ""
+    return ""
 
 
 def _checked(address: str) -> str:

@@ -25,7 +25,8 @@ _REJECTED: Final = HandshakeFailure(
 )
 _KNOWN: Final = {
     "certificate has expired": HandshakeFailure(
-        "the certificate at the other side has expired", "issue another one with `ottla ca rotate`"
+        "the certificate at the other side has expired",
+        "issue another one with `ottla ca rotate --dir DIR`, where DIR has its authority",
     ),
     "certificate is not yet valid": HandshakeFailure(
         "the certificate at the other side is not valid yet", "correct the clocks of both machines"

@@ -10,6 +10,8 @@ gRPC does not tell a server why a handshake failed, so it is the caller's error 
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +23,7 @@ import grpc
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.secret_file import NO_FILE
-from ottla_core.security.service_identity import Role, ServiceIdentity, identity_of
+from ottla_core.security.service_identity import AUTHORITY_KEY, Role, ServiceIdentity, identity_of
 
 LOOK_INTERVAL_S: Final = 1.0
 """A channel looks at the files again after this time."""
@@ -129,10 +131,10 @@ class InternalTls:
         material = _read(self._files, self._role, now)
         if material.expires_at - now < SOON:
             _log.warning(
-                "the certificate of %s expires at %s UTC; issue another one with `ottla ca rotate`, which needs no "
-                "restart",
+                "the certificate of %s expires at %s UTC; %s, which needs no restart",
                 material.identity,
                 material.expires_at.strftime("%Y-%m-%d %H:%M"),
+                _renewal(self._files.certificate),
             )
         return material
 
@@ -171,7 +173,7 @@ def _read(files: Files, role: Role, now: datetime) -> Material:
     if identity.role is not role:
         raise _unusable(
             f"the certificate {files.certificate} is of {identity}, and the role has to be {role}",
-            f"give the service a certificate of its role: `ottla ca issue {role} NAME`",
+            f"give the service a certificate of its role: `ottla ca issue {role} NAME --dir DIR`",
         )
     return Material(
         identity,
@@ -218,7 +220,7 @@ def _checked(
     if own.not_valid_after_utc <= now:
         raise _unusable(
             f"the certificate {files.certificate} has expired at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
-            "issue another one with `ottla ca rotate`",
+            _renewal(files.certificate),
         )
 
     def is_signer(issuer: x509.Certificate) -> bool:
@@ -241,9 +243,18 @@ def _checked(
     if identity is None:
         raise _unusable(
             f"the certificate {files.certificate} names no role of a service",
-            "issue one with `ottla ca issue ROLE NAME`; those of Kafka clients and listeners are for Kafka's port",
+            "issue one with `ottla ca issue ROLE NAME --dir DIR`; those of Kafka clients and listeners are for Kafka's "
+            "port",
         )
     return identity, own.not_valid_after_utc
+
+
+def _renewal(certificate: Path) -> str:
+    """Return how to issue the certificate again. Its authority is in a directory of its own, or where it was issued."""
+    directory, rotate = certificate.absolute().parent, f"ottla ca rotate {shlex.quote(certificate.stem)}"
+    if os.path.exists(directory / AUTHORITY_KEY):
+        return f"issue another one with `{rotate} --dir {shlex.quote(str(directory))}`"
+    return f"issue another one with `{rotate} --dir DIR`, where DIR has its authority, and copy it here"
 
 
 def _unusable(message: str, hint: str) -> OttlaError:

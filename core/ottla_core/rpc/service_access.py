@@ -100,7 +100,7 @@ class Caller:
         if self.identity is None:
             raise _refused(
                 f"{_named(method)} is for {_listed(callers)}, and the caller's certificate names no role",
-                "issue a certificate with `ottla ca issue ROLE NAME`; those of Kafka clients are for Kafka's port",
+                "issue one with `ottla ca issue ROLE NAME --dir DIR`; those of Kafka clients are for Kafka's port",
             )
         if self.identity.role not in callers:
             raise _refused(

@@ -58,7 +58,17 @@ _MAX_STREAMS_OF_A_CONNECTION: Final = 10_000
 """The most calls and streams of a connection. Further ones wait at the client. A broker forwards its Kafka clients'
 waiting calls over one connection."""
 
+HANDSHAKE_LIMIT_MS: Final = 10_000
+"""How long a client may take from connecting to its first frame. gRPC's own limit is two minutes."""
+
+MAX_CONNECTIONS: Final = 2_000
+"""The most connections of a server, which are as many as hundreds of services need. Further ones are closed at once.
+
+gRPC has no limit for handshakes alone, and without one strangers could take all memory and file descriptors."""
+
 SERVER_OPTIONS: Final = (
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_LIMIT_MS),
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
     ("grpc.max_concurrent_streams", _MAX_STREAMS_OF_A_CONNECTION),
     ("grpc.server.max_pending_requests", MAX_CALLS),
     ("grpc.server.max_pending_requests_hard_limit", MAX_CALLS),

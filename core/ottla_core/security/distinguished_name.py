@@ -30,10 +30,9 @@ _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _SPACES: Final = " \r"
 
 
-def distinguished_name(certificate: bytes) -> str:
-    """Return the name of the subject of a certificate in DER. Raises ValueError if it is not one."""
-    subject = x509.load_der_x509_certificate(certificate).subject
-    return ",".join(_part(part) for part in reversed(subject.rdns))
+def distinguished_name(certificate: x509.Certificate) -> str:
+    """Return the name of the certificate's subject. Raises ValueError if the name can't be read."""
+    return ",".join(_part(part) for part in reversed(certificate.subject.rdns))
 
 
 def _part(attributes: Iterable[x509.NameAttribute[str | bytes]]) -> str:

@@ -24,6 +24,8 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+AUTHORITY_KEY: Final = "ca.key"
+"""`ottla ca` keeps the key of an authority in this file, beside the certificates that it has issued."""
 SCHEME: Final = "ottla://"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _URI: Final = re.compile(rf"{SCHEME}({'|'.join(Role)})/({NAME.pattern})")
@@ -48,11 +50,16 @@ class ServiceIdentity(NamedTuple):
         return f"{self.role}/{self.name}"
 
 
+def service_uris(uris: Iterable[str]) -> list[str]:
+    """Return those of the URIs that are meant for calls between services, whether they name a known role or not."""
+    return [uri for uri in uris if uri.lower().startswith(SCHEME)]
+
+
 def identity_of(uris: Iterable[str]) -> ServiceIdentity | None:
     """Return the identity that a certificate with these URIs has, or None if it names no service, or several.
 
     URIs of other schemes have no meaning here, and neither have roles that this release does not know.
     """
-    ours = [uri for uri in uris if uri.lower().startswith(SCHEME)]
+    ours = service_uris(uris)
     match = _URI.fullmatch(ours[0]) if len(ours) == 1 else None
     return None if match is None else ServiceIdentity(Role(match[1]), match[2])

@@ -78,6 +78,11 @@ def diagnose_address(address: str, security: Security = PLAINTEXT) -> Diagnosis:
         return Diagnosis(f"nothing listens at {address}", hopeless=False)
     except OSError as error:
         return Diagnosis(f"{address} can't be reached ({error.strerror or error})", hopeless=False)
+    if expects_login and security.tls is not None and security.tls.certificate is not None:
+        return Diagnosis(
+            f"{address} does not accept this client's certificate, or expects a login (SASL): see the broker's log",
+            hopeless=True,
+        )
     if expects_login:
         return Diagnosis(f"{address} expects a login (SASL): pass login=, or set security.protocol", hopeless=True)
     return _named(address, protocol_of(response), uses_tls=security.tls is not None)

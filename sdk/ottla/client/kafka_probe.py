@@ -2,8 +2,11 @@
 
 It needs no client library: two requests, ApiVersions v0 and Metadata v2 without topics, which every Kafka broker since
 0.10.1 answers. Any other server is recognised by its first bytes (`diagnose`), and a TLS port, which may just hang up,
-by a handshake. With TLS or a login, a client of the SDK asks for the metadata. Metadata v2 begins with brokers (id
-int32, host string, port int32, rack string?), then cluster id string?, then controller id int32.
+by a handshake. Metadata v2 begins with brokers (id int32, host string, port int32, rack string?), then cluster id
+string?, then controller id int32.
+
+With TLS or a login, a client of the SDK asks for the metadata. Plaintext goes to such a port only if that client has
+failed, because a broker logs it as a client's mistake.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
@@ -66,26 +69,48 @@ class Look:
     why: str = ""
 
 
-def look_at_all(addresses: Iterable[str], limit_s: float, security: Security = PLAINTEXT) -> dict[str, Look]:
-    """Probe all addresses in parallel, as a client with this security. Never raises.
+Entry = Security | None
+"""How a client enters a listener. None means that the listener expects TLS, for which the client has no settings."""
+Entries = Callable[[str], Entry]
+"""Tells how a client enters the listener at an address."""
+
+
+def as_plaintext(address: str) -> Entry:
+    return PLAINTEXT
+
+
+def look_at_all(addresses: Iterable[str], limit_s: float, entries: Entries = as_plaintext) -> dict[str, Look]:
+    """Probe all addresses in parallel. `entries` says how to enter each. Never raises.
 
     One takes up to three times the limit, and as long again with TLS or a login. A resolver has its own limit.
     """
     once = list(dict.fromkeys(addresses))
     with ThreadPoolExecutor(min(len(once), _MAX_THREADS) or 1) as threads:
-        return dict(zip(once, threads.map(lambda address: _look_as(address, limit_s, security), once), strict=True))
+        return dict(zip(once, threads.map(lambda each: _look_as(each, limit_s, entries(each)), once), strict=True))
 
 
-def _look_as(address: str, limit_s: float, security: Security) -> Look:
-    look = look_at(address, limit_s)
-    if security == PLAINTEXT or look.met not in (Met.KAFKA, Met.TLS, Met.MUTE, Met.WARY):
-        return look
+def _look_as(address: str, limit_s: float, entry: Entry) -> Look:
+    if entry == PLAINTEXT:
+        return look_at(address, limit_s)
+    host, port = _host_and_port(address)
+    try:
+        socket.create_connection((host, port), timeout=limit_s).close()
+    except OSError as error:
+        return Look(address, _unconnected(error))
+    if entry is None:
+        return Look(address, Met.TLS) if _shakes_hands(host, port, limit_s) else look_at(address, limit_s)
+    return _look_by_client(address, limit_s, entry)
+
+
+def _look_by_client(address: str, limit_s: float, security: Security) -> Look:
     began_at = time.monotonic()
     cluster = ClusterClient([address], KafkaTransport(_CLIENT_ID, security))
     try:
         view = cluster.fetch_metadata(timeout=3 * limit_s)
     except OttlaError as error:
-        return Look(address, Met.REJECTED, why=error.message)
+        look = look_at(address, limit_s)
+        is_broker = look.met in (Met.KAFKA, Met.TLS, Met.MUTE, Met.WARY)
+        return Look(address, Met.REJECTED, why=error.message) if is_broker else look
     finally:
         cluster.close()
     brokers = {number: broker.address for number, broker in view.brokers.items()}
@@ -94,23 +119,31 @@ def _look_as(address: str, limit_s: float, security: Security) -> Look:
 
 
 def look_at(address: str, limit_s: float) -> Look:
-    host, _, port = address.rpartition(":")
+    host, port = _host_and_port(address)
     began_at = time.monotonic()
     try:
-        with _Line(host.strip("[]"), int(port), limit_s) as line:
+        with _Line(host, port, limit_s) as line:
             found = _probe(address, line)
             took_ms = (time.monotonic() - began_at) * 1000
         if found is None:
-            return Look(address, _other_protocol(host.strip("[]"), int(port), limit_s))
-    except socket.gaierror:
-        return Look(address, Met.UNRESOLVED)
-    except ConnectionRefusedError:
-        return Look(address, Met.CONNECTION_REFUSED)
-    except OSError:
-        return Look(address, Met.UNREACHED)
+            return Look(address, _other_protocol(host, port, limit_s))
+    except OSError as error:
+        return Look(address, _unconnected(error))
     if found.met is not Met.KAFKA:
         return found
     return Look(address, found.met, found.cluster_id, found.controller, found.brokers, took_ms)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _unconnected(error: OSError) -> Met:
+    """Return why there is no connection."""
+    if isinstance(error, socket.gaierror):
+        return Met.UNRESOLVED
+    return Met.CONNECTION_REFUSED if isinstance(error, ConnectionRefusedError) else Met.UNREACHED
 
 
 def _probe(address: str, line: _Line) -> Look | None:

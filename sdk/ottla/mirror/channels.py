@@ -82,7 +82,7 @@ def _certificate(tls: Tls) -> InternalTls | None:
     if tls.ca is None or tls.certificate is None:
         raise config_error(
             "a mirror's own port needs a certificate of the role admin, and an authority that the client trusts",
-            hint="pass tls=ottla.Tls(ca=, certificate=, key=); `ottla ca issue admin NAME` writes the files",
+            hint="pass tls=ottla.Tls(ca=, certificate=, key=); `ottla ca issue admin NAME --dir DIR` writes the files",
         )
     key = tls.key or tls.certificate
     try:

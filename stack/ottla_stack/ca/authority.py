@@ -55,7 +55,7 @@ class Authority:
             *([ExtendedKeyUsageOID.CLIENT_AUTH] if subject.connects else []),
         ]
         unsigned = (
-            _builder(_name(subject.name), self.certificate.subject, key, now, end)
+            _builder(_name(subject.common_name), self.certificate.subject, key, now, end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)

@@ -103,7 +103,7 @@ def rotate(
         raise config_error("an authority is rotated without names", hint="leave the names out")
     if authority:
         place.replace_authority(AUTHORITY_LIFETIME)
-        say(f"made a new authority; give all services {place.authorities_path}, and then run `ottla ca rotate`")
+        say(f"made a new authority; give all services {place.authorities_path}, and then run {place.command('rotate')}")
     elif retire:
         say(f"former authorities that are no longer trusted: {place.retire_authorities()}")
     else:

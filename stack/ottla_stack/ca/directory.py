@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from ottla.errors import config_error
+from ottla_core.security.service_identity import AUTHORITY_KEY
 from ottla_stack.ca.authority import Authority, pem_of, pem_of_key
 from ottla_stack.ca.subject import Subject, subject_of
 from ottla_stack.private_files import make_private_directory, replace_file
@@ -30,7 +32,6 @@ AUTHORITY_NAME: Final = "ottla CA"
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 LIFETIME: Final = timedelta(days=365)
 AUTHORITIES: Final = "ca.pem"
-AUTHORITY_KEY: Final = "ca.key"
 _CERTIFICATE: Final = ".pem"
 _KEY: Final = ".key"
 _KEYSTORE: Final = ".keystore.pem"
@@ -61,7 +62,7 @@ class CaDirectory:
             if self.authorities_path.exists():
                 raise config_error(
                     f"there is an authority in {self.path} already",
-                    hint="give another --dir, or make a new authority with `ottla ca rotate --authority`",
+                    hint=f"give another --dir, or make a new authority with {self.command('rotate', '--authority')}",
                 )
             authority = Authority.new(name, lifetime, datetime.now(UTC))
             replace_file(self._key_path, pem_of_key(authority.key), _PRIVATE)
@@ -75,7 +76,7 @@ class CaDirectory:
             if path.exists():
                 raise config_error(
                     f"there is a certificate in {path} already",
-                    hint=f"issue it again with `ottla ca rotate {subject.file_name}`, or delete it first",
+                    hint=f"issue it again with {self.command('rotate', subject.file_name)}, or delete it first",
                 )
             _write_issued(path, authority, subject, lifetime)
         return path
@@ -99,7 +100,8 @@ class CaDirectory:
             unknown = [name for name in names if name not in entries]
             if unknown:
                 raise config_error(
-                    f"there is no certificate {unknown[0]!r} in {self.path}", hint="see `ottla ca show` for their names"
+                    f"there is no certificate {unknown[0]!r} in {self.path}",
+                    hint=f"see {self.command('show')} for their names",
                 )
             due = [entries[name] for name in dict.fromkeys(names)] or [
                 entry for entry in entries.values() if _is_due(entry, authority, soon)
@@ -125,7 +127,7 @@ class CaDirectory:
             if left:
                 raise config_error(
                     f"a former authority has signed {', '.join(left[:5])}{' and others' if left[5:] else ''}",
-                    hint="run `ottla ca rotate`, give the services their new certificates, and try again",
+                    hint=f"run {self.command('rotate')}, give the services their new certificates, and try again",
                 )
             former = len(self.authorities()) - 1
             replace_file(self.authorities_path, pem_of(authority.certificate), _PUBLIC)
@@ -139,19 +141,21 @@ class CaDirectory:
         if certificate is None:
             raise config_error(
                 f"{self._key_path} is the key of no authority in {self.authorities_path}",
-                hint="restore the file from a backup, or make a new authority with `ottla ca rotate --authority`",
+                hint="restore the file from a backup, or make a new authority with "
+                f"{self.command('rotate', '--authority')}",
             )
         if certificate.not_valid_after_utc <= datetime.now(UTC):
             raise config_error(
                 f"the authority in {self.path} expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
-                hint="make a new one with `ottla ca rotate --authority`, and then run `ottla ca rotate`",
+                hint=f"make a new one with {self.command('rotate', '--authority')}, and then run "
+                f"{self.command('rotate')}",
             )
         return Authority(certificate, key)
 
     def authorities(self) -> list[x509.Certificate]:
         """Return all authorities that are trusted."""
         if not self.authorities_path.exists():
-            raise config_error(f"there is no authority in {self.path}", hint="make one with `ottla ca init`")
+            raise config_error(f"there is no authority in {self.path}", hint=f"make one with {self.command('init')}")
         return read_certificates(self.authorities_path)
 
     def entries(self) -> Iterator[Entry]:
@@ -163,6 +167,10 @@ class CaDirectory:
                 if subject is not None and path.name == f"{subject.file_name}{_CERTIFICATE}":
                     yield Entry(path, certificate, subject)
 
+    def command(self, *words: str) -> str:
+        """Return a command line of `ottla ca` for this directory, which works wherever it is pasted."""
+        return f"`{shlex.join(('ottla', 'ca', *words, '--dir', str(self.path.absolute())))}`"
+
     def _path_of(self, subject: Subject) -> Path:
         return self.path / f"{subject.file_name}{_CERTIFICATE}"
 
@@ -172,7 +180,9 @@ class CaDirectory:
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError:
-            raise config_error(f"there is no authority in {self.path}", hint="make one with `ottla ca init`") from None
+            raise config_error(
+                f"there is no authority in {self.path}", hint=f"make one with {self.command('init')}"
+            ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield

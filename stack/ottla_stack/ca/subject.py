@@ -20,6 +20,8 @@ LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 _WITHOUT_HOSTS: Final = (Role.ADMIN, CLIENT)
 """They serve nothing, so nobody connects to a host of theirs."""
+_MAX_COMMON_NAME: Final = 64
+"""This is X.509's limit."""
 _USER: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _HOST: Final = re.compile(r"(\*\.)?([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_-]{1,63}")
 
@@ -34,6 +36,11 @@ class Subject(NamedTuple):
     @property
     def file_name(self) -> str:
         return f"{self.kind}-{self.name}"
+
+    @property
+    def common_name(self) -> str:
+        """This is the user's name for a client. For a service it is for people, because services read its URI."""
+        return self.name if self.identity is None else self.file_name[:_MAX_COMMON_NAME]
 
     @property
     def identity(self) -> ServiceIdentity | None:

@@ -92,6 +92,11 @@ STORIES = (
         ),
     ),
     Story(
+        "stack-stays-down-on-a-full-disk",
+        "`ottla up` did not start an existing stack on a full disk, where its user would have deleted something",
+        instead_of("ottla_stack.embedded_etcd:has_data", lambda original, directory: (directory / "member").exists()),
+    ),
+    Story(
         "full-disk-is-elected",
         "A replica with a full disk was elected while another one had room: nobody served the partition",
         instead_of(

@@ -11,8 +11,11 @@ from cli_fakes import FakeAdmin, ottla
 
 from ottla.admin.admin import BrokerInfo, ClusterInfo
 from ottla.client.kafka_probe import Look, Met
+from ottla.client.security.logins import Plain
+from ottla.client.security.security import PLAINTEXT, Security
+from ottla.client.security.tls import Tls
 from ottla_cli.commands import doctor
-from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka
+from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, entries_of
 
 
 class Network:
@@ -75,6 +78,25 @@ def test_a_listener_for_clients_elsewhere_is_no_mistake(network: Network) -> Non
         (1, "INTERNAL", ELSEWHERE),
     ]
     assert bad(findings) == {}
+
+
+def test_each_listener_is_entered_by_its_own_protocol() -> None:
+    names = {"SSL": "a:1", "SASL_SSL": "a:2", "PLAINTEXT": "a:3", "LAN": "a:4", "SASL_PLAINTEXT": "a:5", "WAN": "a:6"}
+    login, tls = Plain("alice", "secret"), Tls()
+    assert entries_of(info(names), "LAN:SASL_PLAINTEXT, SSL:SSL", Security(login, tls)) == {
+        "a:1": Security(None, tls),
+        "a:2": Security(login, tls),
+        "a:3": PLAINTEXT,
+        "a:4": Security(login),
+        "a:5": Security(login),
+    }
+    assert entries_of(info(names), "WAN:SSL", PLAINTEXT) == {
+        "a:1": None,
+        "a:2": None,
+        "a:3": PLAINTEXT,
+        "a:5": PLAINTEXT,
+        "a:6": None,
+    }
 
 
 def test_nobody_listens_at_one_address(network: Network) -> None:
@@ -255,7 +277,7 @@ def command(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeAdmin()
     fake.brokers = dict(enumerate(BOTH.brokers))
     monkeypatch.setattr(doctor, "open_admin", lambda settings: fake)
-    monkeypatch.setattr(doctor, "look_at_all", lambda addresses, limit_s, security: network(addresses))
+    monkeypatch.setattr(doctor, "look_at_all", lambda addresses, limit_s, entries: network(addresses))
 
 
 @pytest.mark.usefixtures("command")
@@ -291,7 +313,7 @@ def test_brokers_of_apache_kafka_do_not_say_which_one_they_are(
     fake = FakeAdmin()
     fake.brokers = {n: BrokerInfo(n, EXTERNAL[n], EXTERNAL[n], "", False) for n in EXTERNAL}
     monkeypatch.setattr(doctor, "open_admin", lambda settings: fake)
-    monkeypatch.setattr(doctor, "look_at_all", lambda addresses, limit_s, security: network(addresses))
+    monkeypatch.setattr(doctor, "look_at_all", lambda addresses, limit_s, entries: network(addresses))
     assert ottla("doctor -b localhost:9093 -o json") == 0
     found = json.loads(capsys.readouterr().out)["items"]
     assert [(each["broker"], each["listener"], each["state"]) for each in found] == [(0, None, "ok"), (1, None, "ok")]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
+import shlex
+import shutil
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,6 +14,7 @@ from pathlib import Path, PurePath
 import pytest
 from service_certificates import ServiceCertificates
 
+from ottla_cli.main import run
 from ottla_core.clock import ManualClock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.internal_tls import Files, InternalTls, internal_tls
@@ -166,4 +170,24 @@ def test_a_certificate_that_ends_soon_is_worth_a_warning(
     replace(files.key, issued.key)
     replace(files.certificate, issued.certificate)
     InternalTls(files, Role.BROKER)
-    assert "the certificate of broker/0 expires at" in caplog.text
+    command = f"ottla ca rotate broker-0 --dir {services.path}"
+    assert re.search(
+        rf"the certificate of broker/0 expires at \S+ \S+ UTC; issue another one with `{re.escape(command)}`",
+        caplog.text,
+    )
+    assert run(shlex.split(command)[1:]) == 0, "it works where it is pasted"
+    caplog.clear()
+    InternalTls(files, Role.BROKER)
+    assert not caplog.messages
+
+
+def test_the_directory_of_an_authority_that_is_elsewhere_is_left_to_the_operator(
+    services: ServiceCertificates, tmp_path: Path
+) -> None:
+    services.of(Role.BROKER)
+    files = services.files(Role.BROKER)
+    _expired(services, files)
+    copies = Files(*(Path(shutil.copy(file, tmp_path)) for file in files))
+    with pytest.raises(OttlaError) as told:
+        InternalTls(copies, Role.BROKER)
+    assert "`ottla ca rotate broker-0 --dir DIR`, where DIR has its authority, and copy it here" in told.value.hint

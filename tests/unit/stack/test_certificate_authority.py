@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -51,6 +52,28 @@ def test_keys_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path) -> No
         os.umask(umask)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [place.path, *place.path.iterdir()]}
     assert modes == {"ca": 0o700, "ca.key": 0o600, "ca.pem": 0o644, "broker-0.key": 0o600, "broker-0.pem": 0o644}
+
+
+def test_the_common_name_of_a_service_tells_its_role_and_that_of_a_client_is_the_user(place: CaDirectory) -> None:
+    names = {
+        whom: read_certificates(place.issue(whom, LIFETIME))[0].subject.rfc4514_string()
+        for whom in (BROKER, subject("client", "alice"), subject("group-coordinator", "x" * 64))
+    }
+    assert list(names.values()) == ["CN=broker-0", "CN=alice", "CN=group-coordinator-" + "x" * 46]
+
+
+def test_a_certificate_whose_common_name_is_only_its_name_is_rotated(
+    place: CaDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier releases issued such certificates."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Subject, "common_name", property(lambda whom: whom.name))
+        path = place.issue(BROKER, LIFETIME)
+    assert read_certificates(path)[0].subject.rfc4514_string() == "CN=0"
+    place.rotate(LIFETIME, LIFETIME * 2)
+    (certificate,) = read_certificates(path)
+    assert certificate.subject.rfc4514_string() == "CN=broker-0"
+    assert subject_of(certificate) == BROKER
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,13 +155,40 @@ def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
     assert certificate.not_valid_after_utc == place.authorities()[0].not_valid_after_utc
 
 
+def commands_in(hint: str) -> list[list[str]]:
+    """Return the arguments of the commands in a hint, as a shell splits them."""
+    return [shlex.split(command)[1:] for command in re.findall("`([^`]+)`", hint)]
+
+
+def test_commands_in_hints_work_from_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have the path of the authority, and its name is quoted."""
+    monkeypatch.chdir(tmp_path)
+    place = CaDirectory(Path("it's a ca"))
+
+    def mend(fail: Callable[[], object]) -> None:
+        with pytest.raises(ConfigError) as told:
+            fail()
+        with monkeypatch.context() as elsewhere:
+            elsewhere.chdir("/")
+            assert [run(command) for command in commands_in(told.value.hint)] == [0]
+
+    mend(lambda: place.issue(BROKER, LIFETIME))
+    mend(lambda: place.init("test CA", LIFETIME))
+    place.issue(BROKER, LIFETIME)
+    mend(lambda: place.issue(BROKER, LIFETIME))
+    mend(lambda: place.rotate(LIFETIME, LIFETIME, ["broker-9"]))
+    place.replace_authority(LIFETIME)
+    mend(place.retire_authorities)
+    place.retire_authorities()
+
+
 def test_an_expired_authority_says_how_to_get_another_one(tmp_path: Path) -> None:
-    place = CaDirectory(tmp_path / "ca")
+    place = CaDirectory(tmp_path / "it's a ca")
     place.init("test CA", timedelta(minutes=-1))
     with pytest.raises(ConfigError, match="expired at") as told:
         place.issue(BROKER, LIFETIME)
-    assert "ottla ca rotate --authority" in told.value.hint
-    place.replace_authority(LIFETIME)
+    for command in commands_in(told.value.hint):
+        assert run(command) == 0
     assert is_pair(place.issue(BROKER, LIFETIME))
 
 

@@ -25,6 +25,13 @@ def test_a_start_beside_a_running_stack_leaves_its_files_alone(tmp_path: Path) -
     assert not SecureFiles.of_stack(tmp_path).directory.exists()
 
 
+@pytest.mark.parametrize(("secure", "words"), [(True, "--secure and --ca"), (False, "--ca and the secured cluster in")])
+def test_a_secured_cluster_takes_no_other_authority(tmp_path: Path, secure: bool, words: str) -> None:
+    SecureFiles.of_stack(tmp_path).directory.mkdir()
+    with pytest.raises(OttlaError, match=f"{words}.*exclude each other.*leave --ca out"):
+        up(tmp_path, port_base=9700, secure=secure, ca=tmp_path / "ca")
+
+
 @pytest.mark.parametrize("name", ["it's", 'so"called', "back\\slash", "café 🦦"])
 def test_the_profile_names_files_in_a_directory_of_any_name(tmp_path: Path, name: str) -> None:
     plan = StackPlan(tmp_path / name, secure=SecureFiles.of_stack(tmp_path / name))

@@ -74,6 +74,7 @@ async def test_an_etcd_that_ends_again_and_again_is_given_up(
         await supervisor.until_ready()
 
 
+@pytest.mark.story("stack-stays-down-on-a-full-disk")
 async def test_a_new_stack_is_not_started_on_a_full_disk(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +83,7 @@ async def test_a_new_stack_is_not_started_on_a_full_disk(
     with pytest.raises(OttlaError, match=r"has \d+ MiB of free space, and a new stack needs \d+ MiB .*another disk"):
         await supervisor.start()
     monkeypatch.setattr(Child, "start", lambda self: None)
-    (tmp_path / "etcd" / "member").mkdir(parents=True)
+    (tmp_path / "etcd" / "data" / "member").mkdir(parents=True)
     await supervisor.start()
     await supervisor.stop()
 

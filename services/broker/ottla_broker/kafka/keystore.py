@@ -28,8 +28,9 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.files.secret_file import read_secret
 from ottla_core.security.distinguished_name import distinguished_name
-from ottla_core.security.principal import ANONYMOUS, of_user
+from ottla_core.security.principal import ANONYMOUS, NoPrincipalError, of_user
 from ottla_core.security.principal_mapping import PrincipalMapping
+from ottla_core.security.service_identity import service_uris
 from ottla_core.security.tls_settings import TLS_1_2, TLS_1_3, ClientAuth, TlsSettings
 
 _log = logging.getLogger(__name__)
@@ -42,6 +43,9 @@ _VERIFY: Final = {
     ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
     ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
 }
+_UNREADABLE: Final = (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
+"""OpenSSL reads certificates that the other library does not."""
+_MAX_SHOWN_CHARACTERS: Final = 100
 
 
 class _Files(NamedTuple):
@@ -66,14 +70,27 @@ class PortIdentity:
     def context(self) -> ssl.SSLContext:
         return self._keystore.contexts[self._client_auth]
 
-    def principal(self, certificate: bytes | None) -> str | None:
+    def principal(self, certificate: bytes | None) -> str:
         if certificate is None or self._mapping is None:
             return ANONYMOUS
         try:
-            name = self._mapping.name(distinguished_name(certificate))
-        except ValueError:  # OpenSSL reads certificates that the other library does not
-            return None
-        return None if name is None else of_user(name)
+            shown = x509.load_der_x509_certificate(certificate)
+            own_name, services = distinguished_name(shown), service_uris(_uris(shown))
+        except _UNREADABLE:
+            raise NoPrincipalError(
+                "the client's certificate has a form that can't be read; issue another one"
+            ) from None
+        if services:
+            raise NoPrincipalError(
+                f"the client has shown the certificate of a service, {services[0][:_MAX_SHOWN_CHARACTERS]!r}, and not "
+                "one of a Kafka client; issue one with `ottla ca issue client NAME --dir DIR`"
+            )
+        name = self._mapping.name(own_name)
+        if name is None:
+            raise NoPrincipalError(
+                "no rule of ssl_principal_mapping_rules matches the name in the client's certificate"
+            )
+        return of_user(name)
 
 
 class Keystore:
@@ -230,6 +247,15 @@ def _validity(leaf: x509.Certificate, now: datetime) -> str:
     if leaf.not_valid_before_utc > now:
         return f"is valid only from {leaf.not_valid_before_utc.isoformat()}; check this machine's clock"
     return ""
+
+
+def _uris(certificate: x509.Certificate) -> list[str]:
+    """Return the URIs among the certificate's subject alternative names."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return names.get_values_for_type(x509.UniformResourceIdentifier)
 
 
 def _without_names(leaf: x509.Certificate) -> str:

@@ -17,6 +17,7 @@ from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.clock import SystemClock
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.security.principal import NoPrincipalError
 from ottla_core.security.tls_settings import ClientAuth, TlsSettings, read_tls
 
 LOOK_S = 0.01
@@ -232,20 +233,31 @@ async def test_contexts_ask_for_certificates_as_their_listener_does(
 def test_a_certificate_is_mapped_to_a_principal(authority: Authority, certificate: Certificate) -> None:
     read = settings(Path("k"), mapping_rules="RULE:^CN=(bro.*)$/$1/U")
     identity = Keystore(read, DiskThreads(), SystemClock()).identity(KafkaListener("SSL", Address("h", 1)))
-    of_broker, of_other = (
-        ssl.PEM_cert_to_DER_cert(one.certificate.read_text()) for one in (certificate, authority.issue("stranger"))
-    )
     assert identity.principal(None) == "User:ANONYMOUS"
-    assert identity.principal(of_broker) == "User:BROKER"
-    assert identity.principal(of_other) is None
-    assert identity.principal(b"garbage") is None
+    assert identity.principal(certificate.der) == "User:BROKER"
+    with pytest.raises(NoPrincipalError, match="no rule of ssl_principal_mapping_rules matches"):
+        identity.principal(authority.issue("stranger").der)
+    with pytest.raises(NoPrincipalError, match="has a form that can't be read"):
+        identity.principal(b"garbage")
+
+
+@pytest.mark.story("service-as-a-kafka-client")
+@pytest.mark.parametrize("uri", ["ottla://broker/0", "OTTLA://Admin/x", "ottla://a-role-of-tomorrow/1"])
+def test_the_certificate_of_a_service_names_no_client(authority: Authority, uri: str) -> None:
+    identity = Keystore(settings(Path("k")), DiskThreads(), SystemClock()).identity(
+        KafkaListener("SSL", Address("h", 1))
+    )
+    with pytest.raises(NoPrincipalError, match=f"certificate of a service, '{uri}'"):
+        identity.principal(authority.issue("0", "DNS:localhost", f"URI:{uri}").der)
+    of_another_system = authority.issue("1", "URI:spiffe://example.org/0").der
+    assert identity.principal(of_another_system) == "User:CN=1"
 
 
 def test_a_certificate_names_nobody_where_clients_log_in(certificate: Certificate) -> None:
     """In Kafka, no rule has to map the certificate of a client that logs in."""
     listener = KafkaListener("A", Address("h", 1), protocol="SASL_SSL", client_auth=ClientAuth.REQUIRED)
     read = settings(Path("k"), mapping_rules="RULE:^CN=nobody$/$0/")
-    shown = ssl.PEM_cert_to_DER_cert(certificate.certificate.read_text())
-    for protocol, principal in (("SASL_SSL", "User:ANONYMOUS"), ("SSL", None)):
-        identity = Keystore(read, DiskThreads(), SystemClock()).identity(listener._replace(protocol=protocol))
-        assert identity.principal(shown) == principal
+    store = Keystore(read, DiskThreads(), SystemClock())
+    assert store.identity(listener).principal(certificate.der) == "User:ANONYMOUS"
+    with pytest.raises(NoPrincipalError):
+        store.identity(listener._replace(protocol="SSL")).principal(certificate.der)

@@ -36,7 +36,6 @@ from ottla_proto import client_pb2, controller_pb2, group_pb2, txn_pb2
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error, ShardsRequest, ShardsResponse, ShardStanding
 from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Txn
-from ottla_proto.operation import Operation
 
 
 @pytest.fixture(autouse=True)
@@ -176,8 +175,6 @@ def test_the_list_of_methods_is_short() -> None:
         Mirror.FAILOVER,
         Mirror.FAILBACK,
     }
-    between_services = [m.method for m in PRIVATE_METHODS.values() if m.method.operation is Operation.CLUSTER_ACTION]
-    assert between_services == [Group.WRITE_TXN_MARKERS]
 
 
 @pytest.mark.parametrize(

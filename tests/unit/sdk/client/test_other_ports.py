@@ -8,6 +8,8 @@ from ottla.client import diagnose
 from ottla.client.cluster import ClusterClient
 from ottla.client.diagnose import CORRELATION_ID, diagnose_address
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.security.security import Security
+from ottla.client.security.tls import Tls
 from ottla.errors import NotABrokerError
 
 OF_KAFKA = b"\0\0\0\x06" + CORRELATION_ID.to_bytes(4, "big") + b"\0\0"
@@ -39,6 +41,15 @@ def test_a_port_that_hangs_up_on_a_request_expects_a_login(monkeypatch: pytest.M
     found = diagnose_address("b:1")
     assert found.hopeless
     assert found.message == "b:1 expects a login (SASL): pass login=, or set security.protocol"
+
+
+def test_a_port_that_hangs_up_on_a_client_with_a_certificate_may_not_accept_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In TLS 1.3 a broker may refuse a certificate after the client has finished the handshake."""
+    monkeypatch.setattr(diagnose, "_first_bytes", lambda *_: OF_TLS)
+    monkeypatch.setattr(diagnose, "_hangs_up", lambda *_: True)
+    found = diagnose_address("b:1", Security(tls=Tls(certificate="client.pem")))
+    words = "b:1 does not accept this client's certificate, or expects a login (SASL): see the broker's log"
+    assert (found.message, found.hopeless) == (words, True)
 
 
 def test_a_broker_that_is_going_down_does_not_expect_a_login(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,9 @@ class TlsIdentity(Protocol):
         """Return the latest certificates, for a new connection."""
         ...
 
-    def principal(self, certificate: bytes | None) -> str | None:
-        """Return the principal of a client that has shown this certificate, or None if no rule maps its name."""
+    def principal(self, certificate: bytes | None) -> str:
+        """Return the principal of a client that has shown this certificate. Raises NoPrincipalError if the certificate
+        names none."""
         ...
 
 

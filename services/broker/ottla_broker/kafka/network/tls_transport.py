@@ -22,6 +22,7 @@ from ottla_broker.kafka.network.tls_failures import HANDSHAKE_RECORD, handshake_
 from ottla_broker.kafka.network.tls_port import TlsPort
 from ottla_broker.kafka.network.tls_session import RECORD_BYTES
 from ottla_core.event_loop.slices import Slice
+from ottla_core.security.principal import NoPrincipalError
 
 _SEALED_AT_ONCE: Final = 4 * RECORD_BYTES
 """How much is sealed for one write to the socket."""
@@ -142,9 +143,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.resume_reading()
 
     def _open(self) -> None:
-        principal = self._port.principal(self._session.certificate())
-        if principal is None:
-            self.refuse("no rule of ssl_principal_mapping_rules matches the name in the client's certificate")
+        try:
+            principal = self._port.principal(self._session.certificate())
+        except NoPrincipalError as error:
+            self.refuse(str(error))
             return
         self._phase = _Phase.OPEN
         self._port.on_end(self)

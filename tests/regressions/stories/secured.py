@@ -1,0 +1,42 @@
+"""Doors of a secured cluster that stood open."""
+
+from __future__ import annotations
+
+from tests.regressions.injection import altered, constant, instead_of, skipped
+from tests.regressions.story import Story
+
+
+def _without_a_limit_for_handshakes(options):
+    return tuple((name, value) for name, value in options if name != "grpc.server_handshake_timeout_ms")
+
+
+def _in_plaintext_first(original, address, limit_s, entry):
+    from ottla.client.kafka_probe import look_at
+
+    look_at(address, limit_s)
+    return original(address, limit_s, entry)
+
+
+STORIES = (
+    Story(
+        "service-as-a-kafka-client",
+        "A service's certificate opened a Kafka listener that trusted its authority: broker 0 was the user CN=0",
+        skipped("ottla_broker.kafka.keystore:service_uris", ()),
+    ),
+    Story(
+        "secured-stack-starts-open",
+        "A stack that was made by `ottla up --secure` served everyone in plaintext after a start by `ottla up`",
+        constant("ottla_stack.secure_files:SecureFiles.exist", False),
+    ),
+    Story(
+        "doctor-in-plaintext",
+        "`ottla doctor` sent plaintext to listeners with TLS, and each broker logged a client that does not speak TLS",
+        skipped("ottla_cli.commands.doctor:entries_of", {}),
+        instead_of("ottla.client.kafka_probe:_look_as", _in_plaintext_first),
+    ),
+    Story(
+        "silent-connections-of-services",
+        "A connection to a gRPC port that said nothing kept its memory and its file descriptor for two minutes",
+        altered("ottla_core.rpc.transport:SERVER_OPTIONS", _without_a_limit_for_handshakes),
+    ),
+)
