@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,10 @@ from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.etcd_security import EtcdSecurity
 from ottla_core.cluster.store import Put, StoreRefusedError
 from ottla_core.errors import OttlaError
+from ottla_stack import etcd_users
 from ottla_stack.embedded_etcd import EmbeddedEtcd, EtcdTls, plan_etcd
 from ottla_stack.etcd_roles import ROOT, Wanted
-from ottla_stack.etcd_users import make_users
+from ottla_stack.etcd_users import NAMES, main, make_users
 
 T = 10.0
 CLUSTER, ANOTHER = "/ottla/ottla/", "/ottla/another/"
@@ -110,3 +112,31 @@ def test_a_service_can_not_make_users(etcd: Etcd) -> None:
     with pytest.raises(OttlaError, match="RoleList: etcdserver: permission denied") as caught:
         make_users(etcd.address, etcd.as_user(SERVICES[0]), Wanted("/", SERVICES))
     assert "certificate names root" in caught.value.hint
+
+
+async def test_the_command_in_a_container_makes_the_users_that_its_file_names(
+    etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = etcd.as_user(ROOT)
+    for file, name in ((root.ca, "etcd-ca.pem"), (root.certificate, "etcd-client.pem"), (root.key, "etcd-client.key")):
+        shutil.copy(file, tmp_path / name)
+    monkeypatch.setattr(etcd_users, "_KEYS", tmp_path)
+    command = [etcd.address, "ottla"]
+    assert await asyncio.to_thread(main, command) == 1
+    assert "run this in the container `etcd-users`" in capsys.readouterr().err
+    (tmp_path / NAMES).write_text("broker-0\n")
+    assert await asyncio.to_thread(main, command) == 0
+    assert f"limited to the keys under {CLUSTER}" in capsys.readouterr().out
+    assert await etcd.refused(etcd.as_user("broker-0"), CLUSTER) == []
+    assert await etcd.refused(etcd.as_user("controller-0"), CLUSTER) == ["read", "write"]
+
+
+def test_the_command_without_an_address_and_one_without_tls_say_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(etcd_users, "_KEYS", tmp_path)
+    (tmp_path / NAMES).write_text("broker-0\n")
+    assert main([]) == 2
+    assert "usage: " in capsys.readouterr().err
+    assert main(["etcd:2379", "ottla"]) == 1
+    assert "write https://host:port" in capsys.readouterr().err
