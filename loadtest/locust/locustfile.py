@@ -4,8 +4,8 @@
     python -m locust -f loadtest/locust/locustfile.py -H localhost:9092 --headless ProduceKeyed EndToEnd
     python -m locust -f loadtest/locust/locustfile.py --cluster-profile production --headless -t 60s
 
--H names brokers (else the profile or OTTLA_BOOTSTRAP), --cluster-profile has the login and the TLS of a cluster, -u is
-the most users, -t the time; names of user classes choose scenarios.
+-H names brokers (else the profile or OTTLA_BOOTSTRAP), --cluster-profile has the login and the TLS of a cluster (else
+OTTLA_PROFILE, unless there is -H), -u is the most users, -t the time; names of user classes choose scenarios.
 Several processes (--processes, or --master and --worker) count as one. Exits with 1 where a threshold is not kept.
 """
 
@@ -38,8 +38,7 @@ from loadtest.locust.users import (
     Replay,
     Transactions,
 )
-from loadtest.rows.clients import Reach
-from ottla.client.security.profiles import load_profile
+from loadtest.rows.clients import reach_of
 from ottla.errors import OttlaError
 
 __all__ = [
@@ -76,7 +75,8 @@ def add_arguments(parser: Any) -> None:
         "--cluster-profile",
         default="",
         metavar="NAME",
-        help="The cluster's addresses, login and TLS, from the file that `ottla --profile` reads.",
+        help="The cluster's addresses, login and TLS, from the file that `ottla --profile` reads. "
+        "Default: OTTLA_PROFILE, unless -H is set.",
     )
     group.add_argument("--result", default="", metavar="FILE", help="Where the figures go, as JSON; - prints them.")
     group.add_argument("--min-requests", type=int, default=1, help="Fewer than so many batches are a failure.")
@@ -85,18 +85,11 @@ def add_arguments(parser: Any) -> None:
     group.add_argument("--min-rebalances", type=int, default=0, help="Fewer than so many rebalances are a failure.")
 
 
-def _reach(host: str | None, profile: str) -> Reach:
-    """Raises ConfigError where there is no such profile."""
-    config = load_profile(profile).config() if profile else {}
-    addresses = config.pop("bootstrap.servers", None)
-    return Reach(host or addresses, config)
-
-
 @events.init.add_listener
 def on_init(environment: Any, **_: Any) -> None:
     """Before any user: without topics there is no test."""
     try:
-        environment.reach = _reach(environment.host, environment.parsed_options.cluster_profile)
+        environment.reach = reach_of(environment.host, environment.parsed_options.cluster_profile)
     except OttlaError as error:
         sys.exit(f"load test: {error}")
     copies: topics.Copies | None = environment.parsed_options.mirrored

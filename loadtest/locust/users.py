@@ -220,7 +220,7 @@ class Transactions(EndToEnd):
     rate = 50  # two transactions a second: each is a chain of requests that wait for the processors one by one
 
     def _new_producer(self, reach: Reach) -> Producer[bytes, bytes]:
-        producer = new_producer(reach, topics.END_TO_END, transactional_id=self._name.hex())
+        producer = new_producer(reach, topics.END_TO_END, transactional_id=f"load-{self._name.hex()}")
         producer.init_transactions()
         return producer
 

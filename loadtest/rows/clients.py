@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from ottla.client.security.profiles import load_profile
 from ottla.consumer.consumer import Consumer
 from ottla.producer.producer import Producer
 
@@ -16,6 +18,16 @@ class Reach:
 
     bootstrap: str | None
     config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def reach_of(host: str | None, profile: str) -> Reach:
+    """Return how to reach the cluster that a command names: by an address, by a profile, or by OTTLA_PROFILE. Raises
+    ConfigError if there is no such profile."""
+    if not host:  # an address in the command is a reason not to send the password of another cluster there
+        profile = profile or os.environ.get("OTTLA_PROFILE", "")
+    config = load_profile(profile).config() if profile else {}
+    addresses = config.pop("bootstrap.servers", None)
+    return Reach(host or addresses, config)
 
 
 PATIENCE_S: Final = 30.0

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import job
-import ottla
 from pyspark_ottla.machines.offsets import from_json
 
 _FIRST_SOURCE: Final = 2
@@ -38,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     """Return sums, a row for each partition, and "exit" if a record is missing, repeated or foreign."""
-    with ottla.Admin(options.bootstrap) as admin:
+    with job.admin(options) as admin:
         first = admin.topics.offsets(options.topic, "earliest")
         end = admin.topics.offsets(options.topic, "latest")
     claimed = retained_until(spark, options.checkpoint or job.checkpoint_of(options.lake), options.topic)

@@ -31,6 +31,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+import ottla
+from ottla.connect import load_profile
 from ottla.errors import OttlaError
 
 T = TypeVar("T")
@@ -38,6 +40,7 @@ T = TypeVar("T")
 FAILED: Final = 1
 FOUND: Final = 3
 
+_BOOTSTRAP: Final = "kafka.bootstrap.servers"
 _POLL_S: Final = 0.5
 _PATIENCE_S: Final = 30.0
 _NO_PYTHON: Final = "Python worker failed to connect back"
@@ -67,8 +70,12 @@ def parser(about: str | None) -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument(
         "--bootstrap",
-        default=os.environ.get("OTTLA_BOOTSTRAP", "localhost:9092"),
         help="addresses of brokers, separated by commas (OTTLA_BOOTSTRAP, or else localhost:9092)",
+    )
+    found.add_argument(
+        "--profile",
+        metavar="NAME",
+        help="a profile with the cluster's addresses, login and TLS (OTTLA_PROFILE, unless --bootstrap is set)",
     )
     found.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; repeatable"
@@ -127,15 +134,33 @@ def session(name: str, settings: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
+def access(options: argparse.Namespace) -> dict[str, str]:
+    """Return the options of readers and writers that say how to reach the cluster."""
+    found = {} if options.bootstrap is None else {_BOOTSTRAP: options.bootstrap}
+    # An address in the command is a reason not to use the profile of the environment: its password would go there.
+    profile = options.profile or (None if found else os.environ.get("OTTLA_PROFILE"))
+    if profile:
+        return {**found, "profile": profile}
+    return found or {_BOOTSTRAP: os.environ.get("OTTLA_BOOTSTRAP", "localhost:9092")}
+
+
+def admin(options: argparse.Namespace) -> ottla.Admin:
+    """Return a client of the same cluster. Raises ConfigError if the profile can't be used."""
+    found = access(options)
+    config = load_profile(found["profile"]).config() if "profile" in found else {}
+    of_profile = config.pop("bootstrap.servers", None)
+    return ottla.Admin(found.get(_BOOTSTRAP) or of_profile, config=config)
+
+
 def read_topics(spark: SparkSession, options: argparse.Namespace, topics: str, **more: str) -> DataFrame:
     """Return topics, separated by commas, as a table."""
-    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
+    reader = spark.read.format("ottla").options(**access(options))
     return reader.option("subscribe", topics).options(**more).load()
 
 
 def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str, **more: str) -> DataFrame:
     """Return topics from their beginning, separated by commas, as a stream for a job with `add_stream`."""
-    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
+    reader = spark.readStream.format("ottla").options(**access(options))
     reader = reader.option("subscribe", topics).option("startingOffsets", "earliest").options(**more)
     if options.max_records:
         reader = reader.option("maxOffsetsPerTrigger", options.max_records)
@@ -146,7 +171,7 @@ def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str, *
 
 def write_topic(rows: DataFrame, options: argparse.Namespace, topic: str, **more: str) -> None:
     """Send rows to a topic, each at least once, unless `more` is what `once` returns."""
-    sink = rows.write.format("ottla").mode("append").option("kafka.bootstrap.servers", options.bootstrap)
+    sink = rows.write.format("ottla").mode("append").options(**access(options))
     sink.option("topic", topic).options(**more).save()
 
 

@@ -1,4 +1,4 @@
-"""Makes the certificates, the first user and the token of a stack in containers, and hands each container its own.
+"""Makes the certificates, passwords and tokens of a stack in containers, and hands each container its own.
 
 docker-compose.secure.yml runs `python -m ottla_stack.container_keys` as root before the services start. The authorities
 are in a volume that no other container has. Each directory of `handed_out` is the volume of the container that it is
@@ -29,15 +29,16 @@ from ottla_stack.ca.directory import CaDirectory
 from ottla_stack.ca.subject import CLIENT as CLIENT_KIND
 from ottla_stack.ca.subject import LISTENER as LISTENER_KIND
 from ottla_stack.ca.subject import LOCAL_HOSTS, Subject, subject
+from ottla_stack.container_users import CLIENT, INSIDE, LOAD, SPARK
+from ottla_stack.etcd_roles import ROOT
+from ottla_stack.etcd_users import NAMES
 from ottla_stack.private_files import make_private_directory, replace_file, write_private
-from ottla_stack.secure import LOGIN, issue_missing, make_first_user, profile
-from ottla_stack.secure_files import ETCD, PROFILE, SecureFiles
+from ottla_stack.secure import LOGIN, issue_missing, make_first_user, make_password, password_in, profile
+from ottla_stack.secure_files import ADMIN, ETCD, PROFILE, SecureFiles
 
-CLIENT: Final = "client"
 PROMETHEUS: Final = "prometheus"
-"""These are names of directories: of clients in containers, and of Prometheus. The others are named after services."""
-INSIDE: Final = "inside"
-"""The profile of clients in containers. Those on the host have PROFILE."""
+ETCD_USERS: Final = "etcd-users"
+"""These are names of directories: of Prometheus, and of the container that makes the users of etcd."""
 ARCHIVE: Final = "ottla-client"
 """The directory in the archive for a client on the host."""
 
@@ -51,6 +52,8 @@ _GROUP_OF_PROMETHEUS: Final = 65534
 _MODE: Final = 0o640
 _TOKEN_BYTES: Final = 32
 _ROLES: Final = frozenset({Role.CONTROLLER, Role.BROKER, Role.GROUP_COORDINATOR, Role.TXN_COORDINATOR})
+_OTHERS: Final = frozenset({CLIENT, ETCD, ETCD_USERS, LOAD, PROMETHEUS, SPARK})
+"""The directories that are not named after services."""
 _USAGE: Final = "usage: python -m ottla_stack.container_keys [rotate [OPTION...] | client]"
 
 
@@ -74,15 +77,18 @@ class ContainerKeys:
         """Make what is missing, and issue certificates again whose hosts have changed or that end soon. Raises
         ConfigError."""
         make_private_directory(self.files.directory)
-        names = [name for name in self.names() if name not in (CLIENT, PROMETHEUS)]
-        services = [_service(name) for name in names if name != ETCD]
+        services = [_service(name) for name in self._service_names()]
         brokers = [each.hosts[0] for each in services if each.kind == Role.BROKER]
         issue(self.files.ca, [*services, *map(self._listener, brokers)])
         etcd = subject(LISTENER_KIND, ETCD, [ETCD, *LOCAL_HOSTS])
-        issue(self.files.etcd_ca, [etcd, *(subject(CLIENT_KIND, name) for name in names)])
+        users = [ROOT, ETCD, *self._service_names()]
+        issue(self.files.etcd_ca, [etcd, *(subject(CLIENT_KIND, name) for name in users)])
         make_first_user(self.files)
-        if not self._token.exists():
-            write_private(self._token, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
+        for user in (LOAD, SPARK):
+            make_password(self._password(user))
+        for path in (self._token, self._spark_secret):
+            if not path.exists():
+                write_private(path, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
 
     def hand_out(self) -> None:
         """Write to each container's directory what is new for it. Raises ConfigError."""
@@ -108,6 +114,13 @@ class ContainerKeys:
         match name:
             case _ if name == CLIENT:
                 return self._for_clients()
+            case _ if name == LOAD:
+                return self._for_user(name)
+            case _ if name == SPARK:
+                return {**self._for_user(name), "spark.conf": self._spark_settings()}
+            case _ if name == ETCD_USERS:
+                names = "".join(f"{each}\n" for each in self._service_names())
+                return {NAMES: names.encode(), **{file: _read(path) for file, path in self._of_etcd(ROOT).items()}}
             case _ if name == PROMETHEUS:
                 paths = {"admin.token": self._token}
             case _ if name == ETCD:
@@ -117,18 +130,28 @@ class ContainerKeys:
                 paths = self._for_service(_service(name))
         return {file: _read(path) for file, path in paths.items()}
 
+    def _service_names(self) -> list[str]:
+        return [name for name in self.names() if name not in _OTHERS]
+
     @property
     def _token(self) -> Path:
         return self.files.directory / "admin.token"
+
+    @property
+    def _spark_secret(self) -> Path:
+        return self.files.directory / "spark.secret"
+
+    def _password(self, user: str) -> Path:
+        return self.files.directory / f"{user}.password"
 
     def _listener(self, broker: str) -> Subject:
         """Return the subject of a Kafka listener, which clients reach by the broker's name and from outside."""
         outside = [address.rpartition(":")[0] for address in self.outside.split(",")]
         return subject(LISTENER_KIND, broker, list(dict.fromkeys([broker, *outside, *LOCAL_HOSTS])))
 
-    def _of_etcd(self, name: str) -> dict[str, Path]:
-        """Return the files by which a container is etcd's client."""
-        certificate = self.files.etcd_ca / f"{CLIENT_KIND}-{name}.pem"
+    def _of_etcd(self, user: str) -> dict[str, Path]:
+        """Return the files by which a container is this user of etcd."""
+        certificate = self.files.etcd_ca / f"{CLIENT_KIND}-{user}.pem"
         return {
             "etcd-ca.pem": self.files.etcd_ca / "ca.pem",
             "etcd-client.key": certificate.with_suffix(".key"),
@@ -149,10 +172,30 @@ class ContainerKeys:
             paths["users.toml"] = self.files.users
         return paths
 
+    def _for_user(self, user: str) -> dict[str, bytes]:
+        """Return the files by which a client in a container logs in as this user."""
+        return {
+            "ca.pem": _read(self.files.ca / "ca.pem"),
+            f"{user}.password": _read(self._password(user)),
+            "clients.toml": profile(INSIDE, self.inside, user, f"{user}.password", "ca.pem").encode(),
+        }
+
+    def _spark_settings(self) -> bytes:
+        """Return the settings by which Spark's processes know each other. Without them, whoever reaches the master may
+        run a program in a worker, where the user's password is."""
+        settings = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": password_in(self._spark_secret),
+            "spark.network.crypto.enabled": "true",
+            "spark.network.crypto.saslFallback": "false",
+            "spark.ui.killEnabled": "false",
+        }
+        return "".join(f"{name} {value}\n" for name, value in settings.items()).encode()
+
     def _for_clients(self) -> dict[str, bytes]:
         password = _read(self.files.password).decode().strip()
         profiles = [
-            profile(name, bootstrap, "admin.password", "ca.pem")
+            profile(name, bootstrap, ADMIN, "admin.password", "ca.pem")
             for name, bootstrap in ((PROFILE, self.outside), (INSIDE, self.inside))
         ]
         # kcat logs in by PLAIN. In SCRAM's last message, librdkafka before 2.6.1, such as Debian's, repeats the
@@ -161,6 +204,7 @@ class ContainerKeys:
             "bootstrap.servers": self.outside,
             **LOGIN,
             "sasl.mechanism": "PLAIN",
+            "sasl.username": ADMIN,
             "sasl.password": password,
             "ssl.ca.location": f"{ARCHIVE}/ca.pem",
         }
@@ -186,7 +230,7 @@ def _service(name: str) -> Subject:
     if kind not in _ROLES:
         raise config_error(
             f"{name[:80]!r} is no container that gets keys",
-            hint=f"name its directory after a service, such as broker-0, or {ETCD}, {CLIENT} or {PROMETHEUS}",
+            hint=f"name its directory after a service, such as broker-0, or {', '.join(sorted(_OTHERS))}",
         )
     return subject(kind, number, [name])
 

@@ -26,10 +26,8 @@ from ottla_stack.private_files import make_private_directory, write_private
 from ottla_stack.secure_files import ADMIN, ETCD, LISTENER, PROFILE, SERVICES, SecureFiles
 
 _PASSWORD_BYTES: Final = 24
-LOGIN: Final[Mapping[str, str]] = MappingProxyType(
-    {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": ADMIN}
-)
-"""How the first user logs in, under Kafka's names."""
+LOGIN: Final[Mapping[str, str]] = MappingProxyType({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"})
+"""How users log in, under Kafka's names."""
 SOON: Final = timedelta(days=30)
 """A certificate that ends within this time is issued again."""
 
@@ -40,7 +38,8 @@ def make_missing(plan: StackPlan, files: SecureFiles) -> None:
     issue_missing(files.ca, [*services_of(plan), subject(LISTENER_KIND, LISTENER), subject("admin", ADMIN)])
     issue_missing(files.etcd_ca, [subject(LISTENER_KIND, ETCD), subject(CLIENT, SERVICES)])
     make_first_user(files)
-    write_private(files.clients, profile(PROFILE, plan.bootstrap, str(files.password), str(files.ca / "ca.pem")))
+    ca = str(files.ca / "ca.pem")
+    write_private(files.clients, profile(PROFILE, plan.bootstrap, ADMIN, str(files.password), ca))
 
 
 def services_of(plan: StackPlan) -> list[Subject]:
@@ -66,14 +65,22 @@ def issue_missing(directory: Path, subjects: Sequence[Subject]) -> None:
 
 def make_first_user(files: SecureFiles) -> None:
     """Make a password and the brokers' file of users, unless they exist. Raises ConfigError."""
-    if not files.password.exists():
-        write_private(files.password, secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
+    if make_password(files.password):
         files.users.unlink(missing_ok=True)
     if not files.users.exists():
-        write_private(files.users, _users(_password_in(files.password)))
+        write_private(files.users, _users(password_in(files.password)))
 
 
-def _password_in(path: Path) -> str:
+def make_password(path: Path) -> bool:
+    """Make a file with a new password, unless there is one, and return whether it was made. Raises ConfigError."""
+    if path.exists():
+        return False
+    write_private(path, secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
+    return True
+
+
+def password_in(path: Path) -> str:
+    """Return the password in a file. Raises ConfigError if there is none."""
     password = path.read_text().strip()
     if not password:
         raise config_error(f"{path} has no password", hint="write one into it, or delete the file for a new one")
@@ -90,11 +97,12 @@ def _users(password: str) -> str:
     return "\n".join([f"[{ADMIN}]", *lines, ""])
 
 
-def profile(name: str, bootstrap: str, password: str, ca: str) -> str:
-    """Return the profile by which the first user logs in. `password` and `ca` are paths of files."""
+def profile(name: str, bootstrap: str, user: str, password: str, ca: str) -> str:
+    """Return the profile by which a user logs in. `password` and `ca` are paths of files."""
     settings = {
         "bootstrap.servers": bootstrap,
         **LOGIN,
+        "sasl.username": user,
         "sasl.password.file": password,
         "ssl.truststore.location": ca,
     }

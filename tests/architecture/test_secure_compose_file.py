@@ -22,6 +22,8 @@ from ottla_core.process.run import check_settings
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror.config import MirrorConfig
 from ottla_stack.container_keys import ContainerKeys
+from ottla_stack.container_users import INSIDE
+from ottla_stack.etcd_users import NAMES
 from ottla_stack.plan import StackPlan
 from ottla_stack.secure_files import SecureFiles
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
@@ -131,10 +133,19 @@ def test_a_container_has_its_own_keys_alone_and_can_not_write_them() -> None:
     mounted = {name: volumes(name, SECURE) for name in services(SECURE) if name != "certificates"}
     readers = {keys: [name for name, has in mounted.items() if keys in has] for keys in made}
     assert readers.pop("authorities") == []
-    assert readers == {f"{name}-keys": [name] for name in (*SERVICES, "etcd", "prometheus")} | {"client-keys": ["cli"]}
+    spark = ["spark-job", "spark-master", "spark-worker-0", "spark-worker-1"]
+    assert {keys: sorted(names) for keys, names in readers.items()} == {
+        **{f"{name}-keys": [name] for name in (*SERVICES, "etcd", "etcd-users", "prometheus")},
+        "client-keys": ["cli", "client-users"],
+        "load-keys": ["client-users", "load"],
+        "spark-keys": ["client-users", *spark],
+    }
     assert all(made[keys] == f"{KEYS}/{keys.removesuffix('-keys')}" for keys in readers)
-    read_only = re.findall(r"^      - ([\w-]+)-keys:/run/ottla:ro$", SECURE, re.MULTILINE)
-    assert len(read_only) == len(readers)
+    of_readers = re.findall(
+        r"^      - ([\w-]+-keys):\S+?(:ro)?$", SECURE.replace(services(SECURE)["certificates"], ""), re.M
+    )
+    assert {keys for keys, _ in of_readers} == readers.keys()
+    assert all(read_only for _, read_only in of_readers)
 
 
 @pytest.mark.parametrize("service", ["etcd", *BROKERS])
@@ -156,7 +167,10 @@ def test_every_file_that_is_named_is_handed_out_there(tmp_path: Path) -> None:
     in_texts = {
         **{name: str(environment(name, SECURE)) for name in SERVICES},
         "etcd": services(SECURE)["etcd"],
-        "client": services(SECURE)["cli"],
+        "etcd-users": str([f"{KEYS}/{name}" for name in ("etcd-ca.pem", "etcd-client.pem", "etcd-client.key", NAMES)]),
+        "client": str(environment("cli", SECURE)),
+        "load": str(environment("load", SECURE)),
+        "spark": services(SECURE)["spark-job"] + str(environment("spark-job", SECURE)),
         "prometheus": SECURE_PROMETHEUS,
     }
     assert in_texts.keys() == set(made)
@@ -164,6 +178,26 @@ def test_every_file_that_is_named_is_handed_out_there(tmp_path: Path) -> None:
         named = set(re.findall(rf"{KEYS}/([\w.-]+)", text))
         assert named
         assert named <= keys.contents(name).keys(), name
+
+
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_starts_once_it_is_a_user_of_etcd_who_may_use_the_keys_of_its_cluster(service: str) -> None:
+    assert "    depends_on: *after-etcd-users\n" in services(SECURE)[service]
+    found = re.search(r"^    command: \[\*etcd-address, (\S+)\]", services(SECURE)["etcd-users"], re.MULTILINE)
+    assert found is not None
+    assert found[1] == settings_of(service).cluster_id
+
+
+@pytest.mark.parametrize("client", ["load", "spark-job"])
+def test_a_client_with_its_own_user_starts_once_the_user_exists(client: str) -> None:
+    assert "    depends_on: *after-client-users\n" in services(SECURE)[client]
+    assert environment(client, SECURE)["OTTLA_PROFILE"] == INSIDE
+
+
+@pytest.mark.parametrize("service", ["spark-master", "spark-worker-0", "spark-worker-1", "spark-job"])
+def test_each_of_spark_s_processes_asks_the_others_for_the_secret(service: str) -> None:
+    assert re.search(r"--properties-file\s(?:      - )?/run/ottla/spark.conf", services(SECURE)[service])
 
 
 def test_clients_get_the_addresses_that_brokers_advertise() -> None:

@@ -9,7 +9,8 @@ by its process or its project name. The default ports of the stack have to be fr
 `--profile spark` is another proof, of that profile alone: the stack, a Spark master and two workers, and a job. So is
 `--profile mirror`: a second cluster with a copy, in which a group goes on when the first one is lost.
 
-`--profile secure` is a proof of docker-compose.secure.yml: who is let in, who is not, and what disturbs nobody.
+`--profile secure` is a proof of docker-compose.secure.yml: who is let in, who is not, and what disturbs nobody. A
+load test and a Spark job run there by logins of their own.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tests.compose.project import Project
 from tests.compose.second_site import PROFILE as MIRROR
 from tests.compose.second_site import MirrorReport, lose_a_site
 from tests.compose.secure_site import FILES as SECURE_FILES
+from tests.compose.secure_site import PROFILES as SECURE_PROFILES
 from tests.compose.secure_site import SecureReport, prove_secure
 from tests.compose.spark_job import PROFILE as SPARK
 from tests.compose.spark_job import SparkReport, run_a_job
@@ -101,12 +103,12 @@ def prove(project: Project, report: Report) -> None:
 
 def prove_profile(project: Project, profile: str) -> SparkReport | MirrorReport | SecureReport:
     """What that profile adds to the stack."""
-    say(f"images built in {project.build(['tools'] if profile == SECURE else [profile]):.1f} s")
+    say(f"images built in {project.build(SECURE_PROFILES if profile == SECURE else [profile]):.1f} s")
     check_ports(PLAN)
     if profile == SECURE:
         return prove_secure(project, PLAN, active_controller)
     say(f"all healthy after {project.up(_UP_LIMIT_S):.1f} s")
-    return run_a_job(project, BOOTSTRAP) if profile == SPARK else lose_a_site(project, BOOTSTRAP)
+    return run_a_job(project) if profile == SPARK else lose_a_site(project, BOOTSTRAP)
 
 
 def start(project: Project, report: Report) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.compose.project import NAME, Project
-from tests.hosts.shell import ProofError, run, say
+from tests.compose.project import Project
+from tests.compose.visitor import KEYS, run_python, visit
+from tests.hosts.shell import ProofError, say
 
 from ottla_stack.plan import ServicePlan, StackPlan
 
@@ -19,14 +20,10 @@ ETCD: Final = "etcd"
 ETCD_PORT: Final = 2379
 INSIDE_PORT: Final = 19092
 """The port of each broker's listener for clients in containers."""
-KEYS: Final = "/run/ottla"
 _SERVICE_CERTIFICATE, _ETCD_CERTIFICATE = (
     [f"{KEYS}/{name}.pem", f"{KEYS}/{name}.key"] for name in ("service", "etcd-client")
 )
-_NETWORK: Final = f"{NAME}_default"
-_IMAGE: Final = "ottla-cli"
 _STRANGER: Final = Path(__file__).with_name("stranger.py")
-_LIMIT_S: Final = 180.0
 
 _LISTENING: Final = """
 for version in ("tcp", "tcp6"):
@@ -53,7 +50,7 @@ Open = dict[str, list[int]]
 def open_ports(project: Project, plan: StackPlan) -> Open:
     """Return the ports that other containers reach. Raises ProofError if they are not those of the plan."""
     found = {
-        name: sorted({int(port) for port in _python(_LISTENING, network=f"container:{container.id}").split()})
+        name: sorted({int(port) for port in run_python(_LISTENING, network=f"container:{container.id}").split()})
         for name, container in sorted(project.containers().items())
         if container.status == "running"
     }
@@ -90,7 +87,7 @@ def try_with_keys(plan: StackPlan) -> int:
     service, etcd = _SERVICE_CERTIFICATE, _ETCD_CERTIFICATE
     admin, grpc = plan.services()[0].admin_port, plan.services()[0].port
     controller = plan.services()[0].name
-    token = _python(f"print(open('{KEYS}/admin.token').read())", keys_of="broker-0").strip()
+    token = run_python(f"print(open('{KEYS}/admin.token').read())", keys_of="broker-0").strip()
     visits: list[tuple[dict[str, Any], bool]] = [
         ({"host": controller, "port": grpc, "certificate": service}, True),
         ({"host": controller, "port": grpc, "certificate": etcd}, False),
@@ -110,17 +107,17 @@ def check_keys_are_private() -> None:
     """Raise ProofError if another user than the service's own reads a key, or if the service's user can replace one."""
     read = f"import os; [print(n) for n in os.listdir('{KEYS}') if os.access(f'{KEYS}/{{n}}', os.R_OK)]"
     write = f"import os; [print(n) for n in ['.', *os.listdir('{KEYS}')] if os.access(f'{KEYS}/{{n}}', os.W_OK)]"
-    if read_by_another := _python(read, keys_of="broker-0", user="65534:65534"):
+    if read_by_another := run_python(read, keys_of="broker-0", user="65534:65534"):
         raise ProofError(f"another user reads {read_by_another.split()} of broker-0")
-    if not _python(read, keys_of="broker-0"):
+    if not run_python(read, keys_of="broker-0"):
         raise ProofError("broker-0 can't read its own keys")
-    if written := _python(write, keys_of="broker-0"):
+    if written := run_python(write, keys_of="broker-0"):
         raise ProofError(f"broker-0 can replace {written.split()}")
     say("nobody but broker-0's user reads its keys, and not even that user can replace them")
 
 
 def _visit(visits: Sequence[Mapping[str, Any]], keys_of: str | None = None) -> list[dict[str, Any]]:
-    visited: list[dict[str, Any]] = json.loads(_python(_STRANGER.read_text(), json.dumps(visits), keys_of=keys_of))
+    visited: list[dict[str, Any]] = json.loads(visit(_STRANGER, json.dumps(visits), keys_of=keys_of))
     return visited
 
 
@@ -136,12 +133,3 @@ def _is_refusal(words: str) -> bool:
 
 def _address(visited: Mapping[str, Any]) -> str:
     return f"{visited['host']}:{visited['port']}"
-
-
-def _python(
-    program: str, *arguments: str, network: str = _NETWORK, keys_of: str | None = None, user: str = "10001:10001"
-) -> str:
-    """Run a program in a container that has nothing of the stack, or nothing but the keys of one service."""
-    mounted = [] if keys_of is None else ["-v", f"{NAME}_{keys_of}-keys:{KEYS}"]
-    command = ["docker", "run", "--rm", "--network", network, "--user", user, *mounted, "--entrypoint", "python"]
-    return run([*command, _IMAGE, "-c", program, *arguments], timeout_s=_LIMIT_S)

@@ -21,6 +21,8 @@ from typing import Any, Final
 
 from confluent_kafka.admin import AdminClient
 from tests.compose.project import Project
+from tests.compose.secure_clients import load, spark
+from tests.compose.secure_etcd import try_etcd
 from tests.compose.secure_ports import (
     ETCD,
     Open,
@@ -30,6 +32,7 @@ from tests.compose.secure_ports import (
     try_as_a_stranger,
     try_with_keys,
 )
+from tests.compose.spark_job import SparkReport
 from tests.compose.traffic import Access, Traffic, check_all_there
 from tests.hosts.engine import install
 from tests.hosts.shell import ProofError, run, say, wait_for
@@ -41,6 +44,8 @@ from ottla_stack.plan import StackPlan
 from ottla_stack.secure_files import ADMIN, PROFILE
 
 FILES: Final = ("docker-compose.yml", "docker-compose.secure.yml")
+PROFILES: Final = ("tools", "load", "spark")
+"""The profiles whose images are built."""
 TOPIC: Final = "secured"
 TOPIC_AFTER: Final = "created-after-the-crash"
 TOPIC_OF_USER: Final = "for-bob"
@@ -69,6 +74,8 @@ class SecureReport:
     silent_ports: int = 0
     """The ports that say nothing to another container without a certificate or the token."""
     tried_with_keys: int = 0
+    refused_by_etcd: int = 0
+    """Tries to use keys outside the cluster's prefix, or without a service's certificate."""
     killed: list[str] = field(default_factory=list)
     rotated: int = 0
     """The ports that have gone over to a new authority while clients went on."""
@@ -76,6 +83,9 @@ class SecureReport:
     read: int = 0
     kept: bool = False
     """The authority, the users and the records are there after `down` and `up`."""
+    loaded: int = 0
+    """Records that Locust has written as its own user, and that are read back."""
+    spark: SparkReport = field(default_factory=SparkReport)
 
 
 @dataclass(frozen=True)
@@ -135,6 +145,7 @@ def prove_secure(project: Project, plan: StackPlan, active_controller: Callable[
         report.silent_ports = sum(map(len, ports.values()))
         say(f"{report.silent_ports} ports say nothing to a container without a certificate or the token: {ports}")
         report.tried_with_keys = try_with_keys(plan)
+        report.refused_by_etcd = try_etcd(plan)
         check_keys_are_private()
         project.run("certificates", "rotate", "--authority")
         with unpacked(project) as host:
@@ -154,6 +165,8 @@ def prove_secure(project: Project, plan: StackPlan, active_controller: Callable[
             what = "a client of a retired authority"
             report.refused[what] = _refusal(what, lambda: _list_topics(former, {}))
             restart(project, host, report)
+            report.loaded = load(project, host.access, TOPIC)
+            report.spark = spark(project, host.access, TOPIC)
     return report
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.compose.project import Project
+from tests.compose.traffic import OPEN, Access
 from tests.hosts.shell import ProofError, say, wait_for
 
 import ottla
@@ -29,13 +30,13 @@ class SparkReport:
     """That have had an executor."""
 
 
-def run_a_job(project: Project, bootstrap: str) -> SparkReport:
+def run_a_job(project: Project, access: Access = OPEN, records: int = RECORDS) -> SparkReport:
     """Raises ProofError where a record is missing or comes twice, or where a worker has no part in it."""
-    with ottla.Admin(bootstrap) as admin:
+    with ottla.Admin(access.bootstrap, config=access.config) as admin:
         for topic in (TOPIC, COPY):
-            admin.topics.create(topic, partitions=PARTITIONS)
-    with ottla.Producer(bootstrap, topic=TOPIC, value="bytes") as producer:
-        for n in range(RECORDS):
+            admin.topics.create(topic, partitions=PARTITIONS, if_exists="ok")
+    with ottla.Producer(access.bootstrap, topic=TOPIC, config=access.config, value="bytes") as producer:
+        for n in range(records):
             producer.send(b"%d" % n, partition=n % PARTITIONS)
     project("--profile", PROFILE, "up", "-d", *_WORKERS, timeout_s=_UP_S)
     seconds = wait_for(lambda: _that_said(project, "Successfully registered") == [*_WORKERS], "workers", limit_s=_UP_S)
@@ -43,16 +44,18 @@ def run_a_job(project: Project, bootstrap: str) -> SparkReport:
     job = ("spark-job", "jobs/replay.py", "--topic", TOPIC, "--to-topic", COPY, "--keep-partitions")
     said = project("--profile", PROFILE, "run", "--rm", "-T", *job, timeout_s=_JOB_S)
     told = json.loads(said.splitlines()[-1])
-    with ottla.Consumer(COPY, bootstrap=bootstrap, start="earliest", stop="end", value="bytes") as consumer:
+    with ottla.Consumer(
+        COPY, bootstrap=access.bootstrap, config=access.config, start="earliest", stop="end", value="bytes"
+    ) as consumer:
         found = [(record.partition, record.offset, int(record.value)) for record in consumer]
-    if told != {"records": RECORDS} or sorted(found) != sorted(
-        (n % PARTITIONS, n // PARTITIONS, n) for n in range(RECORDS)
+    if told != {"records": records} or sorted(found) != sorted(
+        (n % PARTITIONS, n // PARTITIONS, n) for n in range(records)
     ):
-        raise ProofError(f"the job tells {told}; {len(found)} of {RECORDS} records are in {COPY}, or in another order")
+        raise ProofError(f"the job tells {told}; {len(found)} of {records} records are in {COPY}, or in another order")
     ran = _that_said(project, "Asked to launch executor")
     if ran != [*_WORKERS]:
         raise ProofError(f"executors ran on {', '.join(ran) or 'no worker'} alone")
-    say(f"{RECORDS} records went through executors on both into {COPY}")
+    say(f"{records} records went through executors on both into {COPY}")
     return SparkReport(len(found), len(ran))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from ottla.client.security.profiles import load_profile
 from ottla_core.errors import OttlaError
@@ -26,7 +27,7 @@ from ottla_stack.container_keys import ARCHIVE, ContainerKeys, main, rotate, wri
 from ottla_stack.secure_files import SecureFiles
 
 SERVICES = ("controller-0", "broker-0", "broker-1", "group-coordinator-0", "txn-coordinator-0")
-OTHERS = ("etcd", "client", "prometheus")
+OTHERS = ("etcd", "etcd-users", "client", "load", "spark", "prometheus")
 INSIDE, OUTSIDE = "broker-0:19092,broker-1:19092", "localhost:9092,streams.example.org:9093"
 OF_A_SERVICE = {
     *("ca.pem", "service.key", "service.pem", "etcd-ca.pem", "etcd-client.key", "etcd-client.pem", "admin.token"),
@@ -35,7 +36,10 @@ FILES = {
     **dict.fromkeys(SERVICES, OF_A_SERVICE),
     **dict.fromkeys(("broker-0", "broker-1"), OF_A_SERVICE | {"listener.keystore.pem", "users.toml"}),
     "etcd": {"etcd-ca.pem", "etcd.key", "etcd.pem", "etcd-client.key", "etcd-client.pem"},
+    "etcd-users": {"etcd-ca.pem", "etcd-client.key", "etcd-client.pem", "etcd-users"},
     "client": {"ca.pem", "admin.password", "clients.toml", "kcat.conf"},
+    "load": {"ca.pem", "load.password", "clients.toml"},
+    "spark": {"ca.pem", "spark.password", "clients.toml", "spark.conf"},
     "prometheus": {"admin.token"},
 }
 
@@ -102,6 +106,33 @@ def test_clients_in_containers_and_on_the_host_reach_a_listener_by_a_name_that_i
         assert config["bootstrap.servers"] == bootstrap
         assert config["ssl.truststore.location"] == str(own / "ca.pem")
         assert config["sasl.password"].reveal() == keys.files.password.read_text().strip()
+
+
+@pytest.mark.parametrize("user", ["load", "spark"])
+def test_a_client_with_a_container_of_its_own_logs_in_as_its_own_user(keys: ContainerKeys, user: str) -> None:
+    config = load_profile("inside", keys.handed_out / user / "clients.toml").config()
+    assert (config["sasl.username"], config["bootstrap.servers"]) == (user, INSIDE)
+    assert config["sasl.password"].reveal() != keys.files.password.read_text().strip()
+    assert config["ssl.truststore.location"] == str(keys.handed_out / user / "ca.pem")
+
+
+def test_spark_s_processes_share_a_secret_that_nobody_else_has(keys: ContainerKeys) -> None:
+    lines = (keys.handed_out / "spark" / "spark.conf").read_text().splitlines()
+    settings = dict(line.split(" ", 1) for line in lines)
+    secret = settings.pop("spark.authenticate.secret")
+    assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
+    assert [name for name, content in contents(keys).items() if secret.encode() in content] == ["spark/spark.conf"]
+
+
+def test_each_service_is_a_user_of_etcd_and_only_one_container_is_root(keys: ContainerKeys) -> None:
+    names = {
+        path.parent.name: x509.load_pem_x509_certificates(path.read_bytes())[0]
+        .subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0]
+        .value
+        for path in keys.handed_out.rglob("etcd-client.pem")
+    }
+    assert names == {"etcd": "etcd", "etcd-users": "root", **{name: name for name in SERVICES}}
+    assert (keys.handed_out / "etcd-users" / "etcd-users").read_text().split() == sorted(SERVICES)
 
 
 def test_nothing_changes_in_a_second_run(keys: ContainerKeys) -> None:
