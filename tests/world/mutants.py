@@ -55,7 +55,9 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "T2": Mutant("ledger", ("sequence-3-before-0", "who-waited-behind-a-failed-batch-went-on")),
         "T6": Mutant("ledger", ("an-end-without-room",)),
         "T4": Mutant("ledger", ("last-stable-offset-before-the-log",)),
-        "deleted-producers": Mutant("ledger", ("deleted-segments-forgot-their-producers",)),
+        "deleted-producers": Mutant(
+            "ledger", ("deleted-segments-forgot-their-producers", "snapshot-older-than-retention")
+        ),
         **{
             name: Mutant(profile, (name,))
             for profile, names in {
