@@ -134,7 +134,6 @@ def _unchecked(original: Any, records: Any, at: int) -> Any:
 RULES: Final[Mapping[str, Injection]] = MappingProxyType(
     {
         "followers-check-no-crc": instead_of(f"{_BROKER}.storage.validator:check_stored", _unchecked),
-        "old-epochs-write": skipped(f"{_BROKER}.machines.producers:Producers.check_epoch"),
         "open-transactions-are-read": instead_of(
             f"{_BROKER}.machines.producers:Producers.last_stable_offset",
             lambda original, self, log_start_offset, high_watermark: high_watermark,
