@@ -14,9 +14,9 @@ import asyncio
 import contextlib
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.world import crowds
 from tests.world.books import Books, Entry, Fate, Reading, Transaction
@@ -37,6 +37,10 @@ _TRANSACTION_MS: Final = 8_000
 """The timeout of a transaction, after which its coordinator aborts it."""
 _IN_FLIGHT: Final = 5
 """The most batches that a producer sends to a partition before the first one is answered."""
+_RESTLESS: Final = "w2"
+"""This producer goes on while the others rest."""
+_NOTICED_S: Final = 0.02
+"""Within this time the peers of a process that was killed find their connections reset."""
 _PATIENCE_S: Final = 15.0
 """A producer gives up a request that has failed for this long."""
 _NOTHING_DONE: Final = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -120,6 +124,9 @@ class Ledger:
         self._has_passing: Final = not goes_by_dates and random.random() < 0.25
         self._offsets: Final[defaultdict[str, set[int]]] = defaultdict(lambda: {-1})
         """The offsets that each group may have committed last."""
+        self._newcomers: Final = itertools.count()
+        self._rests_until = 0.0
+        """Producers begin nothing before then."""
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
@@ -132,7 +139,7 @@ class Ledger:
             await asyncio.gather(
                 self._audit(RawClient()),
                 *(self._transact(process, name) for name in ("t1", "t2", "t3", "t3")),
-                *(self._write(process, name) for name in ("w1", "w2")),
+                *(self._write(process, name) for name in ("w1", _RESTLESS)),
                 *((self._group.run(),) if self._group is not None else ()),
                 *((Passing(self._cluster, self._findings, self._random).run(process),) if self._has_passing else ()),
             )
@@ -141,8 +148,30 @@ class Ledger:
 
     def delete_records(self) -> None:
         """Delete records of a partition soon: often all before the high watermark, even those of open transactions."""
-        loop = self._cluster.processes["client"].loop
-        loop.call_soon_threadsafe(lambda: loop.create_task(self._delete_records(RawClient())))
+        self._have_client_do(lambda _: self._delete_records(RawClient()))
+
+    def rest(self, seconds: float) -> None:
+        """Have all producers but one begin nothing for `seconds`."""
+        self._rests_until = self._cluster.world.now + seconds
+
+    def empty(self) -> None:
+        """Delete all records soon."""
+        self._have_client_do(lambda _: self.delete_all(RawClient()))
+
+    def segments(self, name: str, number: int) -> list[int]:
+        """Return where the segments of a partition begin on a disk, or -1 if it has none."""
+        return [int(path.stem) for path in self._cluster.segments(name, TOPIC, number)] or [-1]
+
+    def introduce(self, on_added: Callable[[], None]) -> None:
+        """Have a producer begin whose transactional id nobody has used before.
+
+        `on_added` is called when its transaction has a partition, and before its first batches are sent there.
+        """
+        self._have_client_do(lambda process: self._introduce(process, on_added))
+
+    def _have_client_do(self, work: Callable[[Process], Coroutine[Any, Any, object]]) -> None:
+        process = self._cluster.processes["client"]
+        process.loop.call_soon_threadsafe(lambda: process.loop.create_task(work(process)))
 
     def compact_offline(self, name: str) -> None:
         """Have `ottla log compact` clean a partition on the disk of a broker that is down."""
@@ -161,6 +190,7 @@ class Ledger:
                 producer = await self._init(raw, name)
                 sequences = dict.fromkeys(range(PARTITIONS), 0)
                 for _ in range(random.choice((1, 5, 1000))):
+                    await self._rest()
                     await self._run(process, raw, name, producer, sequences)
                     await asyncio.sleep(random.expovariate(10.0))
             except GivenUpError:
@@ -171,9 +201,7 @@ class Ledger:
     ) -> None:
         random, transaction = self._random, self._books.begin(name)
         for number in random.sample(range(PARTITIONS), random.randint(1, PARTITIONS)):
-            await self._until_done(
-                lambda: raw.add_partition(self._any(), name, producer, TOPIC, number)  # noqa: B023 it ends here
-            )
+            await self._add(raw, name, producer, number)
             entries = [self._new_entry(transaction, number) for _ in range(random.choice((1, 1, 2, 6)))]
             if random.random() < 0.2:
                 # The coordinator may be gone by the time that the leader verifies the first batch.
@@ -185,7 +213,42 @@ class Ledger:
             await self._add_topics(raw, name, producer)
             # What ends it then is often a newer producer, or its timeout, whose records are larger than a commit's.
             await asyncio.sleep(random.expovariate(1.0))
-        commit = random.random() < 0.7
+        await self._end(raw, name, producer, transaction)
+
+    async def _introduce(self, process: Process, on_added: Callable[[], None]) -> None:
+        """Run one transaction, in which the leader has to ask a coordinator before it takes the first batches.
+
+        A leader through which the addition has passed would not ask.
+        """
+        raw, name, number = RawClient(), f"newcomer-{next(self._newcomers)}", self._random.randrange(PARTITIONS)
+        leader = f"broker-{self._cluster.metadata.leader(TOPIC, number)}"
+        others = [name for name in self._cluster.brokers if name != leader]
+        with contextlib.suppress(GivenUpError):
+            producer = await self._init(raw, name)
+            transaction = self._books.begin(name)
+            await self._add(raw, name, producer, number, others)
+            on_added()
+            await asyncio.sleep(_NOTICED_S)
+            entries = [self._new_entry(transaction, number) for _ in range(_IN_FLIGHT)]
+            await self._append(process, raw, entries, producer, dict.fromkeys(range(PARTITIONS), 0), name)
+            await self._end(raw, name, producer, transaction)
+
+    async def _rest(self) -> None:
+        while self._cluster.world.now < self._rests_until:
+            await asyncio.sleep(0.1)
+
+    async def _add(
+        self, raw: RawClient, name: str, producer: Producer, number: int, brokers: Sequence[str] = ()
+    ) -> None:
+        """Add a partition to a transaction, by a request to one of these brokers or any."""
+        await self._until_done(
+            lambda: raw.add_partition(
+                self._random.choice(brokers or self._cluster.brokers), name, producer, TOPIC, number
+            )
+        )
+
+    async def _end(self, raw: RawClient, name: str, producer: Producer, transaction: Transaction) -> None:
+        commit = self._random.random() < 0.7
         if commit:
             transaction.fate = Fate.UNKNOWN
             if transaction.offset >= 0:
@@ -232,6 +295,8 @@ class Ledger:
                 producer = await self._init(raw, None)
                 sequences = dict.fromkeys(range(PARTITIONS), 0)
                 while True:
+                    if name != _RESTLESS:
+                        await self._rest()
                     number = random.randrange(PARTITIONS)
                     # A batch that was given up may be appended late, behind those of the next producer id.
                     writes = [self._books.begin(f"{name} as {producer.id}", Fate.UNKNOWN)]

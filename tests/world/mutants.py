@@ -55,7 +55,9 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "T2": Mutant("ledger", ("sequence-3-before-0", "who-waited-behind-a-failed-batch-went-on")),
         "T6": Mutant("ledger", ("an-end-without-room",)),
         "T4": Mutant("ledger", ("last-stable-offset-before-the-log",)),
-        "deleted-producers": Mutant("ledger", ("deleted-segments-forgot-their-producers",)),
+        "deleted-producers": Mutant(
+            "ledger", ("deleted-segments-forgot-their-producers", "snapshot-older-than-retention")
+        ),
         **{
             name: Mutant(profile, (name,))
             for profile, names in {
@@ -132,7 +134,6 @@ def _unchecked(original: Any, records: Any, at: int) -> Any:
 RULES: Final[Mapping[str, Injection]] = MappingProxyType(
     {
         "followers-check-no-crc": instead_of(f"{_BROKER}.storage.validator:check_stored", _unchecked),
-        "old-epochs-write": skipped(f"{_BROKER}.machines.producers:Producers.check_epoch"),
         "open-transactions-are-read": instead_of(
             f"{_BROKER}.machines.producers:Producers.last_stable_offset",
             lambda original, self, log_start_offset, high_watermark: high_watermark,

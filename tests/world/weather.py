@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Final
 
 from tests.world import pretender
 from tests.world.cluster import Cluster
-from tests.world.ledger import Ledger
+from tests.world.ledger import PARTITIONS, Ledger
 from tests.world.misreads import Misreads
 from tests.world.outages import Outages
 from tests.world.pretender import Pretender
@@ -19,6 +19,8 @@ from tests.world.restores import Restores
 from tests.world.table import TOPIC, Table
 
 _DOWN_S: Final = (0.2, 6.0)
+_UNVERIFIED_S: Final = (0.5, 4.0)
+"""A leader asks a coordinator for about a second before it refuses a batch, and then asks for the next one."""
 _CUT_S: Final = (0.05, 4.0)
 _VANISHED_S: Final = 25.0
 _NOTICED_S: Final = 9.0
@@ -33,6 +35,10 @@ _PRETENDED_S: Final = (1.0, 6.0)
 _EMPTIED_S: Final = 7.0
 """A log whose records are all deleted is empty on its disk within this time: the broker tidies up every two seconds."""
 _WAIT_S: Final = 15.0
+_HELD_SHARE: Final = 0.4
+"""This share of the attempts to hold the cluster is made. The others leave the storm to other faults."""
+_LONG_REST_S: Final = 30.0
+"""Meanwhile one producer fills a segment of each partition, and what lies before it is deleted."""
 _MISREAD_S: Final = (0.5, 6.0)
 
 Fault = Callable[[], Iterator[float] | None]
@@ -43,7 +49,8 @@ class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
     In each profile but `table` and `ledger` it repeats scripts instead. In a ledger no
-    committed record may be lost, so disks lose data only while all replicas are in sync.
+    committed record may be lost, so disks lose data only while all replicas are in sync. Some scripts of a ledger need
+    a whole cluster, which chance seldom leaves, so they hold it.
 
     Each fault, and each round of a script, has a number and a chance of its own. So if one is left out, the others
     still choose the same. `only` has the numbers of those that happen, or is None for all of them.
@@ -68,6 +75,8 @@ class Weather:
         """This broker has lost data, or is about to, and is not back in all of its ISRs."""
         self._unnoticed = ""
         """This broker may have lost data, while the controller still counts it in an ISR. No fault begins meanwhile."""
+        self._is_held = False
+        """This tells whether a script has the cluster to itself. No other fault begins meanwhile."""
         self._outages: Final = Outages(cluster, lambda: self._random)
         self._restores: Final = (
             Restores(cluster, lambda: self._random, workload)
@@ -104,6 +113,11 @@ class Weather:
         assert isinstance(self._workload, Table), "this weather has no table"
         return self._workload
 
+    @property
+    def _ledger(self) -> Ledger:
+        assert isinstance(self._workload, Ledger), "this weather has no ledger"
+        return self._workload
+
     def _scripts_of_deletions(self) -> list[Fault]:
         return [self._empty_the_last] if self._workload.takes_deletions else []
 
@@ -131,7 +145,10 @@ class Weather:
             kinds += [self._delete, self._empty, self._empty] if self._workload.takes_deletions else []
         else:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3, self._misread, self._rot]
+            kinds += [self._kill_verifiers]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
+            # In a compacted topic, cleaners write what is known of producers before it can be lost.
+            kinds += [] if self._workload.is_compacted else [self._forget_producers]
         kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
         if len(self._cluster.controllers) > 1:
             kinds.append(self._outages.depose)
@@ -154,6 +171,8 @@ class Weather:
             self._cluster.disks.mend(name)
         if isinstance(self._workload, Table):
             self._workload.service.release()
+        else:
+            self._workload.rest(0.0)
 
     def _strike(self) -> None:
         if self._blows:
@@ -163,7 +182,7 @@ class Weather:
     def _happen(self, kinds: list[Fault], then: Callable[[], None]) -> None:
         """Begin the next fault, of one of these kinds, unless it is left out or there is none."""
         number = next(self._numbers, None)
-        if number is None or self._unnoticed or (self._only is not None and number not in self._only):
+        if number is None or self._unnoticed or self._is_held or (self._only is not None and number not in self._only):
             return
         chance = self._cluster.world.chance(f"fault {number}")
         kind = chance.choice(kinds)
@@ -259,6 +278,70 @@ class Weather:
 
     def _kill_coordinator(self) -> None:
         self._kill_for_some_time(self._random.choice(self._cluster.coordinators))
+
+    def _kill_verifiers(self) -> Iterator[float]:
+        """Kill the coordinators of transactions when a leader is about to ask them whether a new producer may write.
+
+        They are back by the time that later batches of that producer have their turn.
+        """
+        cluster, names = self._cluster, [name for name in self._cluster.coordinators if name.startswith("txn")]
+        if not (yield from self._hold()):
+            return
+        down_s = [self._random.uniform(*_UNVERIFIED_S) for _ in names]
+
+        def kill() -> None:
+            for name, seconds in zip(names, down_s, strict=True):
+                self._kill_now(name)
+                cluster.world.after(seconds, lambda name=name: cluster.start(name))
+
+        self._ledger.introduce(lambda: cluster.world.after(0.0, kill))
+        yield _UNVERIFIED_S[1] + 1.0
+        self._is_held = False
+
+    def _forget_producers(self) -> Iterator[float]:
+        """Delete the segments with the last batches of most producers, kill all brokers, and have the producers go on.
+
+        Each broker has stopped in order before, so it has a snapshot of the producers. They have gone on since, and
+        only what was written down when the segments went tells how far.
+        """
+        brokers, ledger = self._cluster.brokers, self._ledger
+        if not (yield from self._hold()):
+            return
+        for name in self._random.sample(brokers, len(brokers)):
+            yield from self._stop_in_order(name)
+            self._cluster.start(name)
+            yield from self._until(self._all_are_in_sync, _WAIT_S)
+        yield self._random.uniform(0.5, 2.0)
+        ledger.rest(_LONG_REST_S)
+        yield 0.5
+        last = {(name, number): ledger.segments(name, number)[-1] for name in brokers for number in range(PARTITIONS)}
+        yield from self._until(lambda: all(ledger.segments(*log)[-1] > last[log] for log in last), _WAIT_S)
+        ledger.empty()
+        yield from self._until(lambda: all(ledger.segments(*log)[0] > last[log] for log in last), _EMPTIED_S)
+        for name in brokers:
+            self._kill_now(name)
+        ledger.rest(0.0)
+        self._is_held = False
+        for name in self._random.sample(brokers, len(brokers)):
+            yield self._random.uniform(0.0, 1.0)
+            self._cluster.start(name)
+
+    def _hold(self) -> Generator[float, None, bool]:
+        """Start what is down, and wait until all are in sync. Return whether the cluster is held for the script.
+
+        No other fault begins until the script ends that.
+        """
+        if self._random.random() > _HELD_SHARE:
+            return False
+        yield from self._until(self._may_be_held, _WAIT_S)
+        if not self._may_be_held():
+            return False
+        self._is_held = True
+        for name in self._cluster.services:
+            self._cluster.start(name)
+        yield from self._until(self._all_are_in_sync, _WAIT_S)
+        self._is_held = self._all_are_in_sync()
+        return self._is_held
 
     def _kill_for_long(self) -> None:
         self._kill(longer=3.0)
@@ -480,8 +563,12 @@ class Weather:
         # A broker that is cut off, or whose disk is full, may soon leave the ISRs. Then the only copy that counts is
         # another one.
         is_reached = not self._outages.is_away and self._cluster.network.is_whole
+        return is_reached and self._may_be_held() and self._all_are_in_sync()
+
+    def _may_be_held(self) -> bool:
+        """Return whether each disk is sound and has room, and no script has the cluster to itself."""
         has_room = not any(volume.others_bytes for volume in self._cluster.disks.volumes.values())
-        return not self._recovering and is_reached and has_room and self._all_are_in_sync()
+        return not (self._recovering or self._is_held) and has_room
 
     def _all_are_in_sync(self) -> bool:
         """Return whether each broker serves, and each replica is in the ISR.
