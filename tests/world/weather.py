@@ -697,7 +697,9 @@ class Weather:
         if how == "another disk":
             self._cluster.replace_disk(one, by_backup=by_backup)
         elif how == "flipped bits":
-            self._cluster.disks.volumes[one].misreads = Misreads(Random(self._random.random()), fails=0.0, flips=0.3)
+            # A batch whose CRC is wrong is read again, and only what is wrong again is cut off.
+            flips = self._random.choice((0.3, 0.9))
+            self._cluster.disks.volumes[one].misreads = Misreads(Random(self._random.random()), fails=0.0, flips=flips)
             self._cluster.world.after(uniform(0.5, 3.0), lambda: self._cluster.disks.mend(one))
         self._cluster.start(one)
         if how == "nothing":

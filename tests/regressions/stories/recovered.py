@@ -94,6 +94,11 @@ def _not_of_emptied_logs(original, epochs, segments, log_start_offset):
     return () if is_emptied else original(epochs, segments, log_start_offset)
 
 
+def _unless_all_segments_go(original, self, until):
+    is_last = until == self.segments[-1].base_offset
+    return original(self, until) if is_last else self._history.is_kept(until)
+
+
 STORIES = (
     Story(
         "segments-above-the-recovery-point-are-compacted",
@@ -127,6 +132,12 @@ STORIES = (
         "rest, and the log came back empty and with an older epoch: it lost an election to a shorter log, which gave "
         "the deleted offsets again",
         instead_of(f"{_STORAGE}.log:Log._is_start_on_disk", lambda original, self, start: True),
+    ),
+    Story(
+        "deleted-segments-were-all-that-was-on-disk",
+        "The oldest segments were deleted before anything behind them was fsynced. A power cut took the rest, and the "
+        "log came back empty and with an older epoch: it lost an election to a shorter one",
+        instead_of(f"{_STORAGE}.log:Log._is_secured", _unless_all_segments_go),
     ),
     Story(
         "epochs-begin-after-the-start-on-disk",

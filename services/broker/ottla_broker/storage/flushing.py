@@ -33,7 +33,10 @@ class Flusher:
         self._appended_bytes = 0
         self._flushed_bytes = 0
         self._flushed_at_ms = -1
-        self._durable_active: Segment | None = None
+        self._durable_until = -1
+        """The names of the segments up to this base offset last."""
+        self._synced = range(0)
+        """The offsets of a segment that was fsynced before its turn."""
 
     def on_append(self, size_bytes: int) -> None:
         self._appended_bytes += size_bytes
@@ -41,7 +44,8 @@ class Flusher:
     def on_truncated(self, recovery_point: RecoveryPoint) -> None:
         """Note that the log ends elsewhere, and that another segment is active. With the lock held."""
         self.recovery_point = recovery_point
-        self._durable_active = None
+        self._durable_until = -1
+        self._synced = range(0)
 
     def is_due(self, log_end_offset: LogEndOffset, config: LogConfig, now_ms: int) -> bool:
         """Return whether flush.messages, flush.ms or WRITE_BEHIND_BYTES call for a `flush` now."""
@@ -86,14 +90,27 @@ class Flusher:
             self._flushed_bytes = max(self._flushed_bytes, appended_bytes - active_bytes)
         return self.recovery_point
 
-    def is_name_durable(self, active: Segment) -> bool:
-        return active is self._durable_active
+    def has_synced(self, offset: int) -> bool:
+        """Return whether the record at `offset` is fsynced, and the name of its segment lasts."""
+        return offset < self.recovery_point or offset in self._synced
+
+    def sync_sealed(self, base_offset: int, ranges: Callable[[], Ranges]) -> None:
+        """fsync the sealed segment that begins at `base_offset`, if it is still there. With the lock held."""
+        *sealed, (active, _) = ranges()
+        for segment, end_offset in sealed:
+            if segment.base_offset == base_offset:
+                self.flush_segment(segment, ranges, sealed=True)
+                self.make_names_durable(active)
+                self._synced = range(base_offset, end_offset)
+
+    def is_name_durable(self, base_offset: int) -> bool:
+        return base_offset <= self._durable_until
 
     def make_names_durable(self, active: Segment) -> None:
         """Make the names of the segments last, as their bytes do."""
-        if not self.is_name_durable(active):
+        if not self.is_name_durable(active.base_offset):
             self._disk.sync_directory(self._directory)
-            self._durable_active = active
+            self._durable_until = active.base_offset
 
     def _flush_sealed(self, sealed: Ranges, ranges: Callable[[], Ranges]) -> None:
         for segment, segment_end in sealed:

@@ -540,13 +540,8 @@ class Log:
 
     def _is_secured(self, until: int) -> bool:
         """Return whether a start needs nothing of the segments before `until`."""
-        is_last = until == self.segments[-1].base_offset
-        return self._history.is_kept(until) and (not is_last or self._is_emptied_on_disk(until))
-
-    def _is_emptied_on_disk(self, until: int) -> bool:
-        """Return whether the log's end and its last epoch are on disk even without the segments before `until`."""
-        epoch = self.epochs.epoch_before(until)
-        return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
+        is_start_durable = self._flusher.is_name_durable(until) and self._is_start_on_disk(until)
+        return self._history.is_kept(until) and (self._flusher.has_synced(until) or is_start_durable)
 
     def secure_deletion(self) -> None:
         """Write down what only segments show that are due to be deleted, so that retention may delete them.
@@ -554,8 +549,9 @@ class Log:
         All of them show what their producers have sent last. A start that did not know it would take the next batch of
         such a producer for one that is out of order, however often it is sent (rule 25).
 
-        The last sealed one shows the last epoch and the log's end, which is the base offset of the active segment. A
-        log that lost both would start again at an offset that it has given before, in no epoch (I3, I18).
+        If no record right behind them is fsynced, a power cut may take all the rest. Then they show the last epoch and
+        where the log ends, which is the base offset of the next segment. A log that lost both would start again at an
+        offset that it has given before, or in an older epoch (I3, I18).
 
         For a thread. Raises KAFKA_STORAGE_ERROR. If the disk has no room for the producers, or the segments can't be
         read, they may go nevertheless. That they can't be read says nothing of the rest of the disk, so only an error
@@ -565,6 +561,10 @@ class Log:
             self._segments.check_open()
             until, (*sealed, (active, _)) = self.unsecured_until, self._segments.ranges()
             try:
+                if sealed and not self._flusher.has_synced(until):
+                    # If all sealed segments are due, this is the last of them. The others may go even if there is no
+                    # room on the disk for what comes next.
+                    self._flusher.sync_sealed(min(until, sealed[-1][0].base_offset), self._segments.ranges)
                 self._history.keep(sealed, until, self.compaction.cleaned_before)
                 if until == active.base_offset:
                     self._store_epochs()
@@ -612,9 +612,10 @@ class Log:
         """Return whether a log that is empty at `start` would have the epoch of the last record before it."""
         epochs = self.epochs
         epoch = epochs.epoch_before(start)
-        if epoch == NO_EPOCH:
-            epoch = epochs.epoch_of(start)  # the log was copied from there on, so its first epoch has to do
-        return self._epochs_file.has(epoch) if epoch != NO_EPOCH else epochs.latest != NO_EPOCH
+        if epoch == NO_EPOCH and epochs.entries:
+            # The log was copied from there on, or has forgotten what came before. So its first epoch has to do.
+            epoch = epochs.entries[0].epoch
+        return epoch != NO_EPOCH and self._epochs_file.has(epoch)
 
     @property
     def last_epoch(self) -> int:

@@ -238,6 +238,7 @@ async def test_deleted_records_are_news_for_a_session_and_no_reason_to_wake_it(l
     reader, replica = Reader(led), led.replicas[led.id(0)]
     for _ in range(40):
         led.append(0, bytes(100))
+    replica.log.flush(0)
     reader.move(0, 40)
     await reader.fetch()
     fetching = asyncio.create_task(reader.fetch(FetchLimits(60, 1, 1 << 20)))

@@ -70,11 +70,11 @@ class Broker:
         """Append one record. Return whether it was new."""
         return not self.log.append(produced(sequence, producer_id=producer_id), 1, NOON).duplicate
 
-    def roll(self) -> int:
+    def roll(self, *, leader_epoch: int = 1) -> int:
         """Fill the active segment, and return where the next one begins."""
         count = len(self.log.segments)
         while len(self.log.segments) == count:
-            fill(self.log, 1)
+            fill(self.log, 1, leader_epoch=leader_epoch)
         return self.log.segments[-1].base_offset
 
     def delete_before(self, offset: int) -> None:
@@ -246,6 +246,7 @@ def test_segments_without_producers_go_at_once(broker: Broker) -> None:
     broker.roll()
     begin = broker.roll()
     fill(broker.log, 1)
+    broker.log.flush(NOON)
     broker.roll()
     broker.delete_before(begin)
     assert (broker.first_offset, broker.log.unsecured_until) == (begin, 0)
@@ -548,3 +549,30 @@ def test_a_power_cut_leaves_a_producer_with_its_deleted_batches_or_takes_both(
             else:
                 assert is_known or broker.first_offset < begin
             assert is_known or producer_id not in there
+
+
+@pytest.mark.story("deleted-segments-were-all-that-was-on-disk")
+@pytest.mark.rule(4, 60)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_cut_that_takes_what_was_not_deleted_leaves_the_end_and_the_epoch(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or else the log loses an election to a shorter one, or gives an offset again (I3, I18)."""
+    world, volume = simulated_files(monkeypatch, seed)
+    broker = Broker(PurePosixPath("/host/data/log"))
+    files.sync_names(broker.directory.parent)
+    broker.roll()
+    point = broker.log.flush(NOON)
+    begin = broker.roll(leader_epoch=7)
+    broker.roll(leader_epoch=7)
+    broker.roll(leader_epoch=7)
+    broker.delete_before(begin)
+    broker.tidy()
+    assert broker.first_offset == begin
+    broker.disk.unlink_discarded()
+    volume.crash(world)
+    broker.kill(recovery_point=point)
+    if broker.first_offset >= begin:
+        assert broker.log.last_epoch == 7
+    else:
+        assert broker.log.log_end_offset >= point, "the power cut came before the deletion"

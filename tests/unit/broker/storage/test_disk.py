@@ -94,6 +94,8 @@ class TestFullDisk:
             assert 80 < count < 110
             assert len(all_records(log, max_bytes=1 << 20)) == count
             log.delete_records_before(log.segments[2].base_offset, HighWatermark(count))
+            log.secure_deletion()
+            log.delete_old_segments(HighWatermark(count), NOON)
             assert log._disk.unlink_discarded() > 0
             assert log.append(batch, 1, NOON).base_offset == count, "room again, and it goes on without a restart"
             again = open_log(small / "log", LogConfig(segment_bytes=300_000))

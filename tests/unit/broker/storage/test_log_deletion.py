@@ -23,11 +23,17 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
+def unflushed(tmp_path: Path) -> Log:
     log = open_log(tmp_path / "log", SMALL)
     fill(log, 60)
     assert len(log.segments) > 5
     return log
+
+
+@pytest.fixture
+def log(unflushed: Log) -> Log:
+    unflushed.flush(NOON)
+    return unflushed
 
 
 def names(directory: PurePath, suffix: str) -> list[str]:
@@ -101,6 +107,7 @@ def test_deleted_files_are_renamed_at_once_and_unlinked_later(tmp_path: Path) ->
     disk = Disk(tmp_path)
     log = open_log(tmp_path / "log", SMALL, disk=disk)
     fill(log, 60)
+    log.flush(NOON)
     first, second = log.segments[:2]
     reader = first.file()
     log.delete_records_before(second.base_offset, HighWatermark(180))
@@ -172,17 +179,20 @@ def test_a_read_of_a_log_that_goes_meanwhile_is_not_out_of_range(log: Log, monke
             call()
 
 
-def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    second = log.segments[1].base_offset
+def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(
+    unflushed: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = unflushed
     went: list[Any] = []
     real = OpenFiles.get
-
+    log.delete_records_before(log.segments[1].base_offset, HighWatermark(180))
+    log.secure_deletion()
     close_files(log)
 
     def retention_is_faster(files: OpenFiles, path: Path, *, write: bool = False) -> DataFile:
         if not went:
             went.append(path.name)
-            log.delete_records_before(second, HighWatermark(180))
+            log.delete_old_segments(HighWatermark(180), NOON)
         return real(files, path, write=write)
 
     monkeypatch.setattr(OpenFiles, "get", retention_is_faster)
@@ -190,7 +200,8 @@ def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(log: Log, monkey
     assert went == [f"{0:020d}.log"]
 
 
-def test_a_deletion_waits_for_the_flush_that_runs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_waits_for_the_flush_that_runs(unflushed: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = unflushed
     running, go_on = threading.Event(), threading.Event()
     real = os.fdatasync
 
