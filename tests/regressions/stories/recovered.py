@@ -58,8 +58,10 @@ def _with_what_is_stale(original, self, offset, ranges, offsets, cleaned_before)
 
 def _at_the_last_sealed(original, self, until):
     """Write down on the event loop what only the segments that go tell otherwise."""
-    self.secure_deletion()
-    return True
+    if until == self.segments[-1].base_offset and not original(self, until):
+        self.secure_deletion()
+        return True
+    return original(self, until)
 
 
 def _as_the_leader_says(original, self, leader_end, leader_start):
@@ -203,7 +205,7 @@ STORIES = (
         "deletion-waits-for-the-disk",
         "Where all segments of a log went, retention and DeleteRecords fsynced on the event loop, and on a full disk "
         "they could free nothing",
-        instead_of(f"{_STORAGE}.log:Log._is_emptied_on_disk", _at_the_last_sealed),
+        instead_of(f"{_STORAGE}.log:Log._is_secured", _at_the_last_sealed),
     ),
     Story(
         "deleted-segments-forgot-their-producers",
