@@ -38,6 +38,7 @@ _MAIN: Final = {
 _ADDRESS: Final = "--bootstrap-server"
 _QUICK_START: Final = (*SHORT_LIVED, "-Xmx256m")
 _LIMIT_S: Final = 60.0
+_CONFIG: Final = "--command-config"
 
 
 def command(tool: str, arguments: Sequence[str]) -> list[str]:
@@ -46,13 +47,13 @@ def command(tool: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _secured(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with the security of this process's connections, if the tool connects."""
+    """Return the arguments with the security of this process's connections, if the tool connects and has none."""
     file = properties_file()
-    if file is None or _ADDRESS not in arguments:
+    if file is None or _ADDRESS not in arguments or _CONFIG in arguments:
         return list(arguments)
     # Right behind the address. Some tools expect it before the name of their command, others after that name.
     behind = arguments.index(_ADDRESS) + 2
-    return [*arguments[:behind], "--command-config", str(file), *arguments[behind:]]
+    return [*arguments[:behind], _CONFIG, str(file), *arguments[behind:]]
 
 
 def run_tool(tool: str, *arguments: str, given: str = "") -> str:

@@ -1,7 +1,7 @@
 """The matrix with security: brokers with TLS, logins and ACLs, and the clients unchanged but for their settings.
 
 `python -m tests.compat --secure` runs `python -m tests.compat.secured`, a process of its own. Its clients find their
-security where peers/security.py says. The clusters that the tests start get theirs here, so no test knows of it.
+security where peers/security.py says. The clusters that the tests start get theirs here, unless a test gives them one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -47,11 +48,17 @@ def _main(arguments: list[str]) -> int:
     secured = Security(folder.parent / "cluster")
     security.write(folder, secured.of_client())
 
+    with_their_own: weakref.WeakSet[Cluster] = weakref.WeakSet()
+
     def with_security(original: Any, cluster: Cluster, **given: Any) -> None:
-        original(cluster, broker_settings=secured.of_brokers, **given)
+        if "broker_settings" in given:
+            with_their_own.add(cluster)
+        original(cluster, **{"broker_settings": secured.of_brokers, **given})
 
     def with_acls(original: Any, cluster: Cluster) -> Cluster:
         original(cluster)
+        if cluster in with_their_own:
+            return cluster
         try:
             secured.allow(cluster.bootstrap)
         except BaseException:
