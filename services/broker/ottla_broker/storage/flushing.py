@@ -34,7 +34,7 @@ class Flusher:
         self._flushed_bytes = 0
         self._flushed_at_ms = -1
         self._durable_until = -1
-        """The names of the segments up to this base offset last."""
+        """The directory was fsynced with the names of all segments up to the one that begins here."""
         self._synced = range(0)
         """The offsets of a segment that was fsynced before its turn."""
 
@@ -91,15 +91,19 @@ class Flusher:
         return self.recovery_point
 
     def has_synced(self, offset: int) -> bool:
-        """Return whether the record at `offset` is fsynced, and the name of its segment lasts."""
+        """Return whether the record at `offset` and the name of its segment are fsynced."""
         return offset < self.recovery_point or offset in self._synced
 
     def sync_sealed(self, base_offset: int, ranges: Callable[[], Ranges]) -> None:
-        """fsync the sealed segment that begins at `base_offset`, if it is still there. With the lock held."""
+        """fsync the sealed segment that begins at `base_offset`, if it is still there. With the lock held.
+
+        Its offset and time indexes wait for their turn: the recovery point stays, so a start makes them anew. They may
+        be in memory alone because the disk is full, and must not keep the segments before them from making room.
+        """
         *sealed, (active, _) = ranges()
         for segment, end_offset in sealed:
             if segment.base_offset == base_offset:
-                self.flush_segment(segment, ranges, sealed=True)
+                self.flush_segment(segment, ranges, sealed=False)
                 self.make_names_durable(active)
                 self._synced = range(base_offset, end_offset)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -198,6 +199,21 @@ def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(
     monkeypatch.setattr(OpenFiles, "get", retention_is_faster)
     assert log.flush(NOON) == 180
     assert went == [f"{0:020d}.log"]
+
+
+def test_segments_go_on_a_full_disk_that_has_no_room_for_the_next_ones_index(
+    unflushed: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, second = unflushed, unflushed.segments[1].base_offset
+
+    def no_room(index: SegmentIndexes, disk: Disk) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(SegmentIndexes, "sync", no_room)
+    log.delete_records_before(second, HighWatermark(180))
+    log.secure_deletion()
+    log.delete_old_segments(HighWatermark(180), NOON)
+    assert log.segments[0].base_offset == second
 
 
 def test_a_deletion_waits_for_the_flush_that_runs(unflushed: Log, monkeypatch: pytest.MonkeyPatch) -> None:
