@@ -128,6 +128,16 @@ async def test_logins_that_come_together_leave_other_clients_their_turns(threads
         await asyncio.sleep(0)
 
 
+async def test_a_login_that_comes_in_pieces_waits_for_its_turn(threads: DiskThreads) -> None:
+    client = Client(threads)
+    for piece in (handshake()[:20], handshake()[20:]):
+        assert not client.transport.written
+        client.send(piece)
+        assert not client.transport.written
+        await asyncio.sleep(0)
+    assert len(await client.answers(1)) == 1
+
+
 @pytest.mark.parametrize("together", [True, False])
 async def test_tokens_are_read_by_their_sizes_alone(threads: DiskThreads, together: bool) -> None:
     client = Client(threads)

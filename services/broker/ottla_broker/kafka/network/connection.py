@@ -9,9 +9,9 @@ small requests takes turns with the others.
 Reads go into one buffer that all connections share, so that an idle connection costs little. A frame that comes in
 pieces is gathered from there (module inbound).
 
-Where the listener expects a login, the client is not known before it is over, and has a limited time for it. Its
-requests wait for a turn that all such clients share, so that many logins at once don't hold up those who are known. A
-login that fails ends the connection once its response is written.
+Where the listener expects a login, the client is not known before its login is over, and has a limited time for it.
+Until then its requests wait for turns that it shares with all clients that are not known, so that many logins at once
+don't hold up the others. A login that fails ends the connection once its response is written.
 """
 
 from __future__ import annotations
@@ -191,12 +191,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         inbound = self._inbound
         if inbound is None:
             fresh = self._context.scratch[:nbytes]
-            data = memoryview(bytes(self._rest) + fresh) if self._rest else fresh
-            if self._is_logging_in:
-                self._keep(data, 0)
-                self._context.newcomers.take(self._continue)
-            else:
-                self._begin(data)
+            self._begin_in_turn(memoryview(bytes(self._rest) + fresh) if self._rest else fresh)
             return
         inbound.add(nbytes, self._context.scratch)
         self._pace.move(nbytes)
@@ -205,7 +200,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return
         self._inbound = None
         self._account.end_promise()
-        self._begin(inbound.whole())
+        self._begin_in_turn(inbound.whole())
 
     def eof_received(self) -> bool:
         return False  # the transport then closes itself
@@ -287,6 +282,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if not self._continues_soon:
             self._continues_soon = True
             asyncio.get_running_loop().call_soon(self._continue)
+
+    def _begin_in_turn(self, data: memoryview) -> None:
+        """Begin what has come, in one of the turns for newcomers if the client has not logged in."""
+        if self._is_logging_in:
+            self._keep(data, 0)
+            self._context.newcomers.take(self._continue)
+        else:
+            self._begin(data)
 
     def _begin(self, data: memoryview) -> None:
         """Begin the requests that are there whole and may begin, and keep the rest. If the connection ends, nothing is

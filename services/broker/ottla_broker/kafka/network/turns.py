@@ -47,7 +47,7 @@ class Turns:
             try:
                 work()
             except Exception:  # a bug in one connection must not stop the others
-                _log.exception("work on a TLS connection failed")
+                _log.exception("work on a Kafka connection failed")
             if slice_.is_over:
                 break
         self._run_soon()
