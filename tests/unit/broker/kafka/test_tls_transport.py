@@ -427,16 +427,52 @@ async def test_answers_to_changes_of_keys_do_not_pile_up(dial: Callable[[], TlsC
 # ---- limits ---------------------------------------------------------------------------------------------------------
 
 
-async def test_the_oldest_handshake_gives_way_to_new_ones(certificates: Certificates, around: Around) -> None:
+async def test_the_oldest_handshake_without_an_answer_gives_way_to_new_ones(
+    certificates: Certificates, around: Around
+) -> None:
     port = Port(certificates.server_context(), replace(ROOMY, max_handshakes=3))
     new = partial(KafkaConnection, around, "A", None)
     clients = [TlsClient(port, certificates.client_context(), new) for _ in range(5)]
     assert [client.socket.closed for client in clients] == [True, True, False, False, False]
     assert port.port.handshakes == 3
-    assert port.refused == ["more than 3 TLS handshakes are open, and this is the oldest one"] * 2
+    assert port.refused == ["more than 3 TLS handshakes are open, and this one waits for its client"] * 2
     for client in clients[2:]:
         await opened(client)
     assert port.port.handshakes == 0
+
+
+async def test_a_handshake_whose_client_stops_gives_way_to_new_ones(certificates: Certificates, around: Around) -> None:
+    port = Port(certificates.server_context(), replace(ROOMY, max_handshakes=2))
+    new = partial(KafkaConnection, around, "A", None)
+    stopped = [TlsClient(port, certificates.client_context(), new) for _ in range(2)]
+    for client in stopped:
+        client.give(client.step())
+    await until(lambda: all(client.socket.sent for client in stopped))
+    early = TlsClient(port, certificates.client_context(), new)
+    assert [client.socket.closed for client in (*stopped, early)] == [False, False, True]
+    port.time = 1.5
+    late = TlsClient(port, certificates.client_context(), new)
+    assert [client.socket.closed for client in (*stopped, late)] == [True, False, False]
+    await opened(late)
+
+
+async def test_handshakes_are_done_even_if_more_begin_than_the_broker_can_do(
+    certificates: Certificates, around: Around
+) -> None:
+    """If the oldest handshake gave way, each would end before it is done."""
+    port = Port(certificates.server_context(), replace(ROOMY, max_handshakes=8), newcomers=Turns(slice_s=-1.0))
+    new = partial(KafkaConnection, around, "A", None)
+    context, clients = certificates.client_context(), list[TlsClient]()
+    for _ in range(60):
+        clients = [client for client in clients if not client.socket.closed]
+        clients += [TlsClient(port, context, new) for _ in range(2)]
+        for client in clients:
+            if not client.socket.closed:
+                client.give(client.step())
+        await asyncio.sleep(0)
+    assert around.open > 20
+    assert port.port.handshakes <= 8
+    assert len(port.refused) > 20
 
 
 async def test_a_handshake_has_to_end_in_time(dial: Callable[[], TlsClient], port: Port) -> None:

@@ -2,13 +2,16 @@
 limits.
 
 A handshake costs memory before anyone knows the client. So their number is limited, and with it their bytes. When there
-are too many, the oldest one ends, because honest clients are done within milliseconds.
+are too many, one ends whose client has to send something: the first one that the broker has answered, if its client is
+late, or else the first one without an answer. Those that wait for the broker stay. If the oldest one ended, a broker
+that can't keep up with its clients would finish no handshake at all.
 """
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, Protocol
 
 from ottla_broker.kafka.network.limits import ConnectionLimits
@@ -16,6 +19,8 @@ from ottla_broker.kafka.network.tls_session import TlsSession
 from ottla_broker.kafka.network.turns import Turns
 
 _SCRATCH_BYTES: Final = 64 * 1024
+_NEXT_MESSAGE_S: Final = 1.0
+"""An honest client sends its next message within this time, however far away it is."""
 
 
 class TlsIdentity(Protocol):
@@ -64,7 +69,10 @@ class TlsPort:
         self._identity: Final = identity
         self._now: Final = now
         self._handshakes: Final[dict[Handshake, float]] = {}
-        """When each has begun. They are in the order in which they came."""
+        """When each has begun."""
+        # Those that wait for their clients, and since when, in that order.
+        self._unanswered: Final[dict[Handshake, float]] = {}
+        self._answered: Final[dict[Handshake, float]] = {}
 
     def new_session(self) -> TlsSession:
         return TlsSession(self._identity.context())
@@ -75,13 +83,26 @@ class TlsPort:
         return len(self._handshakes)
 
     def on_begin(self, handshake: Handshake) -> None:
-        self._handshakes[handshake] = self._now()
-        if len(self._handshakes) > self.limits.max_handshakes:
-            oldest = next(iter(self._handshakes))
-            oldest.refuse(f"more than {self.limits.max_handshakes} TLS handshakes are open, and this is the oldest one")
+        now, limit = self._now(), self.limits.max_handshakes
+        self._handshakes[handshake] = now
+        self._unanswered[handshake] = now
+        if len(self._handshakes) > limit:
+            late = [one for one, since in islice(self._answered.items(), 1) if now - since > _NEXT_MESSAGE_S]
+            ended = late[0] if late else next(iter(self._unanswered))
+            ended.refuse(f"more than {limit} TLS handshakes are open, and this one waits for its client")
+
+    def on_heard(self, handshake: Handshake) -> None:
+        """Note that the client has sent something, so that the handshake waits for the broker."""
+        self._unanswered.pop(handshake, None)
+        self._answered.pop(handshake, None)
+
+    def on_waiting(self, handshake: Handshake, *, is_answered: bool) -> None:
+        """Note that the client has to send more, and whether the broker has sent it anything so far."""
+        (self._answered if is_answered else self._unanswered)[handshake] = self._now()
 
     def on_end(self, handshake: Handshake) -> None:
         self._handshakes.pop(handshake, None)
+        self.on_heard(handshake)
 
     def on_tick(self, now: float) -> None:
         """End the handshakes that take too long. It is called once a second."""

@@ -56,6 +56,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._client_host = ""
         self._connection: asyncio.BufferedProtocol | None = None
         self._handshake_bytes = 0
+        self._is_answered = False
         self._first_byte = 0
         self._socket_takes = True
         self._writing_paused = False  # what the connection was told
@@ -123,6 +124,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         # More may come before the turn, even requests, and would be taken for a handshake that is too long.
         self._socket_reads = False
         self._socket.pause_reading()
+        self._port.on_heard(self)
         self._port.newcomers.take(self._shake_hands)
 
     def _shake_hands(self) -> None:
@@ -133,12 +135,13 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 self._socket.write(_ALERT)
             self.refuse(handshake_failure(error, self._first_byte))
             return
-        self._send_pending()
+        self._is_answered |= self._send_pending()
         if is_done:
             self._open()
         elif self._handshake_bytes > self._port.limits.max_handshake_bytes:
             self.refuse(f"the client has sent {self._handshake_bytes} bytes, and the TLS handshake is not done")
         else:
+            self._port.on_waiting(self, is_answered=self._is_answered)
             self._socket_reads = True
             self._socket.resume_reading()
 
@@ -201,12 +204,15 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.close()
         self._read_socket_if_due()
 
-    def _send_pending(self) -> None:
-        """Send what TLS itself has to say. It fills the socket only if the client asks for more and more of it."""
-        if said := self._session.pending():
+    def _send_pending(self) -> bool:
+        """Send what TLS itself has to say, and return whether it had anything to say. It fills the socket only if the
+        client asks for more and more of it."""
+        said = self._session.pending()
+        if said:
             self._socket.write(said)
             if self._phase is _Phase.OPEN and self._socket.get_write_buffer_size() > _MOST_UNTAKEN:
                 self.refuse("the client changes its TLS keys, and does not take the answers")
+        return bool(said)
 
     def _read_socket_if_due(self) -> None:
         is_due = self._reading and self._phase is _Phase.OPEN and not self._session.has_more
