@@ -39,4 +39,13 @@ STORIES = (
         "A connection to a gRPC port that said nothing kept its memory and its file descriptor for two minutes",
         altered("ottla_core.rpc.transport:SERVER_OPTIONS", _without_a_limit_for_handshakes),
     ),
+    Story(
+        "handshakes-end-before-their-turn",
+        "With more new clients than a broker could serve, the oldest TLS handshake ended whenever one more began, "
+        "although it only waited for its turn. Almost no handshake was finished",
+        instead_of(
+            "ottla_broker.kafka.network.tls_port:TlsPort._next_to_end",
+            lambda original, self: next(iter(self._handshakes)),
+        ),
+    ),
 )

@@ -456,6 +456,7 @@ async def test_a_handshake_whose_client_stops_gives_way_to_new_ones(certificates
     await opened(late)
 
 
+@pytest.mark.story("handshakes-end-before-their-turn")
 async def test_handshakes_are_done_even_if_more_begin_than_the_broker_can_do(
     certificates: Certificates, around: Around
 ) -> None:

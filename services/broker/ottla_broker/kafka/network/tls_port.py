@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from itertools import islice
 from typing import Final, Protocol
 
 from ottla_broker.kafka.network.limits import ConnectionLimits
@@ -83,13 +82,17 @@ class TlsPort:
         return len(self._handshakes)
 
     def on_begin(self, handshake: Handshake) -> None:
-        now, limit = self._now(), self.limits.max_handshakes
-        self._handshakes[handshake] = now
-        self._unanswered[handshake] = now
+        self._handshakes[handshake] = self._unanswered[handshake] = self._now()
+        limit = self.limits.max_handshakes
         if len(self._handshakes) > limit:
-            late = [one for one, since in islice(self._answered.items(), 1) if now - since > _NEXT_MESSAGE_S]
-            ended = late[0] if late else next(iter(self._unanswered))
-            ended.refuse(f"more than {limit} TLS handshakes are open, and this one waits for its client")
+            idle = self._next_to_end()
+            idle.refuse(f"more than {limit} TLS handshakes are open, and this one waits for its client")
+
+    def _next_to_end(self) -> Handshake:
+        answered, since = next(iter(self._answered.items()), (None, 0.0))
+        if answered is not None and self._now() - since > _NEXT_MESSAGE_S:
+            return answered
+        return next(iter(self._unanswered))
 
     def on_heard(self, handshake: Handshake) -> None:
         """Note that the client has sent something, so that the handshake waits for the broker."""
