@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.kafka_probe import Entry, Look, Met
+from ottla.client.security.logins import Scram
 from ottla.client.security.security import Security
 from ottla_cli.failures import in_cli_terms
 from ottla_cli.health import Problem
@@ -149,7 +150,7 @@ def unmet(look: Look, advertise: str) -> Problem:
     if look.met is Met.TLS:
         return Problem(f"{address} requires TLS", "use a --profile with TLS")
     if look.met is Met.WARY:
-        hint = "it may require a login: use a --profile that logs in"
+        hint = "it may require a login: use a --profile that logs in; one with TLS sends no password without TLS"
         return Problem(f"{address} speaks Kafka's protocol but does not describe its cluster", hint)
     if look.met is Met.REJECTED:
         return Problem(in_cli_terms(look.why), "check the security settings in the profile, and the address")
@@ -184,7 +185,7 @@ def entries_of(info: ClusterInfo, protocol_map: str, own: Security) -> dict[str,
     """Return how a client with these settings enters each listener, by its address.
 
     `protocol_map` is a broker's listener.security.protocol.map. A listener that is not in it has the protocol of its
-    name, if there is such a protocol.
+    name, if there is such a protocol. Settings with TLS send no password and no token to a listener without TLS.
     """
     protocols = {**{name: name for name in _PROTOCOLS}, **dict(_pairs(protocol_map))}
     return {
@@ -206,7 +207,9 @@ def _entry(protocol: str, own: Security) -> Entry:
     has_tls, has_login = protocol.endswith("SSL"), protocol.startswith("SASL_")
     if has_tls and own.tls is None:
         return None
-    return Security(own.login if has_login else None, own.tls if has_tls else None)
+    # Without TLS, a password or a token can be read on the way and at whatever listens there. SCRAM sends neither.
+    is_safe = has_tls or own.tls is None or isinstance(own.login, Scram)
+    return Security(own.login if has_login and is_safe else None, own.tls if has_tls else None)
 
 
 def _is_of(look: Look, cluster_id: str) -> bool:

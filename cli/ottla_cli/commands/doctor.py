@@ -61,6 +61,7 @@ _LOG_COLUMNS: Final = ("broker", "problem")
 _OFFSETS: Final = "__consumer_offsets"
 _TRANSACTIONS: Final = "__transaction_state"
 _LOOK_LIMIT_S: Final = 2.0
+_MAP_LIMIT_S: Final = 3 * ASIDE_S
 _EVERY_S: Final = 0.2
 _REMEDY: Final = (
     "to replace a wrong replica with a copy from its leader, cleanly stop the replica's broker, move the folder "
@@ -125,11 +126,17 @@ def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
 
 
 def _protocol_map(admin: Admin, info: ClusterInfo) -> str:
-    """Return which protocol each listener has, as a broker describes it, or "" if none describes it to this user."""
+    """Return which protocol each listener has, as a broker describes it, or "" if none describes it to this user in
+    time. Brokers that can't be reached from here are no reason to wait: they are what the command looks for."""
+    ends_at = time.monotonic() + _MAP_LIMIT_S
     for broker in info.brokers:
+        left_s = ends_at - time.monotonic()
+        if left_s <= 0:
+            break
         if not broker.fenced:
             with suppress(OttlaError):
-                entry = admin.configs.get(broker=broker.id, timeout=ASIDE_S).get("listener.security.protocol.map")
+                described = admin.configs.get(broker=broker.id, timeout=min(ASIDE_S, left_s))
+                entry = described.get("listener.security.protocol.map")
                 return entry.value or "" if entry is not None else ""
     return ""
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from cli_fakes import FakeAdmin, ottla
 
-from ottla.admin.admin import BrokerInfo, ClusterInfo
+from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo
 from ottla.client.kafka_probe import Look, Met
-from ottla.client.security.logins import Plain
+from ottla.client.security.logins import OAuthBearer, Plain, Scram
 from ottla.client.security.security import PLAINTEXT, Security
 from ottla.client.security.tls import Tls
+from ottla.errors import config_error
 from ottla_cli.commands import doctor
 from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, entries_of
 
@@ -80,9 +83,31 @@ def test_a_listener_for_clients_elsewhere_is_no_mistake(network: Network) -> Non
     assert bad(findings) == {}
 
 
+@pytest.mark.parametrize("login", [Plain("alice", "secret"), OAuthBearer(lambda: "token")])
+def test_a_profile_with_tls_sends_no_password_and_no_token_in_plaintext(login: Plain | OAuthBearer) -> None:
+    names = {"SASL_SSL": "a:1", "SASL_PLAINTEXT": "a:2"}
+    entries = entries_of(info(names), "", Security(login, Tls()))
+    assert entries == {"a:1": Security(login, Tls()), "a:2": PLAINTEXT}
+    assert entries_of(info(names), "", Security(login))["a:2"] == Security(login), "the profile does it everywhere"
+
+
+def test_doctor_does_not_wait_for_each_broker_that_describes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited_s: list[float] = []
+
+    def unreached(*, broker: int, timeout: float) -> None:
+        waited_s.append(timeout)
+        raise config_error(f"broker {broker} can't be reached", hint="")
+
+    clock = SimpleNamespace(monotonic=lambda: sum(waited_s))
+    monkeypatch.setattr(doctor, "time", clock)
+    admin = cast(Admin, SimpleNamespace(configs=SimpleNamespace(get=unreached)))
+    assert doctor._protocol_map(admin, info(*[{"A": "a:1"}] * 50)) == ""
+    assert 0 < sum(waited_s) <= 10
+
+
 def test_each_listener_is_entered_by_its_own_protocol() -> None:
     names = {"SSL": "a:1", "SASL_SSL": "a:2", "PLAINTEXT": "a:3", "LAN": "a:4", "SASL_PLAINTEXT": "a:5", "WAN": "a:6"}
-    login, tls = Plain("alice", "secret"), Tls()
+    login, tls = Scram("alice", "secret"), Tls()
     assert entries_of(info(names), "LAN:SASL_PLAINTEXT, SSL:SSL", Security(login, tls)) == {
         "a:1": Security(None, tls),
         "a:2": Security(login, tls),
