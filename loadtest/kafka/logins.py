@@ -23,9 +23,10 @@ from ottla_stack.secure_files import ADMIN
 
 FIGURES: Final = (
     Figure("logins_p99", "p99 of a client beside 200 logins at once", Goal(most=2.0), "p99_ms", "ms"),
-    Figure("logins_of_broker", "... and beside as many at another broker", field="elsewhere_ms", unit="ms"),
+    Figure("logins_of_broker", "p99 of a client beside as many at another broker", field="elsewhere_ms", unit="ms"),
 )
-"""The second one is of the machine's processors, which the logins keep busy wherever they go."""
+"""Logins keep the machine's processors busy at whichever broker they are. The second figure shows how much of the first
+comes from that alone."""
 _LOGINS: Final = 200
 _SECONDS: Final = 3.0
 _EVERY_S: Final = 0.002

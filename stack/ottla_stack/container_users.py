@@ -49,7 +49,7 @@ ACLS: Final[Mapping[str, tuple[Acl, ...]]] = MappingProxyType(
         SPARK: (),
     }
 )
-"""The ACLs of each user. Which topics a Spark job needs, only its operator knows."""
+"""The ACLs of each user. Only the operator of a Spark job knows which topics it needs."""
 
 
 def make_users(admin: ottla.Admin, handed_out: Path) -> None:

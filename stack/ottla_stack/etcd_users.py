@@ -98,13 +98,13 @@ class _Etcd:
 
     def _failure(self, method: str, error: Any) -> OttlaError:
         reason = error.details() or error.code().name
-        if not reason.startswith(
-            "etcdserver:"
-        ):  # there is no connection; etcd's own words are about keys and not users
+        # Without this prefix there is no connection, and `refusal` says why. It explains etcd's own words by a role that
+        # is too small for a key, which would be wrong here.
+        if not reason.startswith("etcdserver:"):
             reason = refusal(reason, self._security) or reason
         return OttlaError(
             ErrorCode.BROKER_NOT_AVAILABLE,
-            f"etcd at {target(self._address)} has not done {method}: {reason}",
+            f"etcd at {target(self._address)} did not carry out {method}: {reason}",
             hint=f"see etcd's log; only a client whose certificate names {ROOT} can make users",
         )
 

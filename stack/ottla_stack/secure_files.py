@@ -30,7 +30,8 @@ class SecureFiles:
 
     @property
     def exist(self) -> bool:
-        """They exist from the first secured start on. So a later start stays secured, and opens nobody's data."""
+        """It tells whether the stack was secured before. Then later starts stay secured, because an open one would give
+        everyone its data."""
         return self.directory.exists()
 
     @property

@@ -18,11 +18,11 @@ from ottla_stack.container_users import LOAD, SPARK
 
 SPARK_RECORDS: Final = 4_000
 _PRODUCES: Final = "ProduceKeyed"
-"""The one scenario here that writes to LOAD_TOPIC."""
+"""This is the only scenario here that writes to LOAD_TOPIC."""
 LOAD_TOPIC: Final = "load-produce"
 _SCENARIOS: Final = (_PRODUCES, "EndToEnd", "Transactions", "Replay", "GroupChurn")
 _USERS: Final = 7
-"""One of each scenario, and three who churn."""
+"""There is one user of each scenario, and three of GroupChurn."""
 _LOAD_S: Final = 8
 _RATE: Final = 500
 _LIMIT_S: Final = 180.0
@@ -33,7 +33,7 @@ _DONE: Final = "done"
 
 def load(project: Project, access: Access, topic: str) -> int:
     """Run Locust's scenarios, and return how many of its records are read back. Raises ProofError if a batch fails, if
-    a record is missing, or if its user gets at another topic."""
+    a record is missing, or if its user can use another topic."""
     arguments = [f"--users={_USERS}", f"--run-time={_LOAD_S}s", "--shape=soak", f"--rate={_PRODUCES}={_RATE}"]
     said = project.run("load", *arguments, "--result=-", *_SCENARIOS, timeout_s=_LIMIT_S)
     told = json.loads(said.splitlines()[-1])

@@ -75,7 +75,7 @@ class SecureReport:
     """The ports that say nothing to another container without a certificate or the token."""
     tried_with_keys: int = 0
     refused_by_etcd: int = 0
-    """Tries to use keys outside the cluster's prefix, or without a service's certificate."""
+    """How many tries were refused: of keys outside the cluster's prefix, and without a service's certificate."""
     killed: list[str] = field(default_factory=list)
     rotated: int = 0
     """The ports that have gone over to a new authority while clients went on."""
@@ -84,7 +84,7 @@ class SecureReport:
     kept: bool = False
     """The authority, the users and the records are there after `down` and `up`."""
     loaded: int = 0
-    """Records that Locust has written as its own user, and that are read back."""
+    """How many records Locust has written as its own user. All of them were read back."""
     spark: SparkReport = field(default_factory=SparkReport)
 
 

@@ -29,8 +29,8 @@ from ottla_stack.running import RunningStack
 
 _LIMIT_S: Final = 5.0
 _FRAME_LIMIT_MS: Final = 1_000
-"""The first frame of a stream waits for the connection. So a shorter limit would take a slow handshake for a fetch that
-was let in and waits."""
+"""The first frame of a stream waits for the connection. With a shorter limit, a slow handshake would pass for a fetch
+that was let in."""
 _NO_ROLE: Final = ("no certificate", "a Kafka client's certificate", "another authority's certificate")
 _ACTING: Final = (Controller.DECLARE_RESTORED, Controller.CONTROLLED_SHUTDOWN)
 """An empty request of these methods changes the cluster."""

@@ -23,7 +23,7 @@ class Certificate:
 
     @property
     def der(self) -> bytes:
-        """The certificate as TLS shows it."""
+        """This is the certificate as TLS shows it."""
         return ssl.PEM_cert_to_DER_cert(self.certificate.read_text())
 
 

@@ -233,7 +233,7 @@ def test_a_client_whose_certificate_does_not_count_gets_an_alert_and_the_operato
 
 @pytest.mark.story("service-as-a-kafka-client")
 def test_the_certificate_of_a_service_does_not_open_a_listener(mutual: Secured) -> None:
-    """The listener trusts its authority."""
+    """The listener trusts the authority of that certificate."""
     of_a_service = mutual.authority.issue("0", "URI:ottla://broker/0")
     with pytest.raises(ottla.OttlaError, match="does not accept this client's certificate"):
         ottla.Admin(mutual.address, tls=mutual.tls(of_a_service)).topics.list()

@@ -140,7 +140,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 @pytest.mark.story("secured-stack-starts-open")
 def test_an_open_stack_is_secured_with_its_data_and_stays_secured(tmp_path: Path) -> None:
-    """The third start is a plain `ottla up`."""
+    """The stack is started open, then with --secure, and then by a plain `ottla up`."""
     directory = tmp_path / "s"
     start = partial(RunningStack, directory, brokers=1, group_coordinators=0)
     with (

@@ -47,7 +47,7 @@ topics = ["mirrored"]
 """
 FLOW = "east->west"
 OTHER_FILES = 30
-"""So many files and connections more may a broker have in use after a while."""
+"""After a while, a broker may have so many more files and connections in use than before."""
 
 _names = (f"secured-{n}" for n in itertools.count())
 

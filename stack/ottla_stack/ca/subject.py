@@ -39,7 +39,7 @@ class Subject(NamedTuple):
 
     @property
     def common_name(self) -> str:
-        """This is the user's name for a client. For a service it is for people, because services read its URI."""
+        """For a client, this is the name of its user. For a service, only people read it: services read the URI."""
         return self.name if self.identity is None else self.file_name[:_MAX_COMMON_NAME]
 
     @property

@@ -1,4 +1,4 @@
-"""Doors of a secured cluster that stood open."""
+"""Secured clusters: what let strangers in, and what let them take time, memory and connections from others."""
 
 from __future__ import annotations
 

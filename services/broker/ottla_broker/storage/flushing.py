@@ -36,7 +36,7 @@ class Flusher:
         self._durable_until = -1
         """The directory was fsynced with the names of all segments up to the one that begins here."""
         self._synced = range(0)
-        """The offsets of a segment that was fsynced before its turn."""
+        """These offsets are in a sealed segment that was fsynced although the recovery point lies before it."""
 
     def on_append(self, size_bytes: int) -> None:
         self._appended_bytes += size_bytes

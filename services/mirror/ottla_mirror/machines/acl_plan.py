@@ -40,8 +40,11 @@ def _of_copy(names: TopicNames, acl: Acl) -> Acl | None:
 
 
 def _is_valid(acl: Acl) -> bool:
-    """Tell whether clusters take the ACL. A newer or older Kafka may have some with an operation that this release does
-    not know, or with a range of hosts that is none. One of them in a request would keep out all the others."""
+    """Return whether a cluster would accept the ACL.
+
+    Another version of Kafka may have ACLs with an operation that this release does not know, or with a host that is not
+    valid here. One of them in a request would keep all the others from being created.
+    """
     try:
         acl.check()
     except OttlaError:

@@ -31,7 +31,7 @@ _AGAIN_S: Final = 30.0
 
 
 class AclSync(Chore):
-    """A chore that does it for one flow."""
+    """This chore copies the ACLs of one flow."""
 
     def __init__(
         self, flow: FlowSettings, source: Cluster, target: Cluster, names: TopicNames, state: FlowState
