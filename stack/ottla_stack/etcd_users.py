@@ -98,8 +98,8 @@ class _Etcd:
 
     def _failure(self, method: str, error: Any) -> OttlaError:
         reason = error.details() or error.code().name
-        # Without this prefix there is no connection, and `refusal` says why. It explains etcd's own words by a role that
-        # is too small for a key, which would be wrong here.
+        # Without this prefix, the text is gRPC's, and `refusal` explains it. It explains etcd's own texts for services
+        # that may not use a key, which would be wrong here.
         if not reason.startswith("etcdserver:"):
             reason = refusal(reason, self._security) or reason
         return OttlaError(

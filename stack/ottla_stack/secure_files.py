@@ -30,7 +30,7 @@ class SecureFiles:
 
     @property
     def exist(self) -> bool:
-        """It tells whether the stack was secured before. Then later starts stay secured, because an open one would give
+        """It tells whether the stack was secured before. Later starts then stay secured, because an open one would give
         everyone its data."""
         return self.directory.exists()
 
