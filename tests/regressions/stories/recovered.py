@@ -96,6 +96,10 @@ def _not_of_emptied_logs(original, epochs, segments, log_start_offset):
     return () if is_emptied else original(epochs, segments, log_start_offset)
 
 
+def _only_what_stays(original, self, base_offset, ranges):
+    return original(self, base_offset, lambda: [each for each in ranges() if each[0].base_offset >= base_offset])
+
+
 def _unless_all_segments_go(original, self, until):
     is_last = until == self.segments[-1].base_offset
     return original(self, until) if is_last else self._history.is_kept(until)
@@ -140,6 +144,12 @@ STORIES = (
         "The oldest segments were deleted before anything behind them was fsynced. A power cut took the rest, and the "
         "log came back empty and with an older epoch: it lost an election to a shorter one",
         instead_of(f"{_STORAGE}.log:Log._is_secured", _unless_all_segments_go),
+    ),
+    Story(
+        "deletion-that-came-back-in-part",
+        "Segments were deleted that had not been fsynced. A power cut undid a part of the deletion, and one segment came "
+        "back without its bytes. A start cut off all that followed, and the log lost an election to a shorter one",
+        instead_of(f"{_STORAGE}.flushing:Flusher.sync_sealed", _only_what_stays),
     ),
     Story(
         "epochs-begin-after-the-start-on-disk",

@@ -36,7 +36,7 @@ class Flusher:
         self._durable_until = -1
         """The directory was fsynced with the names of all segments up to the one that begins here."""
         self._synced = range(0)
-        """These offsets are in a sealed segment that was fsynced although the recovery point lies before it."""
+        """These offsets are in sealed segments that were fsynced although the recovery point lies before them."""
 
     def on_append(self, size_bytes: int) -> None:
         self._appended_bytes += size_bytes
@@ -91,21 +91,23 @@ class Flusher:
         return self.recovery_point
 
     def has_synced(self, offset: int) -> bool:
-        """Return whether the record at `offset` and the name of its segment are fsynced."""
+        """Return whether the record at `offset`, all before it and the names of their segments are fsynced."""
         return offset < self.recovery_point or offset in self._synced
 
     def sync_sealed(self, base_offset: int, ranges: Callable[[], Ranges]) -> None:
-        """fsync the sealed segment that begins at `base_offset`, if it is still there. With the lock held.
+        """fsync the sealed segments up to the one that begins at `base_offset`. With the lock held.
 
-        Its offset and time indexes wait for their turn: the recovery point stays, so a start makes them anew. They may
-        be in memory alone because the disk is full, and must not keep the segments before them from making room.
+        Their offset and time indexes wait for their turn: the recovery point stays, so a start makes them anew. They
+        may be in memory alone because the disk is full, and must not keep segments from being deleted.
         """
         *sealed, (active, _) = ranges()
+        synced_until = max(self.recovery_point, self._synced.stop)
         for segment, end_offset in sealed:
-            if segment.base_offset == base_offset:
-                self.flush_segment(segment, ranges, sealed=False)
-                self.make_names_durable(active)
-                self._synced = range(base_offset, end_offset)
+            if segment.base_offset <= base_offset and end_offset > synced_until:
+                self.flush_segment(segment, lambda: (), sealed=False)  # without its file, nothing can come back
+                synced_until = end_offset
+        self.make_names_durable(active)
+        self._synced = range(self.recovery_point, synced_until)
 
     def is_name_durable(self, base_offset: int) -> bool:
         return base_offset <= self._durable_until

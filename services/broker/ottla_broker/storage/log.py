@@ -539,9 +539,14 @@ class Log:
         return len(dropped)
 
     def _is_secured(self, until: int) -> bool:
-        """Return whether a start needs nothing of the segments before `until`."""
+        """Return whether a start needs nothing of the segments before `until`, and can read those that come back.
+
+        A power cut may undo a part of the deletion. If a segment came back without its bytes, a start would take them
+        for lost, and cut off all that follows.
+        """
         is_start_durable = self._flusher.is_name_durable(until) and self._is_start_on_disk(until)
-        return self._history.is_kept(until) and (self._flusher.has_synced(until) or is_start_durable)
+        is_start_known = is_start_durable and self._flusher.has_synced(until - 1)
+        return self._history.is_kept(until) and (self._flusher.has_synced(until) or is_start_known)
 
     def secure_deletion(self) -> None:
         """Write down what only segments show that are due to be deleted, so that retention may delete them.
@@ -551,7 +556,7 @@ class Log:
 
         If no record right behind them is fsynced, a power cut may take all the rest. Then they show the last epoch and
         where the log ends, which is the base offset of the next segment. A log that lost both would start again at an
-        offset that it has given before, or in an older epoch (I3, I18).
+        offset that it has given before, or in an older epoch (I3, I18). They are fsynced, too (`_is_secured`).
 
         For a thread. Raises KAFKA_STORAGE_ERROR. If the disk has no room for the producers, or the segments can't be
         read, they may go nevertheless. That they can't be read says nothing of the rest of the disk, so only an error

@@ -576,3 +576,27 @@ def test_a_power_cut_that_takes_what_was_not_deleted_leaves_the_end_and_the_epoc
         assert broker.log.last_epoch == 7
     else:
         assert broker.log.log_end_offset >= point, "the power cut came before the deletion"
+
+
+@pytest.mark.story("deletion-that-came-back-in-part")
+@pytest.mark.rule(4, 60)
+@pytest.mark.parametrize("is_all", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_cut_that_undoes_a_part_of_a_deletion_takes_nothing_that_was_not_deleted(
+    seed: int, is_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a deleted segment came back without its bytes, a start would cut off all that follows."""
+    world, volume = simulated_files(monkeypatch, seed)
+    broker = Broker(PurePosixPath("/host/data/log"))
+    files.sync_names(broker.directory.parent)
+    for _ in range(4):
+        begin = broker.roll(leader_epoch=7)
+    if not is_all:
+        broker.roll(leader_epoch=7)
+    broker.delete_before(begin)
+    broker.tidy()
+    assert broker.first_offset == begin
+    volume.crash(world)
+    broker.kill()
+    assert broker.log.log_end_offset >= begin
+    assert broker.log.last_epoch == 7
