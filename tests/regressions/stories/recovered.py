@@ -147,8 +147,8 @@ STORIES = (
     ),
     Story(
         "deletion-that-came-back-in-part",
-        "Segments were deleted that had not been fsynced. A power cut undid a part of the deletion, and one segment came "
-        "back without its bytes. A start cut off all that followed, and the log lost an election to a shorter one",
+        "Segments were deleted that had not been fsynced. A power cut undid a part of the deletion, and one segment "
+        "came back without its bytes. A start cut off all that followed, and the log lost an election to a shorter one",
         instead_of(f"{_STORAGE}.flushing:Flusher.sync_sealed", _only_what_stays),
     ),
     Story(
