@@ -60,7 +60,7 @@ def _p99_ms(client: _Client, others: _Client, logins: int) -> float:
     try:
         return _p99(client.asked()) * 1000
     finally:
-        process.terminate()
+        process.kill()  # it may swallow what a handler of SIGTERM raises
         process.join()
 
 
