@@ -46,11 +46,11 @@ def measure(directory: Path, pairs: int) -> list[Pair]:
 
 
 def _pair(client: _Client, at_other_broker: _Client) -> Pair:
-    with_logins, elsewhere, alone = (
-        _p99_ms(client, others, logins)
-        for others, logins in ((client, _LOGINS), (at_other_broker, _LOGINS), (client, 0))
-    )
-    return {"p99_ms": with_logins, "elsewhere_ms": elsewhere}, {"p99_ms": alone, "elsewhere_ms": alone}
+    beside_logins = {
+        "p99_ms": _p99_ms(client, client, _LOGINS),
+        "elsewhere_ms": _p99_ms(client, at_other_broker, _LOGINS),
+    }
+    return beside_logins, dict.fromkeys(beside_logins, _p99_ms(client, client, 0))
 
 
 def _p99_ms(client: _Client, others: _Client, logins: int) -> float:
