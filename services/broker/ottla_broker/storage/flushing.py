@@ -35,8 +35,8 @@ class Flusher:
         self._flushed_at_ms = -1
         self._durable_until = -1
         """The directory was fsynced with the names of all segments up to the one that begins here."""
-        self._synced = range(0)
-        """These offsets are in sealed segments that were fsynced although the recovery point lies before them."""
+        self._synced_until = 0
+        """The sealed segments before this offset were fsynced, even if the recovery point lies before them."""
 
     def on_append(self, size_bytes: int) -> None:
         self._appended_bytes += size_bytes
@@ -45,7 +45,7 @@ class Flusher:
         """Note that the log ends elsewhere, and that another segment is active. With the lock held."""
         self.recovery_point = recovery_point
         self._durable_until = -1
-        self._synced = range(0)
+        self._synced_until = 0
 
     def is_due(self, log_end_offset: LogEndOffset, config: LogConfig, now_ms: int) -> bool:
         """Return whether flush.messages, flush.ms or WRITE_BEHIND_BYTES call for a `flush` now."""
@@ -92,7 +92,7 @@ class Flusher:
 
     def has_synced(self, offset: int) -> bool:
         """Return whether the record at `offset`, all before it and the names of their segments are fsynced."""
-        return offset < self.recovery_point or offset in self._synced
+        return offset < max(self.recovery_point, self._synced_until)
 
     def sync_sealed(self, base_offset: int, ranges: Callable[[], Ranges]) -> None:
         """fsync the sealed segments up to the one that begins at `base_offset`. With the lock held.
@@ -101,13 +101,13 @@ class Flusher:
         may be in memory alone because the disk is full, and must not keep segments from being deleted.
         """
         *sealed, (active, _) = ranges()
-        synced_until = max(self.recovery_point, self._synced.stop)
+        synced_until = self._synced_until
         for segment, end_offset in sealed:
-            if segment.base_offset <= base_offset and end_offset > synced_until:
+            if segment.base_offset <= base_offset and not self.has_synced(end_offset - 1):
                 self.flush_segment(segment, lambda: (), sealed=False)  # without its file, nothing can come back
                 synced_until = end_offset
         self.make_names_durable(active)
-        self._synced = range(self.recovery_point, synced_until)
+        self._synced_until = synced_until
 
     def is_name_durable(self, base_offset: int) -> bool:
         return base_offset <= self._durable_until

@@ -544,9 +544,10 @@ class Log:
         A power cut may undo a part of the deletion. If a segment came back without its bytes, a start would take them
         for lost, and cut off all that follows.
         """
-        is_start_durable = self._flusher.is_name_durable(until) and self._is_start_on_disk(until)
-        is_start_known = is_start_durable and self._flusher.has_synced(until - 1)
-        return self._history.is_kept(until) and (self._flusher.has_synced(until) or is_start_known)
+        flusher = self._flusher
+        if not (self._history.is_kept(until) and flusher.has_synced(until - 1)):
+            return False
+        return flusher.has_synced(until) or (flusher.is_name_durable(until) and self._is_start_on_disk(until))
 
     def secure_deletion(self) -> None:
         """Write down what only segments show that are due to be deleted, so that retention may delete them.
