@@ -53,8 +53,24 @@ _INTERNAL_BYTES: Final = ("2000", "10000")
 """How large a segment of an internal topic may be."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 _LEDGERS_POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
-PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored", "misread", "silent")
-_SHARES: Final = (25, 12, 15, 10, 28, 10, 6, 6)
+PROFILES: Final = (
+    "table",
+    "emptying",
+    "eligible",
+    "full",
+    "ledger",
+    "restored",
+    "misread",
+    "silent",
+    "closest",
+    "changing",
+    "diverging",
+)
+_SHARES: Final = (22, 10, 13, 8, 26, 9, 6, 6, 0, 6, 0)
+_THREE_BROKERS: Final = ("eligible", "restored", "diverging")
+_FETCHED_BYTES: Final = ("600", "1048576")
+_SEVERAL: Final = 0.5
+"""In these tables, so many batches have more than one record, so that a deletion often ends within a batch."""
 _CROWDED: Final = 0.3
 """In this share of ledgers, the records of some transactions reach their largest size."""
 _cpu = time.process_time
@@ -177,9 +193,10 @@ def _live(
         network,
         disks,
         _configs(world, random, profile, shrunk_by, measures_growth=measures_growth),
-        brokers=3 if profile in ("eligible", "restored") else random.choice((2, 3)),
+        brokers=3 if profile in _THREE_BROKERS else random.choice((2, 3)),
         controllers=random.choice((1, 1, 2)),
         coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
+        is_spread=profile == "closest",
     )
     workload: Table | Ledger
     if profile == "ledger":
@@ -207,6 +224,8 @@ def _configs(world: World, random: Random, profile: str, shrunk_by: int, *, meas
         "transaction.state.log.num.partitions": "2",
         "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
         **cluster_configs(shrunk_by),
+        # A follower that catches up by several small fetches knows a high watermark beyond its own log's end.
+        **({"replica.fetch.max.bytes": internal.choice(_FETCHED_BYTES)} if profile == "closest" else {}),
         "offsets.topic.segment.bytes": internal.choice(sizes),
         "transaction.state.log.segment.bytes": internal.choice(sizes),
         **({"producer.id.expiration.ms": str(int(PRODUCERS_S * 1000))} if measures_growth else {}),
@@ -297,7 +316,18 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
             configs |= {"unclean.leader.election.enable": "false"}
         case "eligible":
             configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
-    batches = Batches(random, shrunk_by)
+        case "closest":
+            configs |= {
+                "cleanup.policy": random.choice(("compact,delete", "delete")),
+                "retention.bytes": random.choice(("-1", "4000", "8000")),
+            }
+        case "changing":
+            configs |= {"cleanup.policy": "delete", "retention.bytes": "-1", "unclean.leader.election.enable": "false"}
+        case "diverging":
+            configs |= {"retention.bytes": "-1"}
+            if configs["unclean.leader.election.enable"] == "true":
+                configs |= {"min.insync.replicas": "1"}
+    batches = Batches(random, shrunk_by, _SEVERAL) if profile == "closest" else Batches(random, shrunk_by)
     return Table(cluster, findings, random, configs | batches.configs, batches)
 
 

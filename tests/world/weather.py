@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from random import Random
+from types import MappingProxyType
 from typing import Final
 
 from tests.world import pretender
@@ -14,6 +15,7 @@ from tests.world.cluster import Cluster
 from tests.world.ledger import PARTITIONS, Ledger
 from tests.world.misreads import Misreads
 from tests.world.outages import Outages
+from tests.world.partings import Partings
 from tests.world.pretender import Pretender
 from tests.world.restores import Restores
 from tests.world.table import TOPIC, Table
@@ -40,6 +42,16 @@ _HELD_SHARE: Final = 0.4
 _LONG_REST_S: Final = 30.0
 """Meanwhile one producer fills a segment of each partition, and what lies before it is deleted."""
 _MISREAD_S: Final = (0.5, 6.0)
+_CHANGES: Final = MappingProxyType(
+    {
+        "cleanup.policy": ("delete", "compact,delete"),
+        "max.message.bytes": ("150", "1048576"),
+        "min.insync.replicas": ("1", "2"),
+        "retention.bytes": ("-1", "4000"),
+        "segment.bytes": ("400", "4000"),
+    }
+)
+"""The values that a config of a table may get while clients work."""
 
 Fault = Callable[[], Iterator[float] | None]
 """A fault happens at once or in steps. If it has steps, it yields the time until the next one, in seconds."""
@@ -48,7 +60,7 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In each profile but `table` and `ledger` it repeats scripts instead. In a ledger no
+    In most profiles it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync. Some scripts of a ledger need
     a whole cluster, which chance seldom leaves, so they hold it.
 
@@ -90,9 +102,10 @@ class Weather:
             "misread": [self._misread, self._rot],
             "silent": [self._vanish_for_long],
             "restored": [self._restores.script] if self._restores else [],
+            "diverging": self._partings(),
         }
         self._scripts: Final = scripts.get(profile, [])
-        self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
+        self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen() + self._of(profile)
         self._only: Final = only
         # A fault has its time, whether it happens or not. A round begins when the round before it ends, so a round
         # that is left out takes no time.
@@ -117,6 +130,14 @@ class Weather:
     def _ledger(self) -> Ledger:
         assert isinstance(self._workload, Ledger), "this weather has no ledger"
         return self._workload
+
+    def _partings(self) -> list[Fault]:
+        table = self._workload
+        return (
+            list(Partings(self._cluster, lambda: self._random, table, self._kill_now).scripts)
+            if isinstance(table, Table)
+            else []
+        )
 
     def _scripts_of_deletions(self) -> list[Fault]:
         return [self._empty_the_last] if self._workload.takes_deletions else []
@@ -153,6 +174,15 @@ class Weather:
         if len(self._cluster.controllers) > 1:
             kinds.append(self._outages.depose)
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
+
+    def _of(self, profile: str) -> list[Fault]:
+        """Return the faults that only seeds of this profile have."""
+        match profile:
+            case "closest":
+                return [*[self._trim] * 4, self._lose_disk, self._kill_for_long]
+            case "changing":
+                return [*[self._change_configs] * 6, self._kill_for_long]
+        return []
 
     def begin(self) -> None:
         if self._kinds:
@@ -612,6 +642,17 @@ class Weather:
     def _delete_all(self) -> None:
         self._faults += 1
         self._workload.delete_records()
+
+    def _trim(self) -> None:
+        """Delete records before any offset, which may lie within a batch."""
+        self._faults += 1
+        self._table.trim()
+
+    def _change_configs(self) -> None:
+        """Change one or two configs of the table."""
+        self._faults += 1
+        names = self._random.sample(list(_CHANGES), self._random.randint(1, 2))
+        self._table.alter_configs({name: self._random.choice(_CHANGES[name]) for name in names})
 
     def _empty(self) -> Iterator[float]:
         """Kill a broker some time after all records were deleted, perhaps before others came."""
