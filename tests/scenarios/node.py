@@ -18,7 +18,6 @@ from replicas import PARTITION
 from tests.scenarios.controller import Controller
 
 from ottla_broker.machines.departure import is_relied_upon
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.partition import IsrProposal
 from ottla_broker.membership.restored_metadata import OlderMetadata
@@ -41,6 +40,7 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, ClusterImage, LastIncarnation
 from ottla_core.cluster.proof import new_secret
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.records.batch import iter_headers
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import TransportError

@@ -7,15 +7,12 @@ epoch ended, and truncates there instead of at a high watermark (rule 2).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
+
+from ottla_core.leader_epochs import EpochStart
 
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
-
-
-class EpochStart(NamedTuple):
-    epoch: int
-    start_offset: int
 
 
 class LeaderEpochs:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ottla_broker.machines.closest import find_closest
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.fetch_session import FetchSession, K, R
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
@@ -25,6 +24,7 @@ from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import ANY_OFFSET, whole_batches
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.replication.fetch import FetchResult, ends_before
 from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch, Session, Sessions
@@ -23,6 +22,7 @@ from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import PartitionId
 from ottla_core.rpc.context import StreamScope
 

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
+from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.partition import find_truncation_offset
 from ottla_broker.replication.disk_log import DiskLog
 from ottla_broker.replication.replica_offsets import ReplicaOffsets
 from ottla_core.clock import Clock
+from ottla_core.leader_epochs import EpochStart
 
 _log = logging.getLogger(__name__)
 

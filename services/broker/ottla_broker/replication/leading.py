@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.guards import VerificationGuards
 from ottla_broker.machines.partition import IsrProposal, Leader, find_divergence
 from ottla_broker.machines.transactions import TransactionEnd
@@ -40,6 +39,7 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId
 from ottla_core.plural import counted
 from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, max_timestamp

@@ -20,7 +20,6 @@ import secrets
 from collections.abc import Collection, Coroutine, Sized
 from typing import Any, Final
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.followed_leader import FollowedLeader, Named
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.peers.registration_view import UNREGISTERED, RegistrationView
@@ -33,6 +32,7 @@ from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.event_loop.tasks import end_task
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.aio_stream import AioFrameStream

@@ -23,7 +23,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ottla_broker.machines import retention
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, LeaderEpochs
 from ottla_broker.machines.offsets import NOTHING_FLUSHED, HighWatermark, LogEndOffset, RecoveryPoint
 from ottla_broker.machines.producers import Checked, Original, Producers
 from ottla_broker.machines.shard import StoredFence
@@ -42,6 +42,7 @@ from ottla_broker.storage.transactions.aborted import AbortedTransactions
 from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_broker.storage.written_offsets import NotWritten, WrittenOffsets
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.records.batch import BatchHeader, Buffer, at_offsets
 
 _LACKS: Final = (EMFILE, ENFILE, ENOMEM)

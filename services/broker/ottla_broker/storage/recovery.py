@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import LeaderEpochs
 from ottla_broker.machines.offsets import LogEndOffset, RecoveryPoint
 from ottla_broker.storage import files, swap
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
@@ -35,6 +35,7 @@ from ottla_broker.storage.scan import is_torn, sound_batches
 from ottla_broker.storage.segment import Segment
 from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, SWAP
 from ottla_broker.storage.transactions import aborted_index
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.records.batch import BatchHeader
 
 _HALF_DONE: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)

@@ -19,13 +19,14 @@ from logs import SMALL, fill, open_log, records_of
 from partitions import P0, image_with, partition
 from replicas import Brokers
 
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
+from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import Log
 from ottla_controller.machines.recovery import LogEnd, LogsReport, decide_recover
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import OttlaError
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import NO_LEADER
 
 WEEK_MS = 8 * 24 * 3600 * 1000

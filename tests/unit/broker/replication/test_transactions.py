@@ -16,7 +16,6 @@ from replicas import PARTITION, Brokers
 from transactional_logs import end_of, transactions_told_by
 from waiting import until
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.metrics import add_metrics
 from ottla_broker.partition_requests.transaction_markers import (
@@ -30,6 +29,7 @@ from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import LATEST_TIMESTAMP, PartitionId
 from ottla_core.records.batch import TRANSACTIONAL
 from ottla_core.telemetry import Metrics
