@@ -300,8 +300,11 @@ class Node:
             end = answer.diverging_epoch
             await following.on_diverging(EpochStart(end.leader_epoch, end.end_offset), answer.log_start_offset)
         elif following is not None:
-            told = LeaderResponse(answer.records, HighWatermark(answer.high_watermark), answer.log_start_offset)
-            following.on_fetched(asked.fetch_offset, told)
+            epochs = [EpochStart(each.leader_epoch, each.start_offset) for each in answer.epochs]
+            high_watermark = HighWatermark(answer.high_watermark)
+            told = LeaderResponse(answer.records, high_watermark, answer.log_start_offset, epochs)
+            if (copying := following.on_fetched(asked.fetch_offset, told)) is not None:
+                await copying
         return answer
 
     async def consume(self) -> bytes:

@@ -47,7 +47,8 @@ class FetchResult(NamedTuple):
 
     `records` has whole batches and may begin below the requested offset. `aborted` lists the transactions among them
     whose records a consumer of committed records skips. `completes_fetch` says that the fetch waits no longer, whatever
-    the other partitions have: an error, a change that can't wait, or more records than fit.
+    the other partitions have: an error, a change that can't wait, or more records than fit. `epochs` are those that a
+    follower has to know of the records.
     """
 
     id: PartitionId
@@ -60,6 +61,7 @@ class FetchResult(NamedTuple):
     completes_fetch: bool = False
     last_stable_offset: LastStableOffset = LastStableOffset(-1)
     aborted: Sequence[AbortedTransaction] = ()
+    epochs: Sequence[EpochStart] = ()
 
 
 class FetchLimits(NamedTuple):

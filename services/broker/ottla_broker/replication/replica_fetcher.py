@@ -368,8 +368,12 @@ class ReplicaFetcher:
             leader_end = EpochStart(end.leader_epoch, end.end_offset)
             self._leave_out_during(following.on_diverging(leader_end, part.log_start_offset), replica)
         else:
-            response = LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset)
-            following.on_fetched(named.log_end_offset, response)
+            epochs = [EpochStart(each.leader_epoch, each.start_offset) for each in part.epochs]
+            response = LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset, epochs)
+            copying = following.on_fetched(named.log_end_offset, response)
+            if copying is not None:
+                self._leave_out_during(copying, replica)
+                return
             self._in_trouble.discard(replica.id)
             # The leader believes what was named last. Only a partition whose end or start has moved is named again.
             if part.records or replica.log.log_start_offset != named.log_start_offset:

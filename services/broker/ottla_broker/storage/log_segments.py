@@ -120,13 +120,15 @@ class LogSegments:
             short.trim()
             on_truncated(end_offset)
 
-    def start_anew(self, offset: int, config: LogConfig, on_truncated: Callable[[], None]) -> None:
-        """Empty the log, and let it begin at `offset`."""
+    def start_anew(
+        self, base_offset: int, start_offset: int, config: LogConfig, on_truncated: Callable[[], None]
+    ) -> None:
+        """Empty the log, and let it begin and end at `start_offset`, in a segment that begins at `base_offset`."""
         doomed = self.segments
-        fresh = Segment(self._directory, offset, self._disk, config, doomed[-1].created_at_ms)
+        fresh = Segment(self._directory, base_offset, self._disk, config, doomed[-1].created_at_ms)
         with self._changing_files():
-            self.start_offset = offset
-            self._replace((fresh,), offset)
+            self.start_offset = start_offset
+            self._replace((fresh,), start_offset)
             for segment in reversed(doomed):
                 segment.discard()
             fresh.activate()
