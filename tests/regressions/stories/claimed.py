@@ -19,6 +19,11 @@ def _by_its_end_alone(original, self, follower_id, offset):
     return self._followers[follower_id].log_end_offset >= offset
 
 
+def _anew_where_no_record_is_left(original, self, ranges, cleaned_before):
+    segment, end_offset = ranges[-1]
+    self.on_begun_anew() if segment.base_offset == end_offset else original(self, ranges, cleaned_before)
+
+
 STORIES = (
     Story(
         "consumer-sent-before-a-followers-start",
@@ -35,5 +40,11 @@ STORIES = (
             f"{_LEADER}.has_heard_of",
             lambda original, self, follower_id, broker_epoch: self._followers[follower_id].log_end_offset >= 0,
         ),
+    ),
+    Story(
+        "truncated-to-its-start-forgot-producers",
+        "A follower that truncated all of its records forgot the producers of the deleted ones: once it led, a repeat "
+        "was written a second time",
+        instead_of("ottla_broker.storage.producer_history:ProducerHistory.on_truncated", _anew_where_no_record_is_left),
     ),
 )
