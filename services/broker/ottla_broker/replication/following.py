@@ -97,21 +97,23 @@ class Following:
     async def on_diverging(self, leader_end: EpochStart, leader_start: int) -> None:
         """Truncate the log where it diverges from the leader's, in which the requested epoch ends at `leader_end`.
 
-        If that would leave nothing, the leader's whole log is copied: it may still have records that this replica had
-        deleted before its own start. The leader's log is copied too if it starts at that offset or later. Its epochs
-        say nothing of what lies before its start, and only what is committed there is certain to be equal.
+        A log without records takes the leader's epoch at its start, if nothing of the leader's log lies before that or
+        the leader names that very offset. Otherwise nothing proves that this log ever was the leader's, as if it
+        diverged before its start, and the leader's whole log is copied. The leader's log is copied too if it starts at
+        the offset of the truncation or later, because its epochs say nothing of what lies before its start. Only what
+        is committed there is certain to be equal.
         """
         if not self._may_write:
             return
         log = self._disk.log
         offset = find_truncation_offset(log.epochs, log.log_end_offset, self._offsets.high_watermark, leader_end)
+        start = log.log_start_offset
         is_known = offset > leader_start or offset <= self._offsets.high_watermark
-        if offset > log.log_start_offset and is_known:
+        if offset >= start and log.log_end_offset > start and is_known:
             await self._truncate(partial(log.truncate_to, offset), offset)
-        elif log.log_start_offset == log.log_end_offset == leader_end.start_offset and leader_end.epoch != NO_EPOCH:
-            # Only in this case does the leader name the epoch just before this very offset, so only here may it be
-            # noted. Noted for another offset, it would keep the follower from ever following again.
-            await self._truncate(partial(log.truncate_fully_and_start_at, offset, leader_end.epoch), offset)
+        elif offset == start and leader_end.epoch != NO_EPOCH and start in (leader_end.start_offset, leader_start):
+            # If the leader began that epoch after this offset, it refuses it and names an earlier one.
+            await self._truncate(partial(log.take_epoch, leader_end.epoch), offset)
         else:
             await self._truncate(partial(log.truncate_fully_and_start_at, leader_start), leader_start)
 

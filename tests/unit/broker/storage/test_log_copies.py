@@ -33,7 +33,8 @@ def leader(tmp_path: Path) -> Log:
 def follower(tmp_path: Path) -> Log:
     """A log that is empty where the leader's starts."""
     log = open_log(tmp_path / "follower")
-    log.truncate_fully_and_start_at(15, 1)
+    log.truncate_fully_and_start_at(15)
+    log.take_epoch(1)
     return log
 
 
@@ -176,7 +177,8 @@ def headers_and(records: bytes, batches: int) -> bytes:
 def test_epochs_that_the_batches_show_need_nothing_on_disk(tmp_path: Path, leader: Log) -> None:
     leader.append(values_batch(b"later"), 3, NOON)
     log = open_log(tmp_path / "copy")
-    log.truncate_fully_and_start_at(20, 1)
+    log.truncate_fully_and_start_at(20)
+    log.take_epoch(1)
     records = leader.read(20, 1 << 20, 61)
     assert log.is_shown(records, leader.epochs.between(1, 61))
     assert log.is_shown(records, ())

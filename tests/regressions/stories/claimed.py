@@ -1,0 +1,50 @@
+"""What a replica was believed to have, and did not have."""
+
+from __future__ import annotations
+
+from tests.regressions.injection import instead_of
+from tests.regressions.story import Story
+
+_SESSION = "ottla_broker.machines.follower_session:FollowerSession"
+_LEADER = "ottla_broker.machines.partition:Leader"
+
+
+def _taken_back_like_an_acceptance(original, self, followed):
+    self._note(followed)
+    original(self, followed)
+    self._refused.clear()
+
+
+def _by_its_end_alone(original, self, follower_id, offset):
+    return self._followers[follower_id].log_end_offset >= offset
+
+
+def _anew_where_no_record_is_left(original, self, ranges, cleaned_before):
+    segment, end_offset = ranges[-1]
+    self.on_begun_anew() if segment.base_offset == end_offset else original(self, ranges, cleaned_before)
+
+
+STORIES = (
+    Story(
+        "consumer-sent-before-a-followers-start",
+        "A consumer with a rack was sent to an in-sync replica whose log starts after its offset: it skipped retained "
+        "records, or went back and forth for ever",
+        instead_of(f"{_LEADER}.has_offset", _by_its_end_alone),
+    ),
+    Story(
+        "lost-refusal-taken-for-an-acceptance",
+        "The answer 'your log diverges' got lost, and the leader sent records that follow the divergence and proposed "
+        "the replica for the ISR",
+        instead_of(f"{_SESSION}.give_up", _taken_back_like_an_acceptance),
+        instead_of(
+            f"{_LEADER}.has_heard_of",
+            lambda original, self, follower_id, broker_epoch: self._followers[follower_id].log_end_offset >= 0,
+        ),
+    ),
+    Story(
+        "truncated-to-its-start-forgot-producers",
+        "A follower that truncated all of its records forgot the producers of the deleted ones: once it led, a repeat "
+        "was written a second time",
+        instead_of("ottla_broker.storage.producer_history:ProducerHistory.on_truncated", _anew_where_no_record_is_left),
+    ),
+)
