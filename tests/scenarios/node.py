@@ -40,8 +40,8 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, ClusterImage, LastIncarnation
 from ottla_core.cluster.proof import new_secret
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.records.batch import iter_headers
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import TransportError
 from ottla_proto import broker_pb2 as pb

@@ -21,9 +21,9 @@ from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.comparisons.compacted import CompactedComparison
 from ottla.machines.comparisons.replicas import Comparison, Difference
 from ottla.machines.metadata import PartitionView
-from ottla_core.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
 from ottla_core.model import PartitionId
 from ottla_core.records.aborted import AbortedTransactions, without_aborted
+from ottla_core.records.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import client_pb2

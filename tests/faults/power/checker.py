@@ -26,7 +26,7 @@ from tests.faults.history import Name, Operation
 from tests.faults.kinds_found import KindsFound
 from tests.faults.power.replicas import StoredReplica
 
-from ottla_core.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
+from ottla_core.records.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
 
 KINDS: Final = (
     "lost", "misplaced", "aborted", "diverged", "lso_stuck", "unsendable", "unordered", "grown", "damaged",

@@ -25,7 +25,7 @@ from ottla_broker.replication.replica_offsets import ReplicaOffsets
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.segment import Segment
-from ottla_core.leader_epochs import EpochStart
+from ottla_core.records.leader_epochs import EpochStart
 
 
 def _ended_transactions_kept_by_followers() -> None:

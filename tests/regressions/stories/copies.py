@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.regressions.injection import instead_of
 from tests.regressions.story import Story
 
-from ottla_core.leader_epochs import EpochStart
+from ottla_core.records.leader_epochs import EpochStart
 
 _LOG = "ottla_broker.storage.log"
 

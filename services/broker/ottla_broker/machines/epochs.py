@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.records.batch import BatchHeader
+from ottla_core.records.leader_epochs import EpochStart
 
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1

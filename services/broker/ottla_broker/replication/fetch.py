@@ -24,9 +24,9 @@ from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import ANY_OFFSET, whole_batches
+from ottla_core.records.leader_epochs import EpochStart
 
 MAX_RESPONSE_BYTES: Final = 4 << 20
 """The most that one fetch returns, whatever its limits. Only a first batch may be larger. A client that does not read

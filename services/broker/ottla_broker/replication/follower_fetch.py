@@ -23,9 +23,9 @@ from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import ANY_OFFSET, whole_batches
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.rpc.context import StreamScope
 
 _WATERMARKS_AT_ONCE: Final = 1_000

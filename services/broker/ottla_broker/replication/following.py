@@ -21,7 +21,7 @@ from ottla_broker.machines.partition import find_truncation_offset
 from ottla_broker.replication.disk_log import DiskLog
 from ottla_broker.replication.replica_offsets import ReplicaOffsets
 from ottla_core.clock import Clock
-from ottla_core.leader_epochs import EpochStart
+from ottla_core.records.leader_epochs import EpochStart
 
 _log = logging.getLogger(__name__)
 

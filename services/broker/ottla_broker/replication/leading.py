@@ -39,10 +39,10 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId
 from ottla_core.plural import counted
 from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, max_timestamp
+from ottla_core.records.leader_epochs import EpochStart
 
 ACKS_ALL: Final = -1
 

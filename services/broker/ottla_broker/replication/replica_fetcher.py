@@ -32,8 +32,8 @@ from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.event_loop.tasks import end_task
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.aio_stream import AioFrameStream
 from ottla_core.rpc.internal_tls import InternalTls

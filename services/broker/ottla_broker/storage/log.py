@@ -43,8 +43,8 @@ from ottla_broker.storage.transactions.aborted import AbortedTransactions
 from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_broker.storage.written_offsets import NotWritten, WrittenOffsets
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.records.batch import BatchHeader, Buffer, at_offsets, iter_headers, read_header
+from ottla_core.records.leader_epochs import EpochStart
 
 _LACKS: Final = (EMFILE, ENFILE, ENOMEM)
 """Errors of a read that say nothing of the file: the process or the machine lacks something now."""

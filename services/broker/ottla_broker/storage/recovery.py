@@ -35,8 +35,8 @@ from ottla_broker.storage.scan import is_torn, sound_batches
 from ottla_broker.storage.segment import Segment
 from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, SWAP
 from ottla_broker.storage.transactions import aborted_index
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.records.batch import BatchHeader
+from ottla_core.records.leader_epochs import EpochStart
 
 _HALF_DONE: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
 SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")

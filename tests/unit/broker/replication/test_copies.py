@@ -15,7 +15,7 @@ from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import CleanedGroup
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_core.cluster.image import Partition
-from ottla_core.leader_epochs import ReplicaEpochs, unequal_epochs
+from ottla_core.records.leader_epochs import ReplicaEpochs, unequal_epochs
 
 ALL = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1, 2, 3), partition_epoch=1)
 ALONE = replace(ALL, replicas=(1, 2), isr=(1,))

@@ -27,8 +27,8 @@ from ottla_broker.storage.log import Log
 from ottla_controller.machines.recovery import LogEnd, LogsReport, decide_recover
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import OttlaError
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import NO_LEADER
+from ottla_core.records.leader_epochs import EpochStart
 
 WEEK_MS = 8 * 24 * 3600 * 1000
 BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))

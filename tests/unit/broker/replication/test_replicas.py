@@ -31,8 +31,8 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.history import Term
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Restored, Topic
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.leader_epochs import EpochStart
 
 TOPIC = TopicId(b"t" * 16)
 ID = PartitionId(TOPIC, 0)

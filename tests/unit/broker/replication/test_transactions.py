@@ -29,9 +29,9 @@ from ottla_broker.replication.leading import Leading
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.leader_epochs import EpochStart
 from ottla_core.model import LATEST_TIMESTAMP, PartitionId
 from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.telemetry import Metrics
 
 LONG = FetchLimits(60, 1, 1 << 20)

@@ -13,7 +13,7 @@ from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.positioned import in_epoch
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.leader_epochs import EpochStart
+from ottla_core.records.leader_epochs import EpochStart
 
 
 def at_offset(batch: bytes, offset: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla_core.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
+from ottla_core.records.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
 
 
 def _of(*entries: tuple[int, int], start: int = 0, high_watermark: int = 100) -> ReplicaEpochs:
