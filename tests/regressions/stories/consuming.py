@@ -432,4 +432,10 @@ STORIES = (
         "for request_timeout",
         instead_of("ottla.machines.fetch_sessions:FetchSessions.may_begin", _beside_no_express_fetch),
     ),
+    Story(
+        "member-that-waits-leaves-its-group",
+        "A member that waited for records left its group after max_poll_interval, because only the begin of a poll "
+        "counted",
+        skipped(f"{_GROUP}.heartbeats:is_held"),
+    ),
 )
