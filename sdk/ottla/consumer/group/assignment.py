@@ -49,8 +49,8 @@ class GroupAssignment:
         self.options: Final = options
         self.member: Final = Membership(options.member)
         self.lock: Final = Condition()
-        # Held while the user's thread waits for records. It is a lock and not a flag, because an interrupt may end a wait
-        # at any line: a lock is released by its block, and a flag could stay set.
+        # Held while the user's thread waits for records. It is a lock and not a flag, because an interrupt may end the
+        # wait at any line: a lock is released by its block, and a flag could stay set.
         self.waiting: Final = RLock()
         self.rebalances = 0
         coordinator = CoordinatorClient(cluster, options.group, context.request_timeout_s)
