@@ -440,7 +440,7 @@ STORIES = (
     ),
     Story(
         "app-stands-still-after-a-truncation",
-        "An app whose topic had lost more records than may be in flight read no further: they stayed in flight for ever",
+        "An app whose topic lost more records than may be in flight read no further: they stayed in flight for ever",
         instead_of("ottla.machines.progress:RecordsInFlight.of", _in_one_progress),
     ),
 )
