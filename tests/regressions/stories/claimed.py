@@ -24,6 +24,10 @@ def _anew_where_no_record_is_left(original, self, ranges, cleaned_before):
     self.on_begun_anew() if segment.base_offset == end_offset else original(self, ranges, cleaned_before)
 
 
+def _of_any_end(original, *arguments, clean, recovery_point, **named):
+    return original(*arguments, clean=clean, recovery_point=0 if clean else recovery_point, **named)
+
+
 STORIES = (
     Story(
         "consumer-sent-before-a-followers-start",
@@ -46,5 +50,14 @@ STORIES = (
         "A follower that truncated all of its records forgot the producers of the deleted ones: once it led, a repeat "
         "was written a second time",
         instead_of("ottla_broker.storage.producer_history:ProducerHistory.on_truncated", _anew_where_no_record_is_left),
+    ),
+    Story(
+        "orderly-start-trusted-the-last-header",
+        "After an orderly stop a log's end was taken from the last header, unchecked: a flipped bit moved the end",
+        instead_of(
+            "ottla_broker.storage.segment:Segment._is_last_batch_sound",
+            lambda original, self, next_offset: next_offset >= 0,
+        ),
+        instead_of("ottla_broker.storage.log:open_segments", _of_any_end),
     ),
 )
