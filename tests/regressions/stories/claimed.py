@@ -28,6 +28,18 @@ def _of_any_end(original, *arguments, clean, recovery_point, **named):
     return original(*arguments, clean=clean, recovery_point=0 if clean else recovery_point, **named)
 
 
+def _from_the_next_epoch_on(original, self, config, lag_max_s):
+    leader = None if self.leading is None else self.leading.leader
+    before = None if leader is None else leader.min_isr
+    original(self, config, lag_max_s)
+    if leader is not None:
+        leader.min_isr = before
+
+
+def _wherever_it_was_fetched(original, self, offset, response):
+    return original(self, self._disk.log.log_end_offset, response)
+
+
 STORIES = (
     Story(
         "consumer-sent-before-a-followers-start",
@@ -59,5 +71,22 @@ STORIES = (
             lambda original, self, next_offset: next_offset >= 0,
         ),
         instead_of("ottla_broker.storage.log:open_segments", _of_any_end),
+    ),
+    Story(
+        "unfenced-before-it-left-the-isr",
+        "A broker that may have lost records was unfenced while partitions still relied on it",
+        instead_of(
+            "ottla_broker.membership.startup_readiness:is_relied_upon", lambda original, image, broker_id: False
+        ),
+    ),
+    Story(
+        "min-isr-from-the-next-epoch-on",
+        "A leader took a new min.insync.replicas for the next leader epoch only",
+        instead_of("ottla_broker.replication.replica:Replica.configure", _from_the_next_epoch_on),
+    ),
+    Story(
+        "late-answers-are-written",
+        "A follower wrote the answer to a fetch from another offset than where its log ends",
+        instead_of("ottla_broker.replication.following:Following.on_fetched", _wherever_it_was_fetched),
     ),
 )

@@ -194,8 +194,8 @@ def _count_below(bases: list[int], recovery_point: RecoveryPoint) -> int:
 
 
 def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs, most: int) -> tuple[int, bool]:
-    """Check and mend from `segments[first]` on. Return the log end offset, which is at most `most`, and whether something
-    was damaged.
+    """Check and mend from `segments[first]` on. Return the log end offset, at most `most`, and whether something was
+    damaged.
 
     The stored epochs stay, and the batches add later ones, which may have begun after the last flush.
     """
