@@ -9,7 +9,7 @@ and parks if none of them has something new. A newer request of the session ends
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -123,13 +123,21 @@ class _Looks:
         for partition_id in self._request.forgotten:
             self._session.forget(partition_id)
         self._confirm()
-        for followed in self._request.named:
+        for followed in (*self._still_requested(), *self._request.named):
             await self._slice.rest()
             # Another session has begun in the meantime, and what it names is newer.
             if self._session.is_ended:
                 raise _not_found(self._request)
             self._session.follow(followed)
             self._note(followed)
+
+    def _still_requested(self) -> Iterable[Followed]:
+        """Return the partitions whose refusal has not arrived, unless this request says something newer of them."""
+        again = {followed.id: followed for followed in self._session.to_judge_again}
+        if again:
+            for partition_id in (*self._request.forgotten, *(named.id for named in self._request.named)):
+                again.pop(partition_id, None)
+        return again.values()
 
     def _confirm(self) -> None:
         """Confirm leadership of the partitions that the follower still follows, in the leader epochs that it named. It
@@ -174,7 +182,7 @@ class _Looks:
         the partition: then this leadership does not know yet how far the follower's log reaches.
         """
         leading = replica.led_in(followed.leader_epoch)
-        if not leading.leader.has_heard_of(self._request.follower_id):
+        if not leading.leader.has_heard_of(self._request.follower_id, self._request.broker_epoch):
             message = f"broker {self._request.follower_id} has not reported yet what it has of {replica}"
             raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message, hint="fetch again")
         return leading

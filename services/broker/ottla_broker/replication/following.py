@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
@@ -78,19 +77,20 @@ class Following:
     async def on_diverging(self, leader_end: EpochStart, leader_start: int) -> None:
         """Truncate the log where it diverges from the leader's, in which the requested epoch ends at `leader_end`.
 
-        If that would leave nothing, the leader's whole log is copied: it may still have records that this replica had
-        deleted before its own start.
+        A log without records takes the leader's epoch at its start, if nothing of the leader's log lies before that or
+        the leader names that very offset. Otherwise nothing proves that this log ever was the leader's, as if it
+        diverged before its start, and the leader's whole log is copied.
         """
         if not self._may_write:
             return
         log = self._disk.log
         offset = find_truncation_offset(log.epochs, log.log_end_offset, self._offsets.high_watermark, leader_end)
-        if offset > log.log_start_offset:
+        start = log.log_start_offset
+        if offset >= start and log.log_end_offset > start:
             await self._truncate(log.truncate_to, offset)
-        elif log.log_start_offset == log.log_end_offset == leader_end.start_offset and leader_end.epoch != NO_EPOCH:
-            # Only in this case does the leader name the epoch just before this very offset, so only here may it be
-            # noted. Noted for another offset, it would keep the follower from ever following again.
-            await self._truncate(partial(log.truncate_fully_and_start_at, epoch=leader_end.epoch), offset)
+        elif offset == start and leader_end.epoch != NO_EPOCH and start in (leader_end.start_offset, leader_start):
+            # If the leader began that epoch after this offset, it refuses it and names an earlier one.
+            await self._truncate(lambda _: log.take_epoch(leader_end.epoch), offset)
         else:
             await self._truncate(log.truncate_fully_and_start_at, leader_start)
 

@@ -104,8 +104,6 @@ class Log:
         self._secured_start = state.log_start_offset if was_closed else checkpointed_start
         # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
-        self._epoch_before = NO_EPOCH
-        """The leader's epoch at the log's start, after a truncation that has left nothing."""
         self._was_closed: Final = was_closed
         self.was_damaged: Final = state.is_damaged
         """It tells whether this start has cut off what may have been acknowledged."""
@@ -300,48 +298,59 @@ class Log:
         """Remove the batch that holds `offset` and everything after it, and return the log's new end.
 
         Epochs that begin there are forgotten, and producers are as they were before (rule 29). If nothing is left, the
-        log forgets all epochs. Everything is fsynced when this returns (rule 60: a truncation reaches the disk before
-        new appends), so it waits for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
+        log still knows the producers of the segments that were deleted before its start, and the epoch of its start.
+        An offset before the log's start can't be kept, so the log begins anew there.
+
+        Everything is fsynced when this returns (rule 60: a truncation reaches the disk before new appends), so it waits
+        for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
         """
         with self._flusher.lock:
             self._segments.check_open()
             # Nothing is to be cut, but the epochs may know more than the batches: a leader's epoch that never got one.
             if offset >= self.log_end_offset:
                 self._forget_epochs(offset)
-            elif offset > self.log_start_offset:
-                self._segments.truncate(
-                    offset,
-                    self.config,
-                    # Other bytes will come at the offsets that go, so a recovery point above the new end would vouch
-                    # for bytes that no fsync has covered.
-                    lambda end: self._on_truncated(RecoveryPoint(min(self.recovery_point, end)), end),
-                )
-                if self.log_end_offset <= self.log_start_offset:  # the log begins in the middle of the batch that goes
-                    self._start_anew(self.log_end_offset)
+            elif offset >= self.log_start_offset:
+                self._segments.truncate(offset, self.config, self._on_truncated)
             else:
-                self._start_anew(offset)
+                self._segments.start_anew(offset, self.config, self._on_begun_anew)
             self._settle()
             return self.log_end_offset
 
-    def truncate_fully_and_start_at(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Empty the log and continue at `offset`, as a follower does whose leader has nothing of what is in this log.
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Begin anew at `offset`, as a follower does whose leader has nothing of what is in this log.
 
-        Its own epochs are forgotten. `epoch` is the leader's epoch at that offset, if it is known. An empty log without
-        an epoch could not prove to a leader what lies before its start (I14).
+        The log forgets its records, epochs and producers, and the deleted segments before it.
         """
         with self._flusher.lock:
             self._segments.check_open()
-            self._epoch_before = epoch
-            self._start_anew(offset)
+            self._segments.start_anew(offset, self.config, self._on_begun_anew)
             self._settle()
 
-    def _start_anew(self, offset: int) -> None:
-        self._segments.start_anew(offset, self.config, lambda: self._on_truncated(RecoveryPoint(offset), 0))
+    def take_epoch(self, epoch: int) -> None:
+        """Note the leader's epoch at the start of this log, which is empty. For a thread. Raises KAFKA_STORAGE_ERROR.
 
-    def _on_truncated(self, recovery_point: RecoveryPoint, epochs_end: int) -> None:
-        # The recovery point goes back first: a flush that begins after this must not skip the bytes that come next.
-        self._flusher.on_truncated(recovery_point)
-        self._history.on_truncated(self._segments.ranges(), self.log_start_offset, self.compaction.cleaned_before)
+        An empty log without an epoch can't prove to a leader what lies before its start (I14).
+        """
+        with self._flusher.lock:
+            self._segments.check_open()
+            self._settle()
+            assert self.log_start_offset == self.log_end_offset, "a log with records has their epochs"
+            self.epochs = LeaderEpochs([EpochStart(epoch, self.log_start_offset)])
+            self._store_epochs()
+
+    def _on_truncated(self, end_offset: int) -> None:
+        # Other bytes will come at the offsets that go, so a recovery point above the new end would vouch for bytes that
+        # no fsync has covered. It goes back first: a flush that begins after this must not skip the bytes that come.
+        self._flusher.on_truncated(RecoveryPoint(min(self.recovery_point, end_offset)))
+        self._history.on_truncated(self._segments.ranges(), self.compaction.cleaned_before)
+        self._on_shortened(end_offset)
+
+    def _on_begun_anew(self) -> None:
+        self._flusher.on_truncated(RecoveryPoint(self.log_start_offset))
+        self._history.on_begun_anew()
+        self._on_shortened(0)
+
+    def _on_shortened(self, epochs_end: int) -> None:
         self.compaction.on_truncated(epochs_end)
         self._noted_end = self.log_end_offset
         self._secured_start = min(self._secured_start, self.log_start_offset)
@@ -362,15 +371,18 @@ class Log:
         # fsynced.
         self._written.on_truncation()
         self._forget_epochs(self._unfinished_from)
-        if self._epoch_before != NO_EPOCH:
-            self.epochs = LeaderEpochs([EpochStart(self._epoch_before, self.log_start_offset)])
         self._store_epochs()
-        self._unfinished_from, self._epoch_before = None, NO_EPOCH
+        self._unfinished_from = None
 
     def _forget_epochs(self, offset: int) -> None:
-        """Forget the epochs that began at or after `offset`."""
+        """Forget the epochs that began at or after `offset`. A log that was truncated to its start keeps the epoch
+        there: its records of that epoch prove what lay before them."""
         epochs = self.epochs.copy()
-        if epochs.truncate_from_end(offset):
+        if offset == self.log_start_offset:
+            epochs.cut_to(offset, offset)
+        else:
+            epochs.truncate_from_end(offset)
+        if epochs.entries != self.epochs.entries:
             self.epochs = epochs
 
     def _store_epochs(self) -> None:

@@ -441,3 +441,24 @@ def test_who_is_eligible_outside_the_isr_may_have_been_elected() -> None:
     assert led.leader.has_led_since(7), "2 follows this leader still"
     led.leader.on_partition(replace(LED, isr=(1,), partition_epoch=LED.partition_epoch + 1), 0.0)
     assert led.leader.is_alone
+
+
+# ---- what a follower has ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(11)
+def test_what_a_follower_had_in_a_former_incarnation_is_not_heard_of_the_present_one() -> None:
+    led = Led()
+    assert not led.leader.has_heard_of(2, 12)
+    led.fetch(2, 0)
+    assert led.leader.has_heard_of(2, 12)
+    assert not led.leader.has_heard_of(2, 22)
+    assert not led.leader.has_heard_of(9, 12), "it is no replica"
+
+
+@pytest.mark.feature(58)
+def test_a_follower_has_what_lies_between_the_start_and_the_end_of_its_log() -> None:
+    led = Led(end=9)
+    assert not led.leader.has_offset(2, 0), "it has not fetched yet"
+    led.leader.on_fetch(2, 12, 7, led.now, log_start_offset=3)
+    assert [offset for offset in range(10) if led.leader.has_offset(2, offset)] == [3, 4, 5, 6, 7]

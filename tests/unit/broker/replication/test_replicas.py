@@ -121,8 +121,8 @@ async def being_cut(held: Held, monkeypatch: pytest.MonkeyPatch) -> tuple[Gate, 
     held.replica.led_in(None).append(values_batch(b"a"))
     held.metadata.become(replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1))
     await until(lambda: not held.replica.leads)
-    gate = Gate(held.replica.log.truncate_fully_and_start_at)
-    monkeypatch.setattr(held.replica.log, "truncate_fully_and_start_at", gate)
+    gate = Gate(held.replica.log.truncate_to)
+    monkeypatch.setattr(held.replica.log, "truncate_to", gate)
     assert held.replica.following is not None
     cutting = asyncio.create_task(held.replica.following.on_diverging(EpochStart(1, 0), 0))
     await until(gate.reached.is_set)
