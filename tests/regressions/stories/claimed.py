@@ -24,6 +24,22 @@ def _anew_where_no_record_is_left(original, self, ranges, cleaned_before):
     self.on_begun_anew() if segment.base_offset == end_offset else original(self, ranges, cleaned_before)
 
 
+def _of_any_end(original, *arguments, clean, recovery_point, **named):
+    return original(*arguments, clean=clean, recovery_point=0 if clean else recovery_point, **named)
+
+
+def _from_the_next_epoch_on(original, self, config, lag_max_s):
+    leader = None if self.leading is None else self.leading.leader
+    before = None if leader is None else leader.min_isr
+    original(self, config, lag_max_s)
+    if leader is not None:
+        leader.min_isr = before
+
+
+def _wherever_it_was_fetched(original, self, offset, response):
+    return original(self, self._disk.log.log_end_offset, response)
+
+
 STORIES = (
     Story(
         "consumer-sent-before-a-followers-start",
@@ -46,5 +62,31 @@ STORIES = (
         "A follower that truncated all of its records forgot the producers of the deleted ones: once it led, a repeat "
         "was written a second time",
         instead_of("ottla_broker.storage.producer_history:ProducerHistory.on_truncated", _anew_where_no_record_is_left),
+    ),
+    Story(
+        "orderly-start-trusted-the-last-header",
+        "After an orderly stop a log's end was taken from the last header, unchecked: a flipped bit moved the end",
+        instead_of(
+            "ottla_broker.storage.segment:Segment._is_last_batch_sound",
+            lambda original, self, next_offset: next_offset >= 0,
+        ),
+        instead_of("ottla_broker.storage.log:open_segments", _of_any_end),
+    ),
+    Story(
+        "unfenced-before-it-left-the-isr",
+        "A broker that may have lost records was unfenced while partitions still relied on it",
+        instead_of(
+            "ottla_broker.membership.startup_readiness:is_relied_upon", lambda original, image, broker_id: False
+        ),
+    ),
+    Story(
+        "min-isr-from-the-next-epoch-on",
+        "A leader took a new min.insync.replicas for the next leader epoch only",
+        instead_of("ottla_broker.replication.replica:Replica.configure", _from_the_next_epoch_on),
+    ),
+    Story(
+        "late-answers-are-written",
+        "A follower wrote the answer to a fetch from another offset than where its log ends",
+        instead_of("ottla_broker.replication.following:Following.on_fetched", _wherever_it_was_fetched),
     ),
 )

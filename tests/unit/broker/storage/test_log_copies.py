@@ -65,10 +65,10 @@ def test_a_copy_that_starts_within_a_batch_survives_a_restart(
     follower.copy(records, (), 15, NOON)
     if flushes:
         follower.flush(NOON)
-    point = follower.recovery_point
-    assert point == (60 if flushes else 10)
+    assert follower.recovery_point == (60 if flushes else 10)
     if clean:
         follower.close(NOON)
+    point = follower.recovery_point
     again = open_log(follower.directory, clean=clean, recovery_point=point, log_start_offset=15)
     assert (again.log_start_offset, again.log_end_offset) == (15, 60)
     assert again.read(15, 1 << 20, 60) == records

@@ -102,6 +102,49 @@ def test_what_a_disk_has_damaged_may_have_been_acknowledged(
     assert again.may_have_lost_tail == (not looks_torn)
 
 
+@pytest.mark.rule(21, 58)
+@pytest.mark.story("orderly-start-trusted-the-last-header")
+@pytest.mark.parametrize("damage", [*DAMAGES, "a base offset that is too large", "a base offset that is too small"])
+def test_an_orderly_start_finds_damage_of_the_last_batch(running: LogDir, tmp_path: Path, damage: str) -> None:
+    """The header of that batch says where the log ends. The CRC does not cover its base offset."""
+    running.close({ONE: 30}, now_ms=NOON)
+    path = Path(running.logs[ONE].segments[-1].path)
+    data = path.read_bytes()
+    *_, begin = [at for at, _ in iter_headers(data)]
+    if damage.startswith("a base offset"):
+        base = 27 + 2**20 if damage.endswith("large") else 25
+        path.write_bytes(data[:begin] + base.to_bytes(8) + data[begin + 8 :])
+    else:
+        path.write_bytes(DAMAGES[damage](data, begin))
+    again = opened(tmp_path)
+    assert again.logs[ONE].log_end_offset == 27
+    assert again.may_have_lost_tail
+
+
+@pytest.mark.rule(58)
+@pytest.mark.story("orderly-start-trusted-the-last-header")
+@pytest.mark.parametrize("at", [5, 26, 70])
+def test_a_bit_that_one_read_flips_at_an_orderly_start_does_no_harm(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """In the base offset, in the last offset delta, or in a record of the last batch."""
+    running.close({ONE: 30}, now_ms=NOON)
+    path = Path(running.logs[ONE].segments[-1].path)
+    *_, begin = [at for at, _ in iter_headers(path.read_bytes())]
+    read, flips = files.DataFile.read, [begin + at]
+
+    def flipped(file: files.DataFile, position: int, size_bytes: int) -> bytes:
+        data = read(file, position, size_bytes)
+        if file.path == path and flips and position <= flips[0] < position + len(data):
+            data = _a_bit(data, flips.pop() - position)
+        return data
+
+    monkeypatch.setattr(files.DataFile, "read", flipped)
+    again = opened(tmp_path)
+    assert not flips
+    assert (again.logs[ONE].log_end_offset, again.may_have_lost_tail) == (30, False)
+
+
 @pytest.mark.rule(21)
 def test_an_append_that_the_kill_cut_short_was_acknowledged_to_nobody(running: LogDir, tmp_path: Path) -> None:
     lose(running, 1)
