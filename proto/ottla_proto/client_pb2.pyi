@@ -273,6 +273,26 @@ class EpochEndOfPartition(_message.Message):
     end: _broker_pb2.EpochEnd
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., end: _Optional[_Union[_broker_pb2.EpochEnd, _Mapping]] = ...) -> None: ...
 
+class ReplicaEpochsRequest(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class ReplicaEpochsResponse(_message.Message):
+    __slots__ = ("error", "epochs", "log_start_offset", "high_watermark")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    epochs: _containers.RepeatedCompositeFieldContainer[_broker_pb2.EpochStart]
+    log_start_offset: int
+    high_watermark: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., epochs: _Optional[_Iterable[_Union[_broker_pb2.EpochStart, _Mapping]]] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+
 class ImportRecordsRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "expected_next_offset", "records", "log_start_offset", "timeout_ms")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]

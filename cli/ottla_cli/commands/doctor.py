@@ -63,6 +63,7 @@ _TRANSACTIONS: Final = "__transaction_state"
 _LOOK_LIMIT_S: Final = 2.0
 _MAP_LIMIT_S: Final = 3 * ASIDE_S
 _EVERY_S: Final = 0.2
+_MOST_EPOCHS: Final = 10
 _REMEDY: Final = (
     "to replace a wrong replica with a copy from its leader, cleanly stop the replica's broker, move the folder "
     "<topic id>-<partition> out of the broker's data directory, and restart the broker; if the leader's replica is the "
@@ -283,7 +284,7 @@ class Rounds:
             )
             self._progress.clear()
             self._bad += not check.is_good
-            self._differ = self._differ or bool(check.differences)
+            self._differ = self._differ or bool(check.differences or check.unequal_epochs)
             self._bytes += check.compared_bytes
             for line in as_text(check):
                 say(f"ottla: {status.name}: {line}")
@@ -321,10 +322,17 @@ class CheckProgress:
 
 
 def as_text(check: ReplicaCheck) -> list[str]:
-    """A line for each replica that differs or can't be read."""
+    """A line for each replica that differs or can't be read, or has other leader epochs than the rest."""
     different = [_difference_text(broker, found) for broker, found in sorted(check.differences.items())]
     unreadable = [f"broker {broker} can't be read: {sentence(e)}" for broker, e in sorted(check.unreadable.items())]
-    return different + unreadable
+    epochs = [_epochs_text(broker, found) for broker, found in sorted(check.unequal_epochs.items())]
+    return different + unreadable + epochs
+
+
+def _epochs_text(broker: int, epochs: Sequence[tuple[int, int]]) -> str:
+    """Say where the epochs of one replica began; at most the last ten, because a partition may have had thousands."""
+    began = ", ".join(f"{epoch} at offset {start}" for epoch, start in epochs[-_MOST_EPOCHS:])
+    return f"the in-sync replicas have different leader epochs; on broker {broker} they began as follows: {began}"
 
 
 def _difference_text(broker: int, found: Difference) -> str:
@@ -360,6 +368,11 @@ def _item(check: ReplicaCheck) -> dict[str, Any]:
         "compared_bytes": check.compared_bytes,
         "equal": check.equal,
         "different": [{"broker": broker, **asdict(found)} for broker, found in check.differences.items()],
+        "unequal_epochs": [
+            {"broker": broker, "epoch": epoch, "start_offset": start}
+            for broker, epochs in check.unequal_epochs.items()
+            for epoch, start in epochs
+        ],
         "unreadable": [
             {"broker": broker, "error": error.name, "message": error.message}
             for broker, error in check.unreadable.items()

@@ -21,9 +21,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_core.cluster.image import Partition
+from ottla_core.records.leader_epochs import EpochStart
 
 UNKNOWN: Final = -1
 

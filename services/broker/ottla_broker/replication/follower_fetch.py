@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.epochs import LeaderEpochs
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.replication.fetch import FetchResult, ends_before
 from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch, Session, Sessions
@@ -24,6 +24,8 @@ from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId
+from ottla_core.records.batch import ANY_OFFSET, whole_batches
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.rpc.context import StreamScope
 
 _WATERMARKS_AT_ONCE: Final = 1_000
@@ -100,6 +102,14 @@ def _session_of(request: FollowerFetch, sessions: Sessions) -> Session:
 def _not_found(request: FollowerFetch) -> OttlaError:
     message = f"broker {request.follower_id} has no fetch session {request.session_id} on this broker"
     return OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="start a new session")
+
+
+def _epochs_of(records: bytes, epochs: LeaderEpochs, last_epoch: int) -> Sequence[EpochStart]:
+    """Return the epochs of the records, for a follower whose last epoch is that. Where each begins does not follow from
+    the records: compaction may have taken an epoch's first batches, or all of them."""
+    if not records or epochs.latest <= last_epoch:
+        return ()
+    return epochs.between(last_epoch, whole_batches(records, ANY_OFFSET)[1])
 
 
 class _Looks:
@@ -251,7 +261,8 @@ class _Looks:
         try:
             replica = self._replicas.find(followed.id)
             self._known(replica, followed)
-            end = replica.log.log_end_offset
+            # The epochs come before the read. If the log start moves during it, they would begin at the new start.
+            end, epochs = replica.log.log_end_offset, replica.log.epochs
             if followed.offset != end:
                 records = await replica.disk.read(followed.offset, limit_bytes, end, min_one_batch=is_first)
                 if 0 < len(records) < self._request.min_bytes:
@@ -263,7 +274,8 @@ class _Looks:
         moved = watermark > followed.high_watermark
         if records or start > followed.log_start_offset or (moved and followed.has_readers):
             self._session.respond(followed, watermark, start, records=bool(records))
-            return FetchResult(followed.id, records, watermark, start)
+            told = _epochs_of(records, epochs, followed.last_epoch)
+            return FetchResult(followed.id, records, watermark, start, epochs=told)
         if followed.offset != end:
             self._session.look_again(followed.id)  # there was no room for it
             self._is_limited = True

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import LeaderEpochs
 from ottla_broker.storage import files
 from ottla_broker.storage.disk import Disk
 from ottla_core.cluster.history import History, Term
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.leader_epochs import EpochStart
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"

@@ -127,10 +127,13 @@ class LogSegments:
             self.start_offset = min(self.start_offset, end_offset)
             on_truncated(end_offset)
 
-    def start_anew(self, offset: int, config: LogConfig, on_truncated: Callable[[], None]) -> None:
-        """Empty the log, and let it begin at `offset`."""
+    def start_anew(
+        self, offset: int, config: LogConfig, on_truncated: Callable[[], None], *, base_offset: int | None = None
+    ) -> None:
+        """Empty the log. It begins at `offset`, in a segment that begins there, or before it at `base_offset`."""
         doomed = self.segments
-        fresh = Segment(self._directory, offset, self._disk, config, doomed[-1].created_at_ms)
+        base_offset = offset if base_offset is None else base_offset
+        fresh = Segment(self._directory, base_offset, self._disk, config, doomed[-1].created_at_ms)
         with self._changing_files():
             self.start_offset = offset
             self._replace((fresh,), offset)

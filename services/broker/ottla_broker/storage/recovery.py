@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import LeaderEpochs, shown_by
 from ottla_broker.machines.offsets import LogEndOffset, RecoveryPoint
 from ottla_broker.storage import files, swap
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
@@ -38,6 +38,7 @@ from ottla_broker.storage.segment import Segment
 from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, SWAP
 from ottla_broker.storage.transactions import aborted_index
 from ottla_core.records.batch import BatchHeader
+from ottla_core.records.leader_epochs import EpochStart
 
 _HALF_DONE: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
 SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
@@ -212,7 +213,8 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs, most: in
             is_damaged = True
             break
         found_bytes = files.size_bytes(segment.path)
-        trusted = _Trusted(segment, found_bytes, epochs, most)
+        follows = next_offset if number > first else segment.base_offset
+        trusted = _Trusted(segment, follows, found_bytes, epochs, most)
         next_offset = segment.refill(iter(trusted))
         if segment.size_bytes < found_bytes:
             is_damaged = trusted.is_damaged or number + 1 < len(segments)
@@ -243,18 +245,20 @@ class _Trusted:
     The CRC does not cover the base offset, so a batch with a right CRC may still be out of order.
     """
 
-    def __init__(self, segment: Segment, size_bytes: int, epochs: LeaderEpochs, most: int) -> None:
+    def __init__(self, segment: Segment, end_offset: int, size_bytes: int, epochs: LeaderEpochs, most: int) -> None:
+        """Begin with a segment that follows batches up to `end_offset`."""
         self.is_damaged = False
         """It tells whether what follows the trusted batches is anything else than a torn append, once they are all
         read."""
         self._segment: Final = segment
+        self._end_offset: Final = end_offset
         self._size_bytes: Final = size_bytes
         self._epochs: Final = epochs
         self._most: Final = most
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader]]:
         base_offset, epochs = self._segment.base_offset, self._epochs
-        next_offset, end = base_offset, 0
+        next_offset, follows, end = base_offset, self._end_offset, 0
         for position, header in sound_batches(self._segment.file(), self._size_bytes):
             if not next_offset <= header.base_offset <= header.last_offset < self._most:
                 break
@@ -262,8 +266,9 @@ class _Trusted:
                 break
             # Only later epochs are added. The starts of earlier ones are stored, and compaction may have taken their
             # first batches.
-            if header.leader_epoch > epochs.latest:
-                epochs.assign(header.leader_epoch, header.base_offset)
-            next_offset, end = header.next_offset, position + header.size_bytes
+            for entry in shown_by([header], follows, epochs.latest):
+                epochs.assign(*entry)
+            next_offset = follows = header.next_offset
+            end = position + header.size_bytes
             yield position, header
         self.is_damaged = not is_torn(self._segment.file(), end, self._size_bytes)

@@ -110,7 +110,7 @@ class Segment:
 
     def shortened(self, offset: int, config: LogConfig) -> tuple[Segment, int]:
         """Return this segment without the batch that holds `offset` and all after it, and the offset where the log then
-        ends.
+        ends: after the last batch that is left, as a start would find it.
 
         It is a second object over the same files, which its `trim` truncates. Until then, readers of this segment are
         not disturbed. Raises OSError, or CORRUPT_MESSAGE if a batch that is read on the way is damaged. Then this
@@ -123,10 +123,10 @@ class Segment:
         if position is not None and self._header_at(position).base_offset < offset:
             # The cut seems to lie within a batch, which is rare. A wrong header would have a batch too many cut off.
             position = self._sound_position_of(offset, self._indexed_position(offset))
-        end_offset = offset if position is None else min(offset, self._header_at(position).base_offset)
+        before = offset if position is None else min(offset, self._header_at(position).base_offset)
         short = Segment(self.path.parent, self.base_offset, self._disk, config, self.created_at_ms)
-        short._load(self.size_bytes if position is None else position, end_offset)
-        return short, end_offset
+        end_offset = short._load(self.size_bytes if position is None else position, before)
+        return short, before if end_offset < 0 else end_offset
 
     def trim(self) -> None:
         """Cut the files to what this object knows of them, and open them for appends. Raises OSError."""

@@ -160,6 +160,7 @@ def test_the_list_of_methods_is_short() -> None:
     """Adding a method is a decision, because any client that may connect may call it."""
     assert {each.method for each in PRIVATE_METHODS.values()} == {
         Client.IMPORT_RECORDS,
+        Client.REPLICA_EPOCHS,
         Controller.DECLARE_RESTORED,
         Group.COMMIT_OFFSETS,
         Group.EXPLAIN_GROUP,

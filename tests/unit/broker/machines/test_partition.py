@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.machines.partition import UNKNOWN, IsrProposal, Leader, find_divergence, find_truncation_offset
 from ottla_core.cluster.image import Partition
+from ottla_core.records.leader_epochs import EpochStart
 
 LED = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=4, isr=(1, 2, 3), partition_epoch=7)
 LAG_S = 30.0

@@ -20,7 +20,7 @@ from partitions import P0, image_with, partition
 from produced import produced
 from replicas import Brokers
 
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
+from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import Log
@@ -28,6 +28,7 @@ from ottla_controller.machines.recovery import LogEnd, LogsReport, decide_recove
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import OttlaError
 from ottla_core.model import NO_LEADER
+from ottla_core.records.leader_epochs import EpochStart
 
 WEEK_MS = 8 * 24 * 3600 * 1000
 BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))

@@ -15,7 +15,6 @@ import pytest
 from logs import SMALL, values_batch
 from waiting import until
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.offsets import LogEndOffset
 from ottla_broker.replication import removals, replicas, ticks
 from ottla_broker.replication.leading import Leading
@@ -33,6 +32,7 @@ from ottla_core.cluster.history import Term
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Restored, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.leader_epochs import EpochStart
 
 TOPIC = TopicId(b"t" * 16)
 ID = PartitionId(TOPIC, 0)
