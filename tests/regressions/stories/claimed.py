@@ -89,4 +89,15 @@ STORIES = (
         "A follower wrote the answer to a fetch from another offset than where its log ends",
         instead_of("ottla_broker.replication.following:Following.on_fetched", _wherever_it_was_fetched),
     ),
+    Story(
+        "copy-put-back-in-place",
+        "A backup of a running broker was copied back over its directory and vouched for itself: clean elections lost "
+        "acknowledged records",
+        instead_of("ottla_broker.storage.files:version", lambda original, path: original(path) and "any"),
+    ),
+    Story(
+        "copy-put-back-beside-the-marker",
+        "A copy was put back over a directory that had been closed in order: the marker of that stop vouched for it",
+        instead_of("ottla_broker.storage.soundness:fits", lambda original, stop, recovery_points: True),
+    ),
 )

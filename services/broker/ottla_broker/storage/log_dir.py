@@ -1,6 +1,6 @@
 """All logs of one data directory: opened together, checkpointed together, closed together.
 
-    meta.properties  .lock  .kafka_cleanshutdown  boot-id  .reserve
+    meta.properties  .lock  .kafka_cleanshutdown  boot-id  boot-id-2  .reserve
     recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint  metadata-checkpoint
     cleaner-offset-checkpoint
     <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint
@@ -33,7 +33,7 @@ from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_broker.storage.reserve import Reserve
-from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_INCARNATION, Incarnation
+from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_INCARNATION, CleanStop, Incarnation, Vouch
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats import kafka_uuid
 from ottla_core.model import PartitionId, TopicId
@@ -92,6 +92,8 @@ class LogDir:
         self.incarnation: Incarnation | None = None
         """The directory has everything up to this incarnation of the broker. It is None if that is unknown."""
         self._is_vouched = False
+        self._vouch_number = 0
+        self._is_renewal_due = False
         self._whole = False
         self._gone: frozenset[PartitionId] = frozenset()
         """These partitions of this broker had no log at the start."""
@@ -138,11 +140,14 @@ class LogDir:
         return log_dir
 
     def _open_logs(self, config: LogConfig, now_ms: int, threads: int) -> None:
-        marker = self._take_marker()
-        incarnation = soundness.vouched_incarnation(self.disk.path, self.identity.directory_id, marker=marker)
+        stop = self._take_marker()
+        vouch = soundness.find_vouch(self.disk.path, self.identity.directory_id, stop)
+        if stop is not None and not soundness.fits(stop, self._recovery_points()):
+            _logger.warning("%s was closed in order and then replaced by an older copy", self.disk.path)
+            stop = vouch = None
         with ThreadPoolExecutor(threads, "recovery") as recovery:
             opening = recovery.map(
-                lambda directory: self._open_log(directory, config, now_ms, clean=marker is not None),
+                lambda directory: self._open_log(directory, config, now_ms, clean=stop is not None),
                 [self.disk.path / name for name in sorted(files.names_in(self.disk.path))],
             )
             list(opening)  # it raises the error of the thread that failed
@@ -150,16 +155,23 @@ class LogDir:
         damaged = [log.directory for log in self._logs.values() if log.was_damaged]
         if damaged:
             _logger.warning("%s was damaged; damaged logs in total: %d", damaged[0], len(damaged))
-        if self._reaches_checkpoints() and not damaged and incarnation is not None:
+        if self._reaches_checkpoints() and not damaged and vouch is not None:
             self._whole = True
-            self._trust(incarnation)
+            self._vouch_number = vouch.number
+            self._trust(vouch.incarnation)
         else:
             soundness.withdraw(self.disk.path)
             self.disk.sync_directory(self.disk.path)
         # A log that was truncated ends below its old recovery point, which must not vouch for new appends (rule 60).
         self.checkpoint({})
 
-    def _take_marker(self) -> str | None:
+    def _recovery_points(self) -> bytes:
+        try:
+            return files.read_bytes(self.disk.path / checkpoint.RECOVERY_POINTS)
+        except FileNotFoundError:
+            return b""
+
+    def _take_marker(self) -> CleanStop | None:
         """Read and remove the marker of a clean stop. The removal is fsynced before the first write, so that a crash
         from now on is recognized (rule 58)."""
         marker = self.disk.path / CLEAN_SHUTDOWN
@@ -169,7 +181,7 @@ class LogDir:
             return None
         files.remove(marker)
         self.disk.sync_directory(self.disk.path)
-        return text
+        return soundness.clean_stop_of(text, self.identity.directory_id)
 
     def _open_log(self, directory: PurePath, config: LogConfig, now_ms: int, *, clean: bool) -> None:
         """Open the log in the directory. A directory of another kind is left alone."""
@@ -218,11 +230,32 @@ class LogDir:
     def _trust(self, incarnation: Incarnation) -> None:
         self.incarnation, self.may_have_lost_tail = incarnation, False
         try:
-            soundness.write_vouch(self.disk.path, self.identity.directory_id, incarnation)
+            for _ in soundness.VOUCHES:
+                self._write_vouch(incarnation, synced=True)
             self.disk.sync_directory(self.disk.path)
         except OSError as error:
             soundness.withdraw(self.disk.path)
             _logger.warning("%s", self.disk.error(f"recording that {self.disk.path} is complete", error))
+
+    def _write_vouch(self, incarnation: Incarnation, *, synced: bool) -> None:
+        vouch = Vouch(incarnation, self._vouch_number + 1)
+        soundness.write_vouch(self.disk.path, self.identity.directory_id, vouch, synced=synced)
+        self._vouch_number = vouch.number
+
+    def renew_vouch(self) -> None:
+        """Vouch anew if a checkpoint was written since the last time, so that a copy of the directory from before that
+        no longer vouches for itself. For a thread; it takes no fsync.
+
+        If a full disk has no room, the last vouch still counts.
+        """
+        if not self._is_renewal_due or not self.may_lead or self.incarnation is None or self.disk.failure:
+            return
+        self._is_renewal_due = False
+        try:
+            self._write_vouch(self.incarnation, synced=False)
+        except OSError as error:
+            self._is_renewal_due = True
+            raise self.disk.error(f"recording that {self.disk.path} is complete", error) from error
 
     def compare(self, newest: Incarnation | None) -> bool:
         """Compare the directory with the newest incarnation of this broker that the cluster has seen.
@@ -380,7 +413,8 @@ class LogDir:
 
         A partition that is missing in `high_watermarks` keeps its previous one.
         """
-        self._checkpoints.write(dict(self._logs), high_watermarks)
+        if self._checkpoints.write(dict(self._logs), high_watermarks):
+            self._is_renewal_due = True
         followed = self.followed
         if followed != self._noted:
             checkpoint.write_history(self.disk, self.disk.path / checkpoint.METADATA, followed)
@@ -438,7 +472,8 @@ class LogDir:
             self._checkpoints.release()
             self.checkpoint(high_watermarks)
             incarnation = NO_INCARNATION if self.incarnation is None else self.incarnation
-            text = soundness.incarnation_text(incarnation, self.identity.directory_id)
+            vouch = Vouch(incarnation, self._vouch_number)
+            text = soundness.marker_text(vouch, self.identity.directory_id, self._recovery_points())
             self.disk.replace_file(self.disk.path / CLEAN_SHUTDOWN, f"{text}\n")
         finally:
             self._lock.release()
