@@ -2,7 +2,7 @@
 
     meta.properties  .lock  .kafka_cleanshutdown  boot-id  boot-id-2  .reserve
     recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint  metadata-checkpoint
-    cleaner-offset-checkpoint
+    cleaner-offset-checkpoint  incomplete-log-checkpoint
     <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint
                                          <offset>.log .index .timeindex .snapshot
     <topic id>-<partition>.<id>-delete/  a partition that is being deleted
@@ -94,7 +94,10 @@ class LogDir:
         self._is_vouched = False
         self._vouch_number = 0
         self._is_renewal_due = False
-        self._whole = False
+        self._incomplete = checkpoint.read_offsets(disk.path / checkpoint.INCOMPLETE)
+        """Logs that may lack acknowledged records, with the offset that each had reached. A log stays here through any
+        stops and starts until its replica is in sync again."""
+        self._incomplete_on_disk = dict(self._incomplete)
         self._gone: frozenset[PartitionId] = frozenset()
         """These partitions of this broker had no log at the start."""
         self._lock: Final = lock
@@ -156,12 +159,13 @@ class LogDir:
         if damaged:
             _logger.warning("%s was damaged; damaged logs in total: %d", damaged[0], len(damaged))
         if self._reaches_checkpoints() and not damaged and vouch is not None:
-            self._whole = True
             self._vouch_number = vouch.number
             self._trust(vouch.incarnation)
         else:
             soundness.withdraw(self.disk.path)
             self.disk.sync_directory(self.disk.path)
+            self._distrust_logs()
+            self._write_incomplete()
         # A log that was truncated ends below its old recovery point, which must not vouch for new appends (rule 60).
         self.checkpoint({})
 
@@ -230,12 +234,14 @@ class LogDir:
     def _trust(self, incarnation: Incarnation) -> None:
         self.incarnation, self.may_have_lost_tail = incarnation, False
         try:
+            self._write_incomplete()
             for _ in soundness.VOUCHES:
                 self._write_vouch(incarnation, synced=True)
             self.disk.sync_directory(self.disk.path)
-        except OSError as error:
+        except (OSError, OttlaError) as error:
             soundness.withdraw(self.disk.path)
-            _logger.warning("%s", self.disk.error(f"recording that {self.disk.path} is complete", error))
+            doing = f"recording that {self.disk.path} is complete"
+            _logger.warning("%s", self.disk.error(doing, error) if isinstance(error, OSError) else error)
 
     def _write_vouch(self, incarnation: Incarnation, *, synced: bool) -> None:
         vouch = Vouch(incarnation, self._vouch_number + 1)
@@ -266,7 +272,10 @@ class LogDir:
         if self.incarnation is None or self.incarnation == newest:
             return False
         self.may_have_lost_tail = True
-        return self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
+        is_ahead = self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
+        if not is_ahead:
+            self._distrust_logs()
+        return is_ahead
 
     @property
     def may_lead(self) -> bool:
@@ -297,10 +306,36 @@ class LogDir:
             self.disk.sync_directory(self.disk.path)
 
     def has_all_of(self, partition: PartitionId) -> bool:
-        """Return whether nothing of the partition's log was missing when it was opened, by the directory's own
-        evidence. Return False, too, if the log was set aside since, because the cluster did not know it."""
-        whole = self._whole and partition not in self._gone
-        return whole and str(partition) not in self._set_aside
+        """Return whether the partition's log has all that it ever had, by the directory's own evidence, or its replica
+        was in sync since. A log that began anew beside one that was lost, or set aside, has not."""
+        return partition not in self._incomplete
+
+    @property
+    def incomplete(self) -> int:
+        """It is the number of logs that may lack acknowledged records."""
+        return len(self._incomplete)
+
+    def on_in_sync(self, partitions: Iterable[PartitionId]) -> None:
+        """Note that these replicas are in the ISR, which this broker has left since it found that its logs may lack
+        records. The next checkpoint writes it down."""
+        for partition in partitions:
+            self._incomplete.pop(partition, None)
+
+    def _distrust_logs(self) -> None:
+        """Note that all logs here may lack records."""
+        promised = self._checkpoints.promised()
+        for partition, log in self._logs.items():
+            reached = (log.log_end_offset, promised.get(partition, 0), self._incomplete.get(partition, 0))
+            self._incomplete[partition] = max(reached)
+
+    def _write_incomplete(self) -> None:
+        """Write down which logs may lack records. It comes before the directory is vouched for again, and before new
+        logs take the place of lost ones. Raises what `Disk.replace_file` raises."""
+        incomplete = dict(self._incomplete)
+        if incomplete != self._incomplete_on_disk:
+            names = {id_: checkpoint.name_of(id_) for id_ in incomplete}
+            checkpoint.write_offsets(self.disk, self.disk.path / checkpoint.INCOMPLETE, incomplete, names)
+            self._incomplete_on_disk = incomplete
 
     @property
     def logs(self) -> Mapping[PartitionId, Log]:
@@ -325,6 +360,8 @@ class LogDir:
         For a log that could not be created, return the error."""
         self.disk.check_online()
         together = self.disk.syncing_once() if len(new_logs) >= _SYNCED_TOGETHER else nullcontext()
+        self._incomplete.update({new.partition: 0 for new in new_logs if self._is_lost(new.partition)})
+        self._write_incomplete()
         with together:
             logs = [self._create(new, now_ms) for new in new_logs]
             self.disk.sync_directory(self.disk.path)
@@ -332,6 +369,11 @@ class LogDir:
             if isinstance(log, Log) and self._logs.setdefault(new.partition, log) is log:
                 self.take_back(new.partition)  # a log that is back begins at 0, whatever its checkpoints promise
         return logs
+
+    def _is_lost(self, partition: PartitionId) -> bool:
+        """Return whether a log that is not here may have had records that this broker has acknowledged."""
+        was_here = self.may_have_lost_tail or partition in self._gone or str(partition) in self._set_aside
+        return was_here and partition not in self._logs
 
     def _create(self, new: NewLog, now_ms: int) -> Log | OttlaError:
         """Create one log. The caller syncs the parent."""
@@ -374,6 +416,7 @@ class LogDir:
             else:
                 log.abandon()  # it also closes the files that a reader has opened since
                 del self._logs[partition]
+                self._incomplete.pop(partition, None)
         self.disk.sync_directory(self.disk.path)
         if failure is not None:
             raise failure
@@ -384,6 +427,7 @@ class LogDir:
         renamed = []
         for partition in [partition for partition in self._logs if partition not in known]:
             log = self._logs.pop(partition)
+            self._incomplete.pop(partition, None)
             log.abandon()
             renamed.append(self._rename(log.directory, f"{since}-{uuid.uuid4().hex[:8]}{STRAY_SUFFIX}"))
             self._set_aside.add(str(partition))
@@ -419,6 +463,7 @@ class LogDir:
         if followed != self._noted:
             checkpoint.write_history(self.disk, self.disk.path / checkpoint.METADATA, followed)
             self._noted = followed
+        self._write_incomplete()
 
     def secure_starts(self) -> None:
         """Write down the epochs for which the checkpoint of log starts waits, of some logs at a time. For a thread.

@@ -15,7 +15,7 @@ from logs import SMALL, fill
 
 from ottla_broker.storage import checkpoint, files, soundness
 from ottla_broker.storage.identity import DirectoryIdentity
-from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.log_dir import LogDir, NewLog
 from ottla_broker.storage.soundness import Incarnation
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -599,3 +599,72 @@ def test_a_renewal_for_which_there_is_no_room_is_tried_again(
     assert before != (files.version(tmp_path / soundness.BOOT_ID), files.version(tmp_path / soundness.VOUCHES[1]))
     running.abandon()
     assert not opened(tmp_path).may_have_lost_tail
+
+
+# ---- a log that lacks its end ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.story("short-log-sound-after-an-orderly-stop")
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("short", ["a machine that went down", "a log that is too short", "a log that is gone"])
+def test_a_log_that_lacks_its_end_does_until_its_replica_is_in_sync_again(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: str, clean: bool
+) -> None:
+    running.create(TWO, "flights", SMALL, now_ms=NOON)
+    running.abandon()
+    if short == "a machine that went down":
+        reboot(monkeypatch)
+    elif short == "a log that is too short":
+        lose(running, 1000)
+    else:
+        shutil.rmtree(tmp_path / str(ONE))
+    for _ in range(3):
+        log_dir = opened(tmp_path)
+        log_dir.expect({ONE, TWO}, {ONE})
+        log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        assert not log_dir.has_all_of(ONE)
+        log_dir.vouch(FIRST)  # the cluster has been told
+        assert not log_dir.has_all_of(ONE)
+        if clean:
+            log_dir.close({}, now_ms=NOON)
+        else:
+            log_dir.abandon()
+    log_dir = opened(tmp_path)
+    assert not log_dir.may_have_lost_tail
+    log_dir.on_in_sync([ONE, TWO])
+    assert (log_dir.incomplete, log_dir.has_all_of(ONE)) == (0, True)
+    log_dir.checkpoint({})
+    log_dir.abandon()
+    assert opened(tmp_path).has_all_of(ONE)
+
+
+@pytest.mark.story("old-copy-was-sound")
+@pytest.mark.rule(21)
+def test_the_logs_of_an_old_copy_may_lack_records_and_those_of_a_restored_store_do_not(
+    running: LogDir, tmp_path: Path
+) -> None:
+    """If the directory knows a later incarnation than the store, its logs are what decides."""
+    running.vouch(FIRST)
+    running.close({ONE: 30}, now_ms=NOON)
+    again = opened(tmp_path)
+    assert again.compare(Incarnation("earlier", 5))
+    assert again.has_all_of(ONE)
+    assert not again.compare(SECOND)
+    again.vouch(SECOND)
+    assert not again.has_all_of(ONE)
+    again.close({ONE: 30}, now_ms=NOON)
+    third = opened(tmp_path)
+    assert not third.compare(SECOND)
+    assert (third.may_have_lost_tail, third.has_all_of(ONE)) == (False, False)
+
+
+def test_a_new_log_of_a_directory_that_is_trusted_lacks_nothing(tmp_path: Path) -> None:
+    log_dir = opened(tmp_path)
+    log_dir.expect({ONE}, set())
+    log_dir.vouch(FIRST)
+    log_dir.create_all([NewLog(ONE, "flights", SMALL), NewLog(TWO, "flights", SMALL)], now_ms=NOON)
+    assert not log_dir.has_all_of(ONE), "a former disk may have had it"
+    assert log_dir.has_all_of(TWO)
+    log_dir.delete([ONE])
+    assert log_dir.incomplete == 0
