@@ -92,7 +92,9 @@ class LogDir:
         self.incarnation: Incarnation | None = None
         """The directory has everything up to this incarnation of the broker. It is None if that is unknown."""
         self._is_vouched = False
-        self._vouch_number = 0
+        self._vouch = Vouch(NO_INCARNATION, 0, 0)
+        """It is the newest one that was found or written."""
+        self._found_renewals = 0
         self._is_renewal_due = False
         self._incomplete = checkpoint.read_offsets(disk.path / checkpoint.INCOMPLETE)
         """Logs that may lack acknowledged records, with the offset that each had reached. A log stays here through any
@@ -159,7 +161,7 @@ class LogDir:
         if damaged:
             _logger.warning("%s was damaged; damaged logs in total: %d", damaged[0], len(damaged))
         if self._reaches_checkpoints() and not damaged and vouch is not None:
-            self._vouch_number = vouch.number
+            self._vouch, self._found_renewals = vouch, vouch.renewals
             self._trust(vouch.incarnation)
         else:
             soundness.withdraw(self.disk.path)
@@ -236,17 +238,27 @@ class LogDir:
         try:
             self._write_incomplete()
             for _ in soundness.VOUCHES:
-                self._write_vouch(incarnation, synced=True)
+                self._write_vouch(self._vouch._replace(incarnation=incarnation), synced=True)
             self.disk.sync_directory(self.disk.path)
         except (OSError, OttlaError) as error:
             soundness.withdraw(self.disk.path)
             doing = f"recording that {self.disk.path} is complete"
             _logger.warning("%s", self.disk.error(doing, error) if isinstance(error, OSError) else error)
 
-    def _write_vouch(self, incarnation: Incarnation, *, synced: bool) -> None:
-        vouch = Vouch(incarnation, self._vouch_number + 1)
-        soundness.write_vouch(self.disk.path, self.identity.directory_id, vouch, synced=synced)
-        self._vouch_number = vouch.number
+    def _write_vouch(self, vouch: Vouch, *, synced: bool) -> None:
+        """Write a vouch behind the newest one."""
+        numbered = vouch._replace(number=self._vouch.number + 1)
+        soundness.write_vouch(self.disk.path, self.identity.directory_id, numbered, synced=synced)
+        self._vouch = numbered
+
+    @property
+    def renewals(self) -> int:
+        """It says how often the vouch for this directory was renewed, on disk. The store may know it from now on."""
+        return self._vouch.renewals
+
+    @property
+    def _renewed(self) -> Vouch:
+        return self._vouch._replace(renewals=self._vouch.renewals + 1)
 
     def renew_vouch(self) -> None:
         """Vouch anew if a checkpoint was written since the last time, so that a copy of the directory from before that
@@ -258,19 +270,21 @@ class LogDir:
             return
         self._is_renewal_due = False
         try:
-            self._write_vouch(self.incarnation, synced=False)
+            self._write_vouch(self._renewed, synced=False)
         except OSError as error:
             self._is_renewal_due = True
             raise self.disk.error(f"recording that {self.disk.path} is complete", error) from error
 
-    def compare(self, newest: Incarnation | None) -> bool:
-        """Compare the directory with the newest incarnation of this broker that the cluster has seen.
+    def compare(self, newest: Incarnation | None, renewals: int = 0) -> bool:
+        """Compare the directory with the newest incarnation of this broker that the cluster has seen, and with how
+        often that had renewed its vouch when it last said so.
 
         If they differ, the directory is an old copy (rule C17), or the store was restored from a backup (rule C18).
         Return whether the store was restored: then the directory knows the later incarnation.
         """
-        if self.incarnation is None or self.incarnation == newest:
+        if self.incarnation is None or (self.incarnation == newest and self._found_renewals >= renewals):
             return False
+        _logger.warning("%s is an older copy of this broker's data, or the metadata are older", self.disk.path)
         self.may_have_lost_tail = True
         is_ahead = self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
         if not is_ahead:
@@ -516,10 +530,10 @@ class LogDir:
                     log.close(now_ms)
             self._checkpoints.release()
             self.checkpoint(high_watermarks)
-            incarnation = NO_INCARNATION if self.incarnation is None else self.incarnation
-            vouch = Vouch(incarnation, self._vouch_number)
+            vouch = self._renewed._replace(incarnation=self.incarnation or NO_INCARNATION)
             text = soundness.marker_text(vouch, self.identity.directory_id, self._recovery_points())
             self.disk.replace_file(self.disk.path / CLEAN_SHUTDOWN, f"{text}\n")
+            self._vouch = vouch
         finally:
             self._lock.release()
 

@@ -52,11 +52,13 @@ NO_INCARNATION: Final = Incarnation("", -1)
 
 
 class Vouch(NamedTuple):
-    """A statement that a directory has all that `incarnation` has written. Each has a larger number than those before
-    it."""
+    """A statement that a directory has all that `incarnation` has written. Each has a larger `number` than those before
+    it. `renewals` counts the vouches that followed a checkpoint, and the clean stops. No start of a process changes it
+    before its broker has registered."""
 
     incarnation: Incarnation
     number: int
+    renewals: int
 
 
 class CleanStop(NamedTuple):
@@ -77,7 +79,7 @@ def find_vouch(directory: PurePath, directory_id: str, stop: CleanStop | None) -
     kept = [(lines, path) for lines, path in found if lines is not None]
     if stop is not None:
         return stop.vouch if kept else None
-    vouches = [(vouch, lines, path) for lines, path in kept if (vouch := _vouch_of(lines, directory_id)) is not None]
+    vouches = [(vouch, lines, path) for lines, path in kept if (vouch := _vouch_in(lines, directory_id)) is not None]
     if len(vouches) < len(VOUCHES):
         return None
     (older, _, older_path), (newer, lines, _) = sorted(vouches, key=lambda each: each[0].number)
@@ -97,7 +99,7 @@ def write_vouch(directory: PurePath, directory_id: str, vouch: Vouch, *, synced:
         seen = files.version(other)
     except FileNotFoundError:
         seen = _NO_FILE
-    text = f"{files.boot_id()}\n{vouch.number}\n{seen}\n{json.dumps(_fields_of(vouch.incarnation, directory_id))}\n"
+    text = f"{files.boot_id()}\n{vouch.number}\n{seen}\n{json.dumps(_fields_of(vouch, directory_id))}\n"
     temporary = path.with_name(f"{path.name}.tmp")
     file = files.open_empty(temporary)
     try:
@@ -111,7 +113,7 @@ def write_vouch(directory: PurePath, directory_id: str, vouch: Vouch, *, synced:
 
 def marker_text(vouch: Vouch, directory_id: str, recovery_points: bytes) -> str:
     """Return the content of the clean-stop marker. Kafka reads its first two fields."""
-    fields = _fields_of(vouch.incarnation, directory_id)
+    fields = _fields_of(vouch, directory_id)
     return json.dumps({**fields, "vouch": vouch.number, "recoveryPoints": _digest(recovery_points)})
 
 
@@ -119,11 +121,9 @@ def clean_stop_of(marker: str, directory_id: str) -> CleanStop:
     """Return what the marker says."""
     try:
         fields = json.loads(marker)
-        digest, number = fields.get("recoveryPoints"), int(fields.get("vouch", 0))
-        incarnation = _incarnation_of(fields, directory_id)
+        return CleanStop(_vouch_of(fields, directory_id, int(fields.get("vouch", 0))), fields.get("recoveryPoints"))
     except (ValueError, KeyError, TypeError, AttributeError):
         return CleanStop(None, None)
-    return CleanStop(None if incarnation is None else Vouch(incarnation, number), digest)
 
 
 def fits(stop: CleanStop, recovery_points: bytes) -> bool:
@@ -142,12 +142,13 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _fields_of(incarnation: Incarnation, directory_id: str) -> dict[str, object]:
+def _fields_of(vouch: Vouch, directory_id: str) -> dict[str, object]:
     return {
         "version": _MARKER_VERSION,
-        "brokerEpoch": incarnation.epoch,
-        "incarnation": incarnation.incarnation,
+        "brokerEpoch": vouch.incarnation.epoch,
+        "incarnation": vouch.incarnation.incarnation,
         "directoryId": directory_id,
+        "renewals": vouch.renewals,
     }
 
 
@@ -158,17 +159,17 @@ def _lines_of(path: PurePath) -> list[str] | None:
         return None
 
 
-def _vouch_of(lines: list[str], directory_id: str) -> Vouch | None:
+def _vouch_in(lines: list[str], directory_id: str) -> Vouch | None:
     """Return the vouch. It is None for one of another directory or of an older release, or a torn one."""
     try:
         _, number, _, text = lines
-        incarnation = _incarnation_of(json.loads(text), directory_id)
-        return None if incarnation is None else Vouch(incarnation, int(number))
+        return _vouch_of(json.loads(text), directory_id, int(number))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _incarnation_of(fields: Any, directory_id: str) -> Incarnation | None:
+def _vouch_of(fields: Any, directory_id: str, number: int) -> Vouch | None:
     if fields["directoryId"] != directory_id:
         return None
-    return Incarnation(str(fields["incarnation"]), int(fields["brokerEpoch"]))
+    incarnation = Incarnation(str(fields["incarnation"]), int(fields["brokerEpoch"]))
+    return Vouch(incarnation, number, int(fields.get("renewals", 0)))

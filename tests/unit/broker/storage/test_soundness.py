@@ -601,6 +601,53 @@ def test_a_renewal_for_which_there_is_no_room_is_tried_again(
     assert not opened(tmp_path).may_have_lost_tail
 
 
+@pytest.mark.story("snapshot-put-back-under-the-file-system")
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("starts", [1, 2])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_snapshot_below_the_file_system_has_fewer_renewals_than_the_store(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: bool, starts: int
+) -> None:
+    """It brings all files back as they were, change times included, and no start of it hides how old it is."""
+    monkeypatch.setattr(files, "version", lambda path: "as it was")
+    running.vouch(FIRST)
+    work(running, 33)
+    shutil.copytree(tmp_path, snapshot := tmp_path.with_name(f"{tmp_path.name}-snapshot"))
+    snapshot_renewals = running.renewals
+    if clean:
+        running.close({ONE: 33}, now_ms=NOON)
+    else:
+        work(running, 36)
+        running.abandon()
+    reported = running.renewals
+    assert reported == snapshot_renewals + 1
+    for number in range(starts):
+        again = opened(snapshot)
+        assert not again.may_have_lost_tail, "by its own evidence"
+        if number < starts - 1:
+            again.abandon()
+    assert not again.compare(FIRST, reported)
+    assert (again.may_have_lost_tail, again.has_all_of(ONE)) == (True, False)
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_directory_that_is_no_copy_has_all_renewals_that_were_reported(
+    running: LogDir, tmp_path: Path, clean: bool
+) -> None:
+    running.vouch(FIRST)
+    work(running, 33)
+    if clean:
+        running.close({ONE: 33}, now_ms=NOON)
+    else:
+        running.abandon()
+    for _ in range(2):
+        again = opened(tmp_path)
+        again.compare(FIRST, running.renewals)
+        assert not again.may_have_lost_tail
+        again.abandon()
+
+
 # ---- a log that lacks its end ----------------------------------------------------------------------------------------
 
 
