@@ -24,6 +24,7 @@ LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED: Final = "cleaner-offset-checkpoint"
 METADATA: Final = "metadata-checkpoint"
+INCOMPLETE: Final = "incomplete-log-checkpoint"
 
 _VERSION: Final = "0"
 _logger = logging.getLogger(__name__)
