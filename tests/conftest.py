@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
 import logging
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, settings
 from peers.jvm import SHORT_LIVED
 from xdist.remote import Producer
@@ -78,6 +80,26 @@ def slices_by_looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.setswitchinterval(interval / 50)
     yield
     sys.setswitchinterval(interval)
+
+
+_ASYNCIO = {"asyncio": asyncio.new_event_loop}
+_UVLOOP = {"uvloop": uvloop.new_event_loop}
+
+_OF_USERS = ("tests/unit/sdk/", "tests/spark/", "tests/system/test_app.py", "tests/system/test_sdk.py")
+_ON_BOTH = (
+    "tests/unit/core/",
+    "tests/unit/cluster/",
+    "tests/unit/broker/kafka/test_connection.py",
+    "tests/unit/broker/kafka/test_tls_transport.py",
+)
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Asynchronous tests run on the event loop of the services, uvloop's. Users of the SDK have asyncio's. What is
+    close to the loop runs on both, because the simulations run it on a loop of asyncio's."""
+    if item.nodeid.startswith(_OF_USERS):
+        return _ASYNCIO
+    return _UVLOOP | _ASYNCIO if item.nodeid.startswith(_ON_BOTH) else _UVLOOP
 
 
 _SPARK = "tests/spark/"

@@ -18,6 +18,7 @@ class Client:
     )
     INIT_PRODUCER_ID = Method("Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdResponse)
     IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse)
+    REPLICA_EPOCHS = Method("Broker", "ReplicaEpochs", b.ReplicaEpochsRequest, b.ReplicaEpochsResponse)
     DESCRIBE_PRODUCERS = Method("Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse)
     METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse)
     PRODUCE = Method("Broker", "Produce", b.ProduceRequest, b.ProduceResponse)

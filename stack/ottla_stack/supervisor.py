@@ -80,7 +80,7 @@ class Supervisor:
         ]
         self._late = [child for child in self._children if child.name.startswith(_AFTER_BROKERS)]
         self._trimming: asyncio.Task[None] | None = None
-        self._again: asyncio.TimerHandle | None = None
+        self._again: asyncio.Handle | None = None
 
     async def start(self) -> None:
         """Start all but coordinators. It returns before anything is ready.

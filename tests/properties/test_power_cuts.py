@@ -29,13 +29,13 @@ from platter import STEPS, Platter
 from produced import stored_headers
 from swapped import write_cleaned
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.storage import files
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir, NewLog
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.batch import BatchHeader
+from ottla_core.records.leader_epochs import EpochStart
 
 ME = DirectoryIdentity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
 TOPIC = TopicId(bytes(range(16)))

@@ -40,6 +40,18 @@ class Judge:
         """Return the verdict of these tests, and the end of what pytest printed."""
         return _run(tests, {}, stop_early=True)
 
+    def not_passed(self, tests: Sequence[str], workers: int) -> tuple[set[str], str]:
+        """Run all these tests in one pytest, which starts once, with all mends. Return those that did not pass, and the
+        end of what pytest printed."""
+        spread = ["-n", str(workers), "--dist", "loadfile"]
+        ended = _pytest(tests, {}, [*spread, "-r", "fE"], limit_s=_LIMIT_S * 10)
+        if ended is None or ended.returncode not in (0, 1):
+            return set(tests), _end_of(ended)
+        named = {line.split(" ", 1)[1] for line in ended.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))}
+        failed = {test for test in tests if any(re.match(rf"{re.escape(test)}(\[| |$)", name) for name in named)}
+        # A failure that belongs to none of the tests, in a file's setup for one, leaves nothing proved.
+        return (failed if failed or not ended.returncode else set(tests)), _end_of(ended)
+
     def without_mend(self, story: Story, tests: Sequence[str]) -> tuple[Verdict, str]:
         """Return the verdict of these tests with the story's broken functions in place."""
         notes = self._directory / f"{story.name}.notes"
@@ -53,15 +65,29 @@ class Judge:
 
 def _run(tests: Sequence[str], more: dict[str, str], *, stop_early: bool) -> tuple[Verdict, str]:
     """Run the tests with `more` in their environment, up to the first failure or to the end."""
-    early = ["-x"] if stop_early else []
-    command = [sys.executable, "-m", "pytest", *early, "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    ended = _pytest(tests, more, [*(["-x"] if stop_early else []), "-p", "no:xdist"], limit_s=_LIMIT_S)
+    if ended is None:
+        return Verdict.BROKEN, _end_of(ended)
+    if ended.returncode == 0:
+        return Verdict.PASSED, _end_of(ended)
+    lines = ended.stdout.splitlines()
+    return (Verdict.FAILED if lines and _FAILED.search(lines[-1]) else Verdict.BROKEN), _end_of(ended)
+
+
+def _pytest(
+    tests: Sequence[str], more: dict[str, str], options: Sequence[str], *, limit_s: float
+) -> subprocess.CompletedProcess[str] | None:
+    """Return how pytest ended; None if it did not within `limit_s`."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *tests]
     variables = os.environ | {"TESTS_WAIT_S": str(_PATIENCE_S)} | more
     try:
-        ended = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=_LIMIT_S)
+        return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return Verdict.BROKEN, f"not at its end after {_LIMIT_S:.0f} s"
-    lines = ended.stdout.splitlines()
-    end = "\n".join(lines[-12:]) + ended.stderr[-2000:]
-    if ended.returncode == 0:
-        return Verdict.PASSED, end
-    return (Verdict.FAILED if lines and _FAILED.search(lines[-1]) else Verdict.BROKEN), end
+        return None
+
+
+def _end_of(ended: subprocess.CompletedProcess[str] | None) -> str:
+    """Return the last lines that pytest printed."""
+    if ended is None:
+        return "pytest did not end in time"
+    return "\n".join(ended.stdout.splitlines()[-12:]) + ended.stderr[-2000:]

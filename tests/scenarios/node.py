@@ -18,7 +18,6 @@ from replicas import PARTITION
 from tests.scenarios.controller import Controller
 
 from ottla_broker.machines.departure import is_relied_upon
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.partition import IsrProposal
 from ottla_broker.membership.restored_metadata import OlderMetadata
@@ -42,6 +41,7 @@ from ottla_core.cluster.image import Broker, ClusterImage, LastIncarnation
 from ottla_core.cluster.proof import new_secret
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import iter_headers
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import TransportError
 from ottla_proto import broker_pb2 as pb
@@ -300,8 +300,11 @@ class Node:
             end = answer.diverging_epoch
             await following.on_diverging(EpochStart(end.leader_epoch, end.end_offset), answer.log_start_offset)
         elif following is not None:
-            told = LeaderResponse(answer.records, HighWatermark(answer.high_watermark), answer.log_start_offset)
-            following.on_fetched(asked.fetch_offset, told)
+            epochs = [EpochStart(each.leader_epoch, each.start_offset) for each in answer.epochs]
+            high_watermark = HighWatermark(answer.high_watermark)
+            told = LeaderResponse(answer.records, high_watermark, answer.log_start_offset, epochs)
+            if (copying := following.on_fetched(asked.fetch_offset, told)) is not None:
+                await copying
         return answer
 
     async def consume(self) -> bytes:

@@ -35,6 +35,7 @@ PRIVATE_CASES: list[tuple[Any, Any, tuple[Grant, ...]]] = [
         client_pb2.ImportRecordsRequest(topic_id=TOPIC_ID),
         (WRITE_TOPIC, topic(Operation.DELETE)),
     ),
+    (Client.REPLICA_EPOCHS, client_pb2.ReplicaEpochsRequest(topic_id=TOPIC_ID), (DESCRIBE_TOPIC,)),
     (Controller.DECLARE_RESTORED, Controller.DECLARE_RESTORED.request(), (ALTER,)),
     (
         Group.COMMIT_OFFSETS,

@@ -133,8 +133,9 @@ class Brokers:
         elif answer.diverging is not None:
             await following.on_diverging(answer.diverging, answer.log_start_offset)
         else:
-            told = LeaderResponse(answer.records, answer.high_watermark, answer.log_start_offset)
-            following.on_fetched(offset, told)
+            told = LeaderResponse(answer.records, answer.high_watermark, answer.log_start_offset, answer.epochs)
+            if (copying := following.on_fetched(offset, told)) is not None:
+                await copying
         return answer
 
     def leading(self, broker_id: int) -> Leading:

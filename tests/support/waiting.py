@@ -25,9 +25,11 @@ async def until(condition: Callable[[], object], *, limit_s: float = LIMIT_S) ->
         await asyncio.sleep(0.005)
 
 
-def wait_until(condition: Callable[[], object], *, limit_s: float = LIMIT_S) -> None:
-    """The same for tests without a loop."""
+def wait_until(
+    condition: Callable[[], object], *, limit_s: float = LIMIT_S, says: Callable[[], object] = lambda: ""
+) -> None:
+    """Like `until`, for tests without a loop. `says` returns what a failure adds to its message."""
     give_up_at = time.monotonic() + min(limit_s, MOST_S)
     while not condition():
-        assert time.monotonic() < give_up_at, "the condition did not become true in time"
+        assert time.monotonic() < give_up_at, f"the condition did not become true in time {says()}"
         time.sleep(0.005)

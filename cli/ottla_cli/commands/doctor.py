@@ -63,6 +63,8 @@ _TRANSACTIONS: Final = "__transaction_state"
 _LOOK_LIMIT_S: Final = 2.0
 _MAP_LIMIT_S: Final = 3 * ASIDE_S
 _EVERY_S: Final = 0.2
+_MOST_EPOCHS: Final = 10
+_INCOMPLETE: Final = "it may lack acknowledged records until it is in sync again; keep its broker and leader running"
 _REMEDY: Final = (
     "to replace a wrong replica with a copy from its leader, cleanly stop the replica's broker, move the folder "
     "<topic id>-<partition> out of the broker's data directory, and restart the broker; if the leader's replica is the "
@@ -172,10 +174,11 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
 
 @app.command("logs", cls=Command)
 def logs(ctx: typer.Context) -> None:
-    """Find logs that a broker can't compact or flush, and brokers that can't append to their disks.
+    """Find logs that can't be compacted or flushed or may lack records, and brokers that can't append to their disks.
 
     A log that can't be compacted keeps growing. Each log is listed with the reason, such as a full disk, a damaged
-    batch or a failing flush.
+    batch or a failing flush. A log may lack acknowledged records after its broker's machine lost power, or after the
+    broker got an empty disk or an old copy of its data directory. It copies them from its leader.
 
     Exits with code 1 if there is such a log or disk, or if a broker can't be reached.
     """
@@ -208,6 +211,8 @@ def _log_findings(admin: Admin, broker: BrokerInfo) -> Iterator[dict[str, Any]]:
     for directory in directories:
         for partition, reason in directory.uncleanable.items():
             yield finding(f"{partition} on broker {broker.id}", f"it can't be compacted: {reason}")
+        for partition in directory.incomplete:
+            yield finding(f"{partition} on broker {broker.id}", _INCOMPLETE)
 
 
 @app.command("groups", cls=Command)
@@ -283,7 +288,7 @@ class Rounds:
             )
             self._progress.clear()
             self._bad += not check.is_good
-            self._differ = self._differ or bool(check.differences)
+            self._differ = self._differ or bool(check.differences or check.unequal_epochs)
             self._bytes += check.compared_bytes
             for line in as_text(check):
                 say(f"ottla: {status.name}: {line}")
@@ -321,10 +326,17 @@ class CheckProgress:
 
 
 def as_text(check: ReplicaCheck) -> list[str]:
-    """A line for each replica that differs or can't be read."""
+    """A line for each replica that differs or can't be read, or has other leader epochs than the rest."""
     different = [_difference_text(broker, found) for broker, found in sorted(check.differences.items())]
     unreadable = [f"broker {broker} can't be read: {sentence(e)}" for broker, e in sorted(check.unreadable.items())]
-    return different + unreadable
+    epochs = [_epochs_text(broker, found) for broker, found in sorted(check.unequal_epochs.items())]
+    return different + unreadable + epochs
+
+
+def _epochs_text(broker: int, epochs: Sequence[tuple[int, int]]) -> str:
+    """Say where the epochs of one replica began; at most the last ten, because a partition may have had thousands."""
+    began = ", ".join(f"{epoch} at offset {start}" for epoch, start in epochs[-_MOST_EPOCHS:])
+    return f"the in-sync replicas have different leader epochs; on broker {broker} they began as follows: {began}"
 
 
 def _difference_text(broker: int, found: Difference) -> str:
@@ -360,6 +372,11 @@ def _item(check: ReplicaCheck) -> dict[str, Any]:
         "compared_bytes": check.compared_bytes,
         "equal": check.equal,
         "different": [{"broker": broker, **asdict(found)} for broker, found in check.differences.items()],
+        "unequal_epochs": [
+            {"broker": broker, "epoch": epoch, "start_offset": start}
+            for broker, epochs in check.unequal_epochs.items()
+            for epoch, start in epochs
+        ],
         "unreadable": [
             {"broker": broker, "error": error.name, "message": error.message}
             for broker, error in check.unreadable.items()

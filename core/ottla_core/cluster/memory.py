@@ -54,7 +54,7 @@ class MemoryStore:
         self._connected = True
         self._lose_next_response = False
         self._changed = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
 
     async def snapshot(self, prefix: str, *, timeout: float) -> Snapshot:
         self._begin()

@@ -65,7 +65,7 @@ class HeldShard(Generic[S]):
         self._owned_since = process.loop.time()
         self._started = False
         self._loading = True
-        self._wake: asyncio.TimerHandle | None = None
+        self._wake: asyncio.Handle | None = None
         self._wake_at = NEVER
         self._calls: dict[asyncio.Task[None], None] = {}
         self._responses: deque[Respond | RespondError] = deque()

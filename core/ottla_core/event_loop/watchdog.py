@@ -54,7 +54,7 @@ class Watchdog:
             "Wall-clock time of the longest turn of the event loop.",
             lambda: self.max_wall_s,
         )
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._stopped = threading.Event()
         self._thread_id = 0
         self._used_s = 0.0

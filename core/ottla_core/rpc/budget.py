@@ -35,7 +35,7 @@ class MethodBudget:
     def __init__(self) -> None:
         self.bytes = 0
         self._readers: deque[asyncio.Future[None]] = deque()
-        self._next_look: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.Handle | None = None
 
     async def until_room(self) -> None:
         if self._room > 0 and not self._readers:

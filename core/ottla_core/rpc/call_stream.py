@@ -147,9 +147,7 @@ class CallStream:
             self._running = self._loop.create_task(self._run())
         if at < self._looks_at:
             self._due.set()
-        deadline = self._calls.next_deadline
-        if deadline != NEVER:
-            self._alarm.set(deadline)
+        self._alarm.set(self._calls.next_deadline)
 
     def _on_time(self) -> None:
         for waiter, was_sent in self._calls.on_time(self._loop.time()):

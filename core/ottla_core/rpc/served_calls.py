@@ -28,7 +28,7 @@ from ottla_core.rpc.call_frames import CallFrames, body_of, join_responses
 from ottla_core.rpc.calls import Calls, OpenCall, TooMuchError
 from ottla_core.rpc.connection_shutdown import shut_down_connection
 from ottla_core.rpc.context import RequestContext
-from ottla_core.rpc.deadlines import NEVER, Deadlines
+from ottla_core.rpc.deadlines import Deadlines
 from ottla_core.rpc.outgoing_calls import MESSAGE_BYTES
 from ottla_core.rpc.status import MAX_RESPONSE_BYTES, log_bug
 from ottla_core.rpc.streams import MAX_OPEN_STREAMS, WRITE_LIMIT_S, Called, EndStreamError
@@ -288,8 +288,7 @@ class _ServedCalls:
             if (started := self._started.get(number)) is not None:
                 self._late.add(number)
                 started.task.cancel()
-        if self._deadlines.next_at != NEVER:
-            self._alarm.set(self._deadlines.next_at)
+        self._alarm.set(self._deadlines.next_at)
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final
 
+from ottla.admin.topics import raise_in_band
 from ottla.client.cluster import ClusterClient
 from ottla.client.transport import Stream
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
@@ -22,8 +23,11 @@ from ottla.machines.comparisons.replicas import Comparison, Difference
 from ottla.machines.metadata import PartitionView
 from ottla_core.model import PartitionId
 from ottla_core.records.aborted import AbortedTransactions, without_aborted
+from ottla_core.records.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Broker
 
 _FETCH_BYTES: Final = 1 << 20
@@ -40,6 +44,8 @@ class ReplicaCheck:
 
     `equal` lists the brokers whose replicas are equal; `high_watermarks` has the high watermark of each replica that
     could be queried. `unreadable` maps each broker whose replica could not be read completely to the error.
+    `unequal_epochs` has the leader epochs of each in-sync replica where all of them have committed records, each with
+    the offset at which it began. It is empty if they are equal.
     """
 
     topic: str
@@ -51,11 +57,12 @@ class ReplicaCheck:
     differences: Mapping[int, Difference]
     unreadable: Mapping[int, OttlaError]
     high_watermarks: Mapping[int, int]
+    unequal_epochs: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     @property
     def is_good(self) -> bool:
         """Whether every replica was read and no replica differs."""
-        return not self.differences and not self.unreadable
+        return not self.differences and not self.unreadable and not self.unequal_epochs
 
     @property
     def not_compared(self) -> int:
@@ -90,6 +97,7 @@ def check_replicas(
             comparison.compare()
             replicas.unreadable.update(comparison.given_up)
             on_progress(comparison.offset, comparison.end)
+        epochs = replicas.epochs(sorted(logs.keys() & partition.isr))
     return ReplicaCheck(
         name,
         partition_id.partition,
@@ -100,6 +108,7 @@ def check_replicas(
         comparison.differences,
         replicas.unreadable,
         watermarks,
+        unequal_epochs(epochs),
     )
 
 
@@ -162,6 +171,24 @@ class _Replicas:
                 with self.noting(broker):
                     responses[broker] = self._replicas[broker].receive(self._timeout)
         return responses
+
+    def epochs(self, brokers: Iterable[int]) -> dict[int, ReplicaEpochs]:
+        """Return the leader epochs of each replica. Brokers that can't say are left out: those of an earlier release,
+        and Kafka's."""
+        epochs = {}
+        request = client_pb2.ReplicaEpochsRequest(topic_id=self._id.topic_id, partition=self._id.partition)
+        for broker in brokers:
+            address = self._cluster.view.brokers[broker].address
+            try:
+                found = self._cluster.call(address, Client.REPLICA_EPOCHS, request, timeout=self._timeout)
+                raise_in_band(found.error)
+            except OttlaError as error:
+                if error.code != ErrorCode.UNSUPPORTED_VERSION:
+                    self.unreadable[broker] = error
+                continue
+            entries = [EpochStart(entry.leader_epoch, entry.start_offset) for entry in found.epochs]
+            epochs[broker] = ReplicaEpochs(entries, found.log_start_offset, found.high_watermark)
+        return epochs
 
     @contextmanager
     def noting(self, broker: int) -> Iterator[None]:

@@ -19,6 +19,7 @@ from ottla.app.context import Send
 from ottla.app.handler import RecordHandler
 from ottla.client.offsets import OffsetAndMetadata, Offsets
 from ottla.consumer.batch import Batch
+from ottla.consumer.completed_fetch import first_offset
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.group.listener import Partitions, RebalanceListener
 from ottla.errors import (
@@ -128,7 +129,7 @@ class Worker:
         by_key = self._handler.order == "key"
         sizes: list[int] = []
         for partition, part in batch.segments:
-            progress = self._in_flight.of(partition, batch.topic_ids.get(partition))
+            progress = self._in_flight.of(partition, first_offset(part), batch.topic_ids.get(partition))
             for raw in part:
                 sizes.append(_size_bytes(raw))
                 progress.begin(raw[0])

@@ -20,6 +20,14 @@ def sleep_s(timeout: float | None) -> float:
     return longest if timeout is None else max(0.0, min(timeout, longest))
 
 
+def is_held(lock: RLock) -> bool:
+    """Return whether another thread holds the lock."""
+    if lock.acquire(blocking=False):
+        lock.release()
+        return False
+    return True
+
+
 class Condition(RLock):  # type: ignore[misc]  # final in typeshed, not in CPython
     """A threading.Condition that is entered by the lock's own `__enter__`.
 

@@ -136,8 +136,9 @@ class Consumer(Generic[K, V]):
         session_timeout: seconds without a heartbeat after which the coordinator removes this consumer from the group.
         heartbeat_interval: seconds between heartbeats. A background thread sends heartbeats, and their responses
             announce rebalances.
-        max_poll_interval: the maximum seconds between two polls; after that, the consumer leaves its group. It also
-            limits how long the other members wait for this consumer in a rebalance.
+        max_poll_interval: the maximum seconds from the end of one poll to the next; after that, the consumer leaves
+            its group. A consumer that waits for records, however long, is polling. This setting also limits how long
+            the other members wait for this consumer in a rebalance.
         assignors: partition assignors, in order of preference: "range", "roundrobin", "sticky", "cooperative-sticky",
             or your own subclass of ottla.machines.assignors.Assignor. If all of them are cooperative, each member keeps
             reading the partitions that it retains while the group rebalances.

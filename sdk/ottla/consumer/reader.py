@@ -24,7 +24,7 @@ from ottla.consumer.context import ConsumerContext
 from ottla.consumer.record_iterator import Handing
 from ottla.errors import OttlaError, SerializationError, WakeupError
 from ottla.generics import K, V
-from ottla.machines.position import Position
+from ottla.machines.position import FetchedData, Position
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
 from ottla_core.model import TopicId, TopicPartition
@@ -249,7 +249,7 @@ class RecordReader(Generic[K, V]):
             if self._subscription.done:
                 return None
             left = deadline_at - self._clock.monotonic()
-            fetched = self._fetcher.take(max(_NO_WAIT, left))
+            fetched = self._wait(max(_NO_WAIT, left))
             if fetched is not None:
                 self._consumed.bytes += len(fetched.records)
                 self._run = CompletedFetch(fetched, self._consumed)
@@ -257,6 +257,10 @@ class RecordReader(Generic[K, V]):
             elif left <= 0 or holding or self._fetcher.hurried:
                 return None
         return None
+
+    def _wait(self, timeout: float) -> FetchedData | None:
+        """Wait up to `timeout` seconds for fetched data."""
+        return self._fetcher.take(timeout)
 
     def _being_read(self) -> CompletedFetch | None:
         """Return the run that is being read, unless its position has moved; a signal handler may take it away."""

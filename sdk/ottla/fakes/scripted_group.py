@@ -214,10 +214,10 @@ class ScriptedGroups:
         return response
 
     def check(self, request: pb.CommitOffsetsRequest) -> None:
-        """Raise unless the sender may commit now."""
+        """Raise unless the sender may commit now. In a transaction it may, even if nothing is assigned yet."""
         group = self.group(request.group)
         self._check(group, request.member, request.generation)
-        if group.assignments is None and not group.gathers:
+        if group.assignments is None and not group.gathers and not request.HasField("transaction"):
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "the partitions are not assigned yet")
 
     def judge(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:

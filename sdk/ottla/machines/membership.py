@@ -14,7 +14,8 @@ The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
 * A problem with the coordinator changes nothing: the member looks it up again and retries after a back-off.
 * A member sends heartbeats from the response to its join until it leaves the group, because a leader may take long to
   assign partitions. A join needs no heartbeats: the coordinator counts a member with a pending join as alive.
-* A member that does not poll within `max_poll_interval` leaves the group, and gives that as its reason.
+* A member that does not poll within `max_poll_interval` leaves the group, and gives that as its reason. A program that
+  waits for records is polling all the time, so the interval begins when its wait ends.
 
 Times are in monotonic seconds. Not thread-safe: the consumer holds one lock over it.
 """
@@ -179,7 +180,7 @@ class Membership:
     # ---- staying: the heartbeats' thread -------------------------------------------------------------------------
 
     def on_poll(self, now: float) -> None:
-        """Note that the user's thread polls."""
+        """Note that the user's thread polls at `now`; it does so all the time while it waits for records."""
         self.polled_at = now
 
     @property
@@ -188,16 +189,15 @@ class Membership:
         in_group = self.state is MemberState.STABLE
         return self.polled_at + self.settings.max_poll_interval_s if in_group else NEVER
 
-    def on_poll_overdue(self) -> tuple[MemberIdentity, str]:
-        """Make the member leave and lose its partitions; return its identity and the reason.
+    def on_poll_overdue(self) -> str:
+        """Make the member leave and lose its partitions; return the reason.
 
         The group still waits for a static member.
         """
-        who = self.identity
         reason = f"it did not poll for {self.settings.max_poll_interval_s:g} s (max_poll_interval)"
         self._lose(reason)
         self.rejoin("it polls again")
-        return who, reason
+        return reason
 
     @property
     def heartbeat_at(self) -> float:

@@ -10,6 +10,9 @@ The rules this file owns:
 * `count` is the number of records that were begun and are not committed, and would be repeated after a crash now.
 * A partition that was given up, even if it was assigned again later, ignores records that finish from before. A
   recreated topic starts over: records of the former topic are still handled, but commit nothing.
+* A log that lost its end in an unclean election has other records at the same offsets later. So reading that goes back
+  begins another progress. Records of the lost end are still handled, but commit nothing. Unfinished records before it
+  still hold the commit back.
 """
 
 from __future__ import annotations
@@ -21,52 +24,87 @@ from ottla_core.model import TopicId, TopicPartition
 
 
 class PartitionProgress:
-    """The progress of one assigned partition, until it is given up. `end` is the offset where reading continues."""
+    """The progress of one assigned partition, until it is given up. `end` is the offset where reading continues.
 
-    __slots__ = ("_front", "_open", "_out_of_order", "committed", "end", "released", "topic_id")
+    `earlier` is the progress before the log lost its end, as long as it has records that are not committed.
+    """
 
-    def __init__(self, topic_id: TopicId | None = None) -> None:
+    __slots__ = ("_earlier", "_front", "_open", "_out_of_order", "end", "released", "topic_id")
+
+    def __init__(self, topic_id: TopicId | None = None, earlier: PartitionProgress | None = None) -> None:
         self.topic_id = topic_id
         self.end = 0
-        self.committed: int | None = None  # by us
-        self.released = False  # or about to be: what is not finished is for others to do
+        # Whether it was given up, or will be soon: what is not finished is for others to do.
+        self.released = earlier is not None and earlier.released
+        self._earlier = earlier
         self._open: deque[int] = deque()  # from the lowest unfinished one on
         self._out_of_order: set[int] = set()  # those of them that are finished
         self._front: deque[int] = deque()  # finished, all before them too, and not committed
 
     def begin(self, offset: int) -> None:
         """Note that a record was read; offsets come in ascending order."""
+        assert offset >= self.end, f"{offset} comes after {self.end - 1}"
         self._open.append(offset)
         self.end = offset + 1
 
     def finish(self, offset: int) -> None:
-        """Note that a record is handled, or is in the dead-letter topic."""
+        """Note that a record is handled, or is in the dead-letter topic. A record of a lost end counts for nothing."""
+        if offset >= self.end:
+            return
         self._out_of_order.add(offset)
         while self._open and self._open[0] in self._out_of_order:
             done = self._open.popleft()
             self._out_of_order.discard(done)
             self._front.append(done)
 
+    def lose(self, after: int) -> None:
+        """Note that the log lost its records from offset `after` on. Other records may have these offsets later."""
+        if self._earlier is not None:
+            self._earlier.lose(after)
+        self.end = min(self.end, after)
+        self._open = deque(offset for offset in self._open if offset < after)
+        self._front = deque(offset for offset in self._front if offset < after)
+        self._out_of_order = {offset for offset in self._out_of_order if offset < after}
+
+    def release(self) -> None:
+        """Note that the partition will soon move to another member."""
+        self.released = True
+        if self._earlier is not None:
+            self._earlier.release()
+
     def on_committed(self, offset: int) -> None:
         """The group has it."""
-        self.committed = offset
+        if self._earlier is not None:
+            self._earlier.on_committed(offset)
+            if not self._earlier.count:
+                self._earlier = None
         while self._front and self._front[0] < offset:
             self._front.popleft()
 
     @property
+    def is_finished(self) -> bool:
+        """Whether every record that was begun is finished."""
+        return not self._open and (self._earlier is None or self._earlier.is_finished)
+
+    @property
     def committable(self) -> int:
         """The offset up to which every record is finished."""
+        if self._earlier is not None and not self._earlier.is_finished:
+            return self._earlier.committable
         return self._open[0] if self._open else self.end
 
     @property
     def front(self) -> int:
         """The number of records that the next commit would cover."""
-        return len(self._front)
+        if self._earlier is None:
+            return len(self._front)
+        return self._earlier.front + (len(self._front) if self._earlier.is_finished else 0)
 
     @property
     def count(self) -> int:
         """The number of records that were begun and are not committed."""
-        return len(self._open) + len(self._front)
+        earlier = 0 if self._earlier is None else self._earlier.count
+        return earlier + len(self._open) + len(self._front)
 
 
 class RecordsInFlight:
@@ -75,11 +113,18 @@ class RecordsInFlight:
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
 
-    def of(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionProgress:
-        """Return the partition's progress, which begins at the first call and starts over for another topic id."""
+    def of(self, partition: TopicPartition, first: int, topic_id: TopicId | None = None) -> PartitionProgress:
+        """Return the progress for records that begin at offset `first`.
+
+        It begins at the first call. It starts over for another topic id, and where reading has gone back: the log has
+        lost its end.
+        """
         progress = self._partitions.get(partition)
         if progress is None or progress.topic_id != topic_id:
             progress = self._partitions[partition] = PartitionProgress(topic_id)
+        elif first < progress.end:
+            progress.lose(first)
+            progress = self._partitions[partition] = PartitionProgress(topic_id, progress)
         return progress
 
     def leave(self, partitions: Iterable[TopicPartition]) -> None:
@@ -120,7 +165,7 @@ class RecordsInFlight:
         time."""
         for name in partitions:
             if name in self._partitions:
-                self._partitions[name].released = True
+                self._partitions[name].release()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget partitions that belong to other members now; their running records no longer count."""

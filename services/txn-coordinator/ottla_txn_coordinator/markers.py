@@ -64,7 +64,7 @@ class _Queue:
         self.markers: deque[MarkerToWrite] = deque()
         self.backoff: Final = Backoff()
         self.workers = 0
-        self.next_worker: asyncio.TimerHandle | None = None
+        self.next_worker: asyncio.Handle | None = None
 
     def take(self, most: int, *, of_one_partition: bool = False) -> list[MarkerToWrite]:
         """Take the next markers, at least one. With `of_one_partition`, take only those of one partition that follow

@@ -3,7 +3,8 @@
 lost         an acknowledged record is not there; of a compacted topic, the newest of a key, or an older one is
 misplaced    a record at another offset than the acknowledged one, or with other bytes than were sent
 aborted      a record whose transaction was aborted, to readers of committed ones
-diverged     two replicas differ below their high watermarks, or epochs differ from the batches they are about
+diverged     two replicas differ below their high watermarks, in their records or in their leader epochs; or epochs
+             differ from the batches that they are about
 lso_stuck    nobody writes, and the last stable offset is behind the high watermark; or it is below the log start
 unsendable   a reader, or a replica on a new disk, does not come to the end of a log
 unordered    a producer that sent again what it was told to send again was refused for good
@@ -24,6 +25,8 @@ from tests.faults.compacted.records import is_tombstone, key_of, value_of
 from tests.faults.history import Name, Operation
 from tests.faults.kinds_found import KindsFound
 from tests.faults.power.replicas import StoredReplica
+
+from ottla_core.records.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
 
 KINDS: Final = (
     "lost", "misplaced", "aborted", "diverged", "lso_stuck", "unsendable", "unordered", "grown", "damaged",
@@ -91,6 +94,20 @@ class SeamsChecker:
         first, *others = replicas
         for other in others:
             self._compare(first, other, start, end, policy)
+        self._compare_epochs(replicas)
+
+    def _compare_epochs(self, replicas: Sequence[StoredReplica]) -> None:
+        """Check that the replicas agree on where leader epochs began (I43)."""
+        unequal = unequal_epochs(
+            {
+                replica.broker: ReplicaEpochs(
+                    [EpochStart(*entry) for entry in replica.epochs], replica.start_offset, replica.high_watermark
+                )
+                for replica in replicas
+            }
+        )
+        if unequal:
+            self.findings.add("diverged", f"{replicas[0].directory.name} has unequal leader epochs: {unequal}")
 
     def _check_epochs(self, replica: StoredReplica) -> None:
         """Check that the epochs of the checkpoint are those of the batches, and that they grow."""
@@ -99,7 +116,7 @@ class SeamsChecker:
         ):
             self.findings.add("diverged", f"{replica.directory} has leader epochs that don't grow: {replica.epochs}")
         for batch in replica.batches:
-            noted = replica.epoch_at(batch.base_offset)
+            noted = replica.epoch_at(max(batch.base_offset, replica.start_offset))
             if batch.next_offset > replica.start_offset and noted != batch.leader_epoch:
                 self.findings.add(
                     "diverged",

@@ -14,7 +14,7 @@ from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.replication.leading
 import ottla_broker.storage.recovery
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, LeaderEpochs
 from ottla_broker.machines.first_sequences import FirstSequences
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, LogEndOffset, RecoveryPoint
 from ottla_broker.machines.partition import find_divergence
@@ -25,6 +25,7 @@ from ottla_broker.replication.replica_offsets import ReplicaOffsets
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.segment import Segment
+from ottla_core.records.leader_epochs import EpochStart
 
 
 def _ended_transactions_kept_by_followers() -> None:

@@ -12,6 +12,12 @@ _CONSUMER = "ottla.consumer"
 _GROUP = "ottla.consumer.group"
 
 
+def _in_one_progress(original, self, partition, first, topic_id=None):
+    progress = original(self, partition, 1 << 62, topic_id)
+    progress.end = min(progress.end, first)
+    return progress
+
+
 def _reading_the_run_twice(original, self):
     if self._run is not None:
         if not self._run.stale:
@@ -431,5 +437,16 @@ STORIES = (
         "If a broker left one fetch of a consumer unanswered, the consumer read none of the other partitions from it "
         "for request_timeout",
         instead_of("ottla.machines.fetch_sessions:FetchSessions.may_begin", _beside_no_express_fetch),
+    ),
+    Story(
+        "member-that-waits-leaves-its-group",
+        "A member that waited for records left its group after max_poll_interval, because only the begin of a poll "
+        "counted",
+        skipped(f"{_GROUP}.heartbeats:is_held"),
+    ),
+    Story(
+        "app-stands-still-after-a-truncation",
+        "An app whose topic lost more records than may be in flight read no further: they stayed in flight for ever",
+        instead_of("ottla.machines.progress:RecordsInFlight.of", _in_one_progress),
     ),
 )

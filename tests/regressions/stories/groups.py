@@ -28,6 +28,10 @@ def _without_looking_at_topics(original, group, identity, generation, requested,
     return original(group, identity, generation, unnamed, _AnyTopics(), *rest, **named)
 
 
+def _as_a_commit_without_a_transaction(original, group, identity, generation, now, *, in_transaction):
+    return original(group, identity, generation, now, in_transaction=in_transaction and generation < 0)
+
+
 def _late_after_a_third(original, self, call, now):
     original(self, call, now)
     self._late_at = now.at + min(self.limits.append_s, self.limits.unproved_s)
@@ -107,6 +111,11 @@ STORIES = (
         "static-member-back-before-it-gave-up",
         "A static member that ended while it gave partitions up came back without a rebalance: no member read them",
         skipped(f"{_MACHINES}.membership:_was_to_give_up", False),
+    ),
+    Story(
+        "transaction-refused-while-a-rebalance-completes",
+        "Offsets of a transaction were refused between JoinGroup and SyncGroup, where Kafka takes them: it was aborted",
+        instead_of(f"{_MACHINES}.offsets:_check_commit", _as_a_commit_without_a_transaction),
     ),
     Story(
         "offsets-of-a-deleted-topic",

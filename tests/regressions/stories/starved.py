@@ -66,6 +66,12 @@ def _answer_not_taken(original, self, lease, renewal):
         self._renewals.pop(renewal, None)
 
 
+def _by_the_time_of_its_timer(original, self, at):
+    if self._timer is not None and not hasattr(self._timer, "when"):
+        raise LookupError("a handle of uvloop has no time")
+    original(self, at)
+
+
 async def _with_its_traceback(original, self, timeout):
     try:
         await original(self, timeout)
@@ -74,6 +80,11 @@ async def _with_its_traceback(original, self, timeout):
 
 
 STORIES = (
+    Story(
+        "alarm-asks-a-timer-for-its-time",
+        "A stream between services ended with all its calls, because uvloop's handle of a due timer tells no time",
+        instead_of("ottla_core.rpc.alarm:Alarm.set", _by_the_time_of_its_timer),
+    ),
     Story(
         "late-log-takes-the-shard-away",
         "An append that was not answered within 2 s cost its coordinator the shard and its state: 59 loads",

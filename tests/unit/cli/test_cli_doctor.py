@@ -55,6 +55,7 @@ def test_equal_replicas_are_code_0(capsys: pytest.CaptureFixture[str]) -> None:
         "compared_bytes": 100,
         "equal": [0, 1],
         "different": [],
+        "unequal_epochs": [],
         "unreadable": [],
     }
     assert printed.err == "3 partitions, 300 bytes of each replica compared: no difference\n"
@@ -110,6 +111,21 @@ def test_a_record_that_compacted_replicas_lack_is_told_with_its_place(
     assert printed.err.splitlines()[0] == (
         "ottla: orders-1: broker 1 differs from broker 0 at offset 123 (missing record): it has no batch there, "
         "the other a batch of 90 bytes from offset 120 on, leader epoch 3, CRC 00000def"
+    )
+
+
+def test_leader_epochs_that_are_not_equal_are_told(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    epochs = {0: [(0, 0), (3, 40)], 1: [(0, 0), (3, 60)]}
+    admin.partitions.confirmations["orders", 1] = ReplicaCheck(
+        "orders", 1, 0, 150, 5000, (0, 1), {}, {}, {0: 150, 1: 150}, epochs
+    )
+    assert ottla("doctor replicas orders") == 1
+    printed = capsys.readouterr()
+    told = json.loads(printed.out.splitlines()[1])["unequal_epochs"]
+    assert told[3] == {"broker": 1, "epoch": 3, "start_offset": 60}
+    assert printed.err.splitlines()[1] == (
+        "ottla: orders-1: the in-sync replicas have different leader epochs; on broker 1 they began as follows: "
+        "0 at offset 0, 3 at offset 60"
     )
 
 
@@ -175,12 +191,19 @@ def test_a_transaction_that_its_coordinator_can_not_end_is_told(
 # ---- logs -----------------------------------------------------------------------------------------------------------
 
 
-def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
+def test_logs_that_can_not_be_compacted_or_lack_records_full_disks_and_silent_brokers_are_told(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ottla("doctor logs -o json") == 0
     assert capsys.readouterr().err == "checked 1 broker: no problem with logs or disks\n"
-    stuck = LogDirInfo("/data", 1 << 30, 1 << 29, {}, {TopicPartition("orders", 0): "the disk has room for 7 bytes"})
+    stuck = LogDirInfo(
+        "/data",
+        1 << 30,
+        1 << 29,
+        {},
+        {TopicPartition("orders", 0): "the disk has room for 7 bytes"},
+        incomplete=(TopicPartition("orders", 1),),
+    )
 
     def log_dirs(broker: int, timeout: float) -> tuple[LogDirInfo, ...]:
         if broker:
@@ -198,9 +221,10 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
     }
     assert printed.err.splitlines() == [
         "ottla: orders-0 on broker 0: it can't be compacted: the disk has room for 7 bytes",
+        f"ottla: orders-1 on broker 0: {doctor._INCOMPLETE}",
         "ottla: broker 1: its disk accepts no appends; free space on it, and appends resume automatically",
         "ottla: broker 1: it can't be reached: broker 1 does not answer (NETWORK_EXCEPTION); start it",
-        "checked 2 brokers: 3 problems with logs or disks",
+        "checked 2 brokers: 4 problems with logs or disks",
     ]
 
 

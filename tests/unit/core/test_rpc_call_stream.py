@@ -127,6 +127,20 @@ async def test_a_slow_call_holds_up_no_other_and_ends_by_its_own_deadline(
     assert await patient == 2
 
 
+@pytest.mark.story("alarm-asks-a-timer-for-its-time")
+async def test_a_call_whose_deadline_has_passed_ends_alone(
+    stream: CallStream, coordinator: ScriptedCoordinator
+) -> None:
+    patient = slow(stream, 2)
+    await until(lambda: coordinator.seen == [2])
+    late = [asyncio.create_task(beat(stream, timeout=-1.0)) for _ in range(3)]
+    assert await beat(stream) == 0
+    assert {(await failure(each)).code for each in late} == {ErrorCode.REQUEST_TIMED_OUT}
+    coordinator.gate.set()
+    assert await patient == 2
+    assert coordinator.streams == 1
+
+
 async def test_a_cancellation_reaches_the_method(stream: CallStream, coordinator: ScriptedCoordinator) -> None:
     given_up, stays = slow(stream, 1), slow(stream, 2)
     await until(lambda: coordinator.seen == [1, 2])

@@ -98,6 +98,19 @@ def test_replicas_that_differ_below_their_high_watermarks_have_diverged() -> Non
     assert findings(COMPACT, history, one, other)["diverged"] == 2, "as a table, and at one offset"
 
 
+def test_replicas_on_which_an_epoch_begins_at_different_offsets_have_diverged() -> None:
+    history, first = told((SECOND, 3)), replica(_3=SECOND, epochs=[(0, 0), (1, 2)])
+    assert findings(COMPACT, history, first, replica(1, _3=SECOND, epochs=[(0, 0), (1, 2)])) == {}
+    assert findings(COMPACT, history, first, replica(1, _3=SECOND, epochs=[(0, 0), (1, 3)])) == {"diverged": 1}
+
+
+def test_a_batch_that_holds_the_log_start_is_of_the_first_epoch() -> None:
+    begun_within = replica(_3=SECOND, epochs=[(1, 4)])
+    begun_within.batches = [StoredBatch(3, 6, 1, SECOND, 100)]
+    begun_within.start_offset = 4
+    assert findings(PLAIN, told(), begun_within).get("diverged", 0) == 0
+
+
 def test_epochs_that_are_not_those_of_the_batches_have_diverged() -> None:
     history = told((SECOND, 3))
     assert findings(COMPACT, history, replica(_3=SECOND, epochs=[(0, 0), (1, 2)])) == {}

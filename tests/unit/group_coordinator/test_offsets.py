@@ -59,6 +59,69 @@ def test_between_two_generations_a_commit_is_refused_and_before_it_is_taken(shar
     assert code(shard.commit(4, other, 1)) == ErrorCode.ILLEGAL_GENERATION
 
 
+_STATES = ("no group", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
+_TAKEN = "taken"
+_OLD, _UNKNOWN = "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"
+_COMMITS: dict[str, tuple[str, str, str, str, str]] = {
+    # Who commits: the answer in each state, as Kafka 4's ClassicGroup.validateOffsetCommit gives it.
+    "a member": (_OLD, _UNKNOWN, _TAKEN, "REBALANCE_IN_PROGRESS", _TAKEN),
+    "a member in a transaction": (_OLD, _UNKNOWN, _TAKEN, _TAKEN, _TAKEN),
+    "a member of an old generation": (_OLD, _UNKNOWN, _OLD, _OLD, _OLD),
+    "a member of an old generation in a transaction": (_OLD, _UNKNOWN, _OLD, _OLD, _OLD),
+    "a member without a generation": (_TAKEN, _TAKEN, _OLD, _OLD, _OLD),
+    "a member without a generation in a transaction": (_TAKEN, _TAKEN, _OLD, _OLD, _OLD),
+    "a former process": (_OLD, _UNKNOWN, "FENCED_INSTANCE_ID", "FENCED_INSTANCE_ID", "FENCED_INSTANCE_ID"),
+    "a former process in a transaction": (
+        _OLD,
+        _UNKNOWN,
+        "FENCED_INSTANCE_ID",
+        "FENCED_INSTANCE_ID",
+        "FENCED_INSTANCE_ID",
+    ),
+    "a stranger": (_OLD, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN),
+    "a stranger in a transaction": (_OLD, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN),
+    "nobody": (_TAKEN, _TAKEN, _UNKNOWN, _UNKNOWN, _UNKNOWN),
+    "nobody in a transaction": (_TAKEN, _TAKEN, _TAKEN, _TAKEN, _TAKEN),
+}
+
+
+@pytest.mark.rule(46, 47)
+@pytest.mark.story("transaction-refused-while-a-rebalance-completes")
+@pytest.mark.parametrize("state", _STATES)
+@pytest.mark.parametrize("who", _COMMITS)
+def test_who_may_commit_in_which_state_of_the_group(shard: Shard, state: str, who: str) -> None:
+    member = _group_in(shard, state)
+    generation = shard.group().generation
+    callers: dict[str, dict[str, Any]] = {
+        "a member": {"member_id": member, "instance_id": "i0", "generation": generation},
+        "a member of an old generation": {"member_id": member, "generation": max(0, generation - 1)},
+        "a member without a generation": {"member_id": member},
+        "a former process": {"member_id": "former", "instance_id": "i0", "generation": generation},
+        "a stranger": {"member_id": "stranger", "generation": generation},
+        "nobody": {},
+    }
+    caller, in_transaction, _ = who.partition(" in a transaction")
+    answer = shard.commit(7, **callers[caller], in_transaction=bool(in_transaction))
+    expected = _COMMITS[who][_STATES.index(state)]
+    assert (_TAKEN if answer == [None] else ErrorCode(code(answer)).name) == expected
+
+
+def _group_in(shard: Shard, state: str) -> str:
+    """Bring the group into the state, and return the id of a static member of it, or of one that has left."""
+    if state == "no group":
+        return "member"
+    member, other = shard.stable(2, static=True)
+    if state == "Empty":
+        shard.leave(member, other)
+    if state in ("PreparingRebalance", "CompletingRebalance"):
+        shard.join(key="new")
+    if state == "CompletingRebalance":
+        for number, member_id in enumerate((member, other)):
+            shard.join(member_id, key=member_id, instance_id=f"i{number}")
+    assert shard.group().state is GroupState(state)
+    return member
+
+
 @pytest.mark.rule(46)
 def test_nobody_commits_only_where_nobody_is(shard: Shard) -> None:
     assert shard.commit(3) == [None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -55,22 +56,36 @@ def test_stories_and_markers_that_do_not_fit_are_told() -> None:
 class ScriptedJudge:
     """Instead of pytest."""
 
-    def __init__(self, with_it: Verdict, without: Verdict) -> None:
-        self._with_it, self._without = with_it, without
+    def __init__(self, not_passed: set[str], without: Verdict) -> None:
+        self._not_passed, self._without = not_passed, without
 
-    def with_mends(self, tests: Sequence[str]) -> tuple[Verdict, str]:
-        return self._with_it, "the end"
+    def not_passed(self, tests: Sequence[str], workers: int) -> tuple[set[str], str]:
+        return self._not_passed, "the end"
 
     def without_mend(self, story: Story, tests: Sequence[str]) -> tuple[Verdict, str]:
         return self._without, "the end"
 
 
-@pytest.mark.parametrize("with_it", Verdict)
+@pytest.mark.parametrize("not_passed", [set(), {"t"}, {"u"}])
 @pytest.mark.parametrize("without", Verdict)
-def test_only_a_story_that_passes_and_fails_without_its_mend_is_caught(with_it: Verdict, without: Verdict) -> None:
-    judge: Any = ScriptedJudge(with_it, without)
+def test_only_a_story_that_passes_and_fails_without_its_mend_is_caught(not_passed: set[str], without: Verdict) -> None:
+    judge: Any = ScriptedJudge(not_passed, without)
     open_ = run({"s": Story("s", "")}, {"s": ["t"]}, judge, 1)
-    assert bool(open_) is not (with_it is Verdict.PASSED and without is Verdict.FAILED)
+    assert bool(open_) is not ("t" not in not_passed and without is Verdict.FAILED)
+
+
+def test_tests_that_run_together_are_told_apart(tmp_path: Path) -> None:
+    test = tmp_path / "test_it.py"
+    test.write_text(
+        "import pytest\n@pytest.mark.parametrize('n', [1, 2])\ndef test_it(n): assert n == 1\ndef test_it_too(): pass\n"
+    )
+    tests = [f"{os.path.relpath(test, ROOT)}::{name}" for name in ("test_it", "test_it_too")]
+    assert Judge(tmp_path).not_passed(tests, 1)[0] == {tests[0]}
+    assert Judge(tmp_path).not_passed([tests[1]], 1)[0] == set()
+    assert Judge(tmp_path).not_passed([*tests, "tests/absent.py::test_it"], 1)[0] == {
+        *tests,
+        "tests/absent.py::test_it",
+    }
 
 
 def test_what_was_not_broken_proves_nothing(tmp_path: Path) -> None:

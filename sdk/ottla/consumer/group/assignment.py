@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from threading import RLock
 from typing import Final
 
 from ottla.client.condition import Condition
@@ -48,6 +49,9 @@ class GroupAssignment:
         self.options: Final = options
         self.member: Final = Membership(options.member)
         self.lock: Final = Condition()
+        # Held while the user's thread waits for records. It is a lock and not a flag, because an interrupt may end the
+        # wait at any line: a lock is released by its block, and a flag could stay set.
+        self.waiting: Final = RLock()
         self.rebalances = 0
         coordinator = CoordinatorClient(cluster, options.group, context.request_timeout_s)
         self.commits: Final = Commits(
@@ -60,7 +64,7 @@ class GroupAssignment:
         )
         self._initializer: Final = PositionInitializer(finder, self.commits, context)
         self._heartbeats: Final = Heartbeats(
-            self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention, fetcher.fail
+            self.member, coordinator, self.lock, self.waiting, cluster.clock, fetcher.call_attention, fetcher.fail
         )
         self._context: Final = context
         self._subscription: Final = context.subscription
@@ -81,7 +85,12 @@ class GroupAssignment:
     # ---- the interface of an assignment --------------------------------------------------------------------------
 
     def ensure(self) -> None:
-        """Take the steps that the group needs now. Raises errors that the user has to know, and those of callbacks."""
+        """Take the steps that the group needs now. Raises errors that the user has to know, and those of callbacks.
+
+        It is part of a poll, which may take many such steps. A callback that takes too long is overdue like a program
+        that does not poll.
+        """
+        self.on_poll()
         if self.busy:  # a callback reads
             return
         self.busy = True
@@ -144,7 +153,7 @@ class GroupAssignment:
     # ---- calls of the reader -------------------------------------------------------------------------------------
 
     def on_poll(self) -> None:
-        """Note that the user's thread polls, so everything that it got before is processed."""
+        """Note that the user's thread polls at this moment."""
         with self.lock:
             self.member.on_poll(self._clock.monotonic())
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Lock, Thread
+from threading import Lock, RLock, Thread
 from typing import Final
 
-from ottla.client.condition import Condition
+from ottla.client.condition import Condition, is_held
 from ottla.consumer.group.coordinator import CoordinatorClient, raise_if
 from ottla.errors import OttlaError
 from ottla.machines.membership import NEVER, Meaning, MemberIdentity, Membership, MemberState
@@ -29,6 +29,9 @@ _TRY_S: Final = 5.0
 class Heartbeats:
     """`lock` guards the member; `on_change` wakes the reader. `error` is an error that no later heartbeat can clear.
 
+    `waiting` is a re-entrant lock that the reader holds while it waits for records: a member whose reader waits is
+    polling, so it is not overdue.
+
     `on_bug` gets an unforeseen error that has ended the thread; the next `start` starts another.
     """
 
@@ -37,6 +40,7 @@ class Heartbeats:
         member: Membership,
         coordinator: CoordinatorClient,
         lock: Condition,
+        waiting: RLock,
         clock: Clock,
         on_change: Callable[[], None],
         on_bug: Callable[[BaseException], None],
@@ -45,6 +49,7 @@ class Heartbeats:
         self._member: Final = member
         self._coordinator: Final = coordinator
         self._lock: Final = lock
+        self._waiting: Final = waiting
         self._clock: Final = clock
         self._on_change: Final = on_change
         self._on_bug: Final = on_bug
@@ -79,16 +84,18 @@ class Heartbeats:
                 if self._stopped:
                     return
                 now = self._clock.monotonic()
+                if is_held(self._waiting):
+                    member.on_poll(now)
                 waits = member.state in (MemberState.JOINING, MemberState.SYNCING)
                 looks_at = min(looks_at, now + member.settings.heartbeat_interval_s) if waits else NEVER
                 if now < min(member.heartbeat_at, member.poll_overdue_at, looks_at):
                     due_at = min(member.heartbeat_at, member.poll_overdue_at, looks_at)
                     self._lock.wait(min(due_at - now, member.settings.heartbeat_interval_s))
                     continue
-                overdue, heartbeat_due = now >= member.poll_overdue_at, now >= member.heartbeat_at
-                who = member.identity
-            if overdue:
-                self._leave_overdue()
+                heartbeat_due, who = now >= member.heartbeat_at, member.identity
+                reason = member.on_poll_overdue() if now >= member.poll_overdue_at else ""
+            if reason:
+                self._leave_overdue(who, reason)
             elif heartbeat_due:
                 self._send_heartbeat(who)
             else:
@@ -123,9 +130,7 @@ class Heartbeats:
         logger.log(level, "group %s: %s: %s", self._coordinator.group, meaning.value, error)
         self._on_change()
 
-    def _leave_overdue(self) -> None:
-        with self._lock:
-            who, reason = self._member.on_poll_overdue()
+    def _leave_overdue(self, who: MemberIdentity, reason: str) -> None:
         logger.warning(
             "group %s: this consumer is leaving the group: %s; poll more often, read fewer records per poll "
             "(max_poll_records) or raise max_poll_interval",

@@ -18,7 +18,7 @@ from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.reader import FOREVER, RecordReader
 from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError
 from ottla.generics import K, V
-from ottla.machines.position import NO_EPOCH
+from ottla.machines.position import NO_EPOCH, FetchedData
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
 from ottla_core.clock import Clock
@@ -120,12 +120,19 @@ class GroupReader(RecordReader[K, V]):
     def _attend(self) -> bool:
         """Let the group's member act; return False if the consumer was closed."""
         try:
-            self._member.on_poll()
             self._member.ensure()
         except OttlaError:
             if not self._fetcher.closed:
                 raise
         return not self._fetcher.closed
+
+    def _wait(self, timeout: float) -> FetchedData | None:
+        """Wait like RecordReader. A program that waits for records is polling, however long that takes."""
+        with self._member.waiting:
+            try:
+                return super()._wait(timeout)
+            finally:
+                self._member.on_poll()
 
     def _is_committed(self) -> bool:
         """Commit the gathered records before they are returned. If that fails, take them back and return False."""

@@ -179,6 +179,7 @@ _PRIVATE: Final[tuple[tuple[Method[Any, Any], tuple[NamedNeed, ...]], ...]] = (
             NamedNeed(Operation.DELETE, _TOPIC, _topic_of_id),
         ),
     ),
+    (Client.REPLICA_EPOCHS, (NamedNeed(Operation.DESCRIBE, _TOPIC, _topic_of_id),)),
     (Controller.DECLARE_RESTORED, (_ALTER,)),
     (
         Group.COMMIT_OFFSETS,

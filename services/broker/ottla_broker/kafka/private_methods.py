@@ -21,6 +21,7 @@ from ottla_core.event_loop.slices import few_at_once
 from ottla_core.model import NO_OWNER, PartitionId, TopicId
 from ottla_core.routing import GROUP, TXN
 from ottla_proto import client_pb2, group_pb2, mirror_pb2
+from ottla_proto.broker_pb2 import EpochStart
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
 from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
@@ -157,8 +158,21 @@ async def _import(
     return client_pb2.ImportRecordsResponse(next_offset=next_offset)
 
 
+async def _replica_epochs(
+    backend: Backend, request: client_pb2.ReplicaEpochsRequest, call: PrivateCall
+) -> client_pb2.ReplicaEpochsResponse:
+    replica = backend.replicas.table.find(PartitionId(TopicId(request.topic_id), request.partition))
+    start, _, high_watermark = replica.offsets.positions
+    return client_pb2.ReplicaEpochsResponse(
+        epochs=[EpochStart(leader_epoch=epoch, start_offset=at) for epoch, at in replica.log.epochs.entries],
+        log_start_offset=start,
+        high_watermark=high_watermark,
+    )
+
+
 _TABLE: Final = (
     PrivateMethod(Client.IMPORT_RECORDS, _import, _LARGEST_BYTES),
+    PrivateMethod(Client.REPLICA_EPOCHS, _replica_epochs),
     _by_controller(Controller.DECLARE_RESTORED),
     PrivateMethod(Group.COMMIT_OFFSETS, _commit_first, _COMMIT_BYTES),
     _by_owner(GROUP, Group.EXPLAIN_GROUP, _group),

@@ -10,13 +10,13 @@ from ottla_broker.machines.partition import Leader
 def find_closest(
     leader: Leader, leader_id: int, rack_of: Callable[[int], str | None], rack: str, offset: int
 ) -> int | None:
-    """Return the in-sync follower in `rack` with the longest log that reaches to `offset`, or None if the leader will
-    do.
+    """Return the in-sync follower in `rack` that has `offset`, and of several the one with the longest log, or None if
+    the leader will do.
 
     `rack_of` knows the live brokers.
     """
     if rack_of(leader_id) == rack:
         return None
     ends = leader.end_offsets()
-    near = [r for r in leader.isr if r != leader_id and rack_of(r) == rack and ends[r] >= offset]
+    near = [r for r in leader.isr if r != leader_id and rack_of(r) == rack and leader.has_offset(r, offset)]
     return max(near, key=lambda r: ends[r], default=None)

@@ -6,16 +6,14 @@ epoch ended, and truncates there instead of at a high watermark (rule 2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ottla_core.records.batch import BatchHeader
+from ottla_core.records.leader_epochs import EpochStart
 
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
-
-
-class EpochStart(NamedTuple):
-    epoch: int
-    start_offset: int
 
 
 class LeaderEpochs:
@@ -57,6 +55,11 @@ class LeaderEpochs:
         kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
         self._entries = [*kept, EpochStart(epoch, start_offset)]
         return True
+
+    def between(self, last_epoch: int, end_offset: int) -> tuple[EpochStart, ...]:
+        """Return the epochs after `last_epoch` that begin before `end_offset`: what a follower whose last epoch that is
+        has to know of the records up to there."""
+        return tuple(entry for entry in self._entries if entry.epoch > last_epoch and entry.start_offset < end_offset)
 
     def epoch_of(self, offset: int) -> int:
         """Return the epoch in which `offset` was written, or NO_EPOCH."""
@@ -135,3 +138,20 @@ class LeaderEpochs:
             return False
         self._entries[: len(before)] = [EpochStart(before[-1].epoch, start_offset)]
         return True
+
+
+def shown_by(headers: Iterable[BatchHeader], end_offset: int, latest_epoch: int) -> Sequence[EpochStart]:
+    """Return the epochs after `latest_epoch` that batches show which follow a log's `end_offset`.
+
+    An epoch begins where the last batch before it ends. That is where its leader's log ended, also if its first batch
+    was imported at a higher offset. In a compacted log it may have begun later. But an epoch that seems to begin too
+    early makes a follower copy more than it needs to, while one that seems to begin too late would let it keep records
+    of a former leader.
+    """
+    shown: list[EpochStart] = []
+    for header in headers:
+        if header.leader_epoch > latest_epoch:
+            latest_epoch = header.leader_epoch
+            shown.append(EpochStart(latest_epoch, end_offset))
+        end_offset = header.next_offset
+    return shown

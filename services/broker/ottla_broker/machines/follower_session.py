@@ -8,6 +8,9 @@ A follower gives up a parked fetch when it has something to name, so the respons
 each request tells how many responses have arrived, and the content of a response that has not arrived is sent again.
 What an acknowledged batch waits for is a request that names the follower's log end offset: events of a partition whose
 records are on their way are held back until then.
+
+Only what was accepted can be taken back. A follower whose log diverges is refused, and what it has named proves nothing
+of its log. If the refusal gets lost, the leader judges the follower's log again, and never sends records behind it.
 """
 
 from __future__ import annotations
@@ -61,15 +64,21 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
         self._later: Final[dict[PartitionId, None]] = {}
         self._in_response: dict[PartitionId, tuple[Followed, int, int]] = {}
         """The partitions of the last response, or of the one being made, with what the follower knew before."""
+        self._refused: dict[PartitionId, Followed] = {}
+        """The partitions that the last response, or the one being made, refuses."""
+        self.to_judge_again: list[Followed] = []
+        """The partitions that the last response refused, if it has not arrived: the follower requests them still."""
 
     # ---- the follower's requests -----------------------------------------------------------------------------------
 
     def begin_request(self, responses: int) -> bool:
         """Return whether the request belongs to this session, in which that many responses have arrived."""
-        if responses == self.responses - 1:
+        is_lost = responses == self.responses - 1
+        if is_lost:
             self.take_back()
             self.responses = responses
-        self._in_response = {}
+        self.to_judge_again = list(self._refused.values()) if is_lost else []
+        self._in_response, self._refused = {}, {}
         return responses == self.responses
 
     def follow(self, followed: Followed) -> None:
@@ -136,11 +145,12 @@ class FollowerSession(FetchSession[PartitionId, Followed, P]):
 
         The follower names it again when it follows again.
         """
-        self._note(followed)
+        self._refused[followed.id] = followed
         self.forget(followed.id)
 
     def take_back(self) -> None:
-        """Undo the content of the last response, or of the one being made: the follower has not received it."""
+        """Undo what the last response, or the one being made, says of accepted partitions: the follower has not
+        received it."""
         for followed, high_watermark, log_start_offset in self._in_response.values():
             followed.high_watermark, followed.log_start_offset = high_watermark, log_start_offset
             self.follow(followed)

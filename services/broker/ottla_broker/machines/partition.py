@@ -21,9 +21,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_core.cluster.image import Partition
+from ottla_core.records.leader_epochs import EpochStart
 
 UNKNOWN: Final = -1
 
@@ -249,10 +250,13 @@ class Leader:
     def is_replica(self, broker_id: int) -> bool:
         return broker_id in self._followers
 
-    def has_heard_of(self, follower_id: int) -> bool:
-        """Return whether that replica has fetched in this leader epoch."""
+    def has_heard_of(self, follower_id: int, broker_epoch: int) -> bool:
+        """Return whether that incarnation of the replica's broker has fetched in this leader epoch.
+
+        What its former incarnation had proves nothing: the broker may have come back with an old copy of its disk.
+        """
         follower = self._followers.get(follower_id)
-        return follower is not None and follower.log_end_offset != UNKNOWN
+        return follower is not None and follower.broker_epoch == broker_epoch
 
     def lagging(self, now: float) -> tuple[int, ...]:
         """Return the members of the ISR that have not been caught up for replica.lag.time.max.ms, or can't catch up."""
@@ -266,6 +270,16 @@ class Leader:
             return not follower.is_caught_up(end, now, self.lag_max_s if waits else 0.0)
 
         return tuple(r for r in self.isr if r != self._broker_id and lags(r))
+
+    def has_offset(self, follower_id: int, offset: int) -> bool:
+        """Return whether a reader at `offset` finds it in that follower's log, or waits at its end, as of the
+        follower's last fetch in this epoch.
+
+        A follower's log may start later than the leader's, because each replica checks retention by itself. Its high
+        watermark may lie before `offset`: there a reader waits for it, as at the end of the log.
+        """
+        follower = self._followers[follower_id]
+        return UNKNOWN < follower.log_start_offset <= offset <= follower.log_end_offset
 
     def end_offsets(self) -> dict[int, int]:
         """Return the log end of every replica, or -1 for one that has not fetched in this epoch."""

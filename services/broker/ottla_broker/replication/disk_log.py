@@ -139,14 +139,15 @@ class DiskLog:
             _log.error("%s can't be flushed, retrying: %s", self, error, exc_info=None if known else error)
         self._flush_failure = "" if error is None else str(error)
 
-    async def truncate(self, truncate: Callable[[int], object], offset: int, then: Callable[[], None]) -> None:
-        """Truncate the log in a thread, and call `then` on the loop, even if the caller has given up waiting.
+    async def change(self, change: Callable[[], object], then: Callable[[], None]) -> None:
+        """Change the log in a thread, as truncations do, and call `then` on the loop, even if the caller has given up
+        waiting.
 
         No other thread has the log in hand until then.
         """
         assert self._working is None, f"{self}: another thread works on the log already"
 
-        def on_truncated(done: asyncio.Future[object]) -> None:
+        def on_changed(done: asyncio.Future[object]) -> None:
             self._working = None
             if not done.cancelled():
                 done.exception()  # the caller gets the error, if it still waits
@@ -154,8 +155,8 @@ class DiskLog:
             # behind the log's end.
             then()
 
-        self._working = asyncio.ensure_future(self._threads.truncate(truncate, offset))
-        self._working.add_done_callback(on_truncated)
+        self._working = asyncio.ensure_future(self._threads.truncate(change))
+        self._working.add_done_callback(on_changed)
         with self.watching_the_disk():
             await asyncio.shield(self._working)
 

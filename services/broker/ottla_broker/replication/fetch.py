@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ottla_broker.machines.closest import find_closest
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.fetch_session import FetchSession, K, R
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
@@ -27,6 +26,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import ANY_OFFSET, whole_batches
+from ottla_core.records.leader_epochs import EpochStart
 
 MAX_RESPONSE_BYTES: Final = 4 << 20
 """The most that one fetch returns, whatever its limits. Only a first batch may be larger. A client that does not read
@@ -47,7 +47,8 @@ class FetchResult(NamedTuple):
 
     `records` has whole batches and may begin below the requested offset. `aborted` lists the transactions among them
     whose records a consumer of committed records skips. `completes_fetch` says that the fetch waits no longer, whatever
-    the other partitions have: an error, a change that can't wait, or more records than fit.
+    the other partitions have: an error, a change that can't wait, or more records than fit. `epochs` are those that a
+    follower has to know of the records.
     """
 
     id: PartitionId
@@ -60,6 +61,7 @@ class FetchResult(NamedTuple):
     completes_fetch: bool = False
     last_stable_offset: LastStableOffset = LastStableOffset(-1)
     aborted: Sequence[AbortedTransaction] = ()
+    epochs: Sequence[EpochStart] = ()
 
 
 class FetchLimits(NamedTuple):

@@ -9,11 +9,11 @@ and parks if none of them has something new. A newer request of the session ends
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.epochs import LeaderEpochs
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.replication.fetch import FetchResult, ends_before
 from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch, Session, Sessions
@@ -24,6 +24,8 @@ from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId
+from ottla_core.records.batch import ANY_OFFSET, whole_batches
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.rpc.context import StreamScope
 
 _WATERMARKS_AT_ONCE: Final = 1_000
@@ -102,6 +104,14 @@ def _not_found(request: FollowerFetch) -> OttlaError:
     return OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="start a new session")
 
 
+def _epochs_of(records: bytes, epochs: LeaderEpochs, last_epoch: int) -> Sequence[EpochStart]:
+    """Return the epochs of the records, for a follower whose last epoch is that. Where each begins does not follow from
+    the records: compaction may have taken an epoch's first batches, or all of them."""
+    if not records or epochs.latest <= last_epoch:
+        return ()
+    return epochs.between(last_epoch, whole_batches(records, ANY_OFFSET)[1])
+
+
 class _Looks:
     """Serves one request of a session."""
 
@@ -123,13 +133,21 @@ class _Looks:
         for partition_id in self._request.forgotten:
             self._session.forget(partition_id)
         self._confirm()
-        for followed in self._request.named:
+        for followed in (*self._still_requested(), *self._request.named):
             await self._slice.rest()
             # Another session has begun in the meantime, and what it names is newer.
             if self._session.is_ended:
                 raise _not_found(self._request)
             self._session.follow(followed)
             self._note(followed)
+
+    def _still_requested(self) -> Iterable[Followed]:
+        """Return the partitions whose refusal has not arrived, unless this request says something newer of them."""
+        again = {followed.id: followed for followed in self._session.to_judge_again}
+        if again:
+            for partition_id in (*self._request.forgotten, *(named.id for named in self._request.named)):
+                again.pop(partition_id, None)
+        return again.values()
 
     def _confirm(self) -> None:
         """Confirm leadership of the partitions that the follower still follows, in the leader epochs that it named. It
@@ -174,7 +192,7 @@ class _Looks:
         the partition: then this leadership does not know yet how far the follower's log reaches.
         """
         leading = replica.led_in(followed.leader_epoch)
-        if not leading.leader.has_heard_of(self._request.follower_id):
+        if not leading.leader.has_heard_of(self._request.follower_id, self._request.broker_epoch):
             message = f"broker {self._request.follower_id} has not reported yet what it has of {replica}"
             raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message, hint="fetch again")
         return leading
@@ -243,7 +261,8 @@ class _Looks:
         try:
             replica = self._replicas.find(followed.id)
             self._known(replica, followed)
-            end = replica.log.log_end_offset
+            # The epochs come before the read. If the log start moves during it, they would begin at the new start.
+            end, epochs = replica.log.log_end_offset, replica.log.epochs
             if followed.offset != end:
                 records = await replica.disk.read(followed.offset, limit_bytes, end, min_one_batch=is_first)
                 if 0 < len(records) < self._request.min_bytes:
@@ -255,7 +274,8 @@ class _Looks:
         moved = watermark > followed.high_watermark
         if records or start > followed.log_start_offset or (moved and followed.has_readers):
             self._session.respond(followed, watermark, start, records=bool(records))
-            return FetchResult(followed.id, records, watermark, start)
+            told = _epochs_of(records, epochs, followed.last_epoch)
+            return FetchResult(followed.id, records, watermark, start, epochs=told)
         if followed.offset != end:
             self._session.look_again(followed.id)  # there was no room for it
             self._is_limited = True

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.guards import VerificationGuards
 from ottla_broker.machines.partition import IsrProposal, Leader, find_divergence
 from ottla_broker.machines.transactions import TransactionEnd
@@ -43,6 +42,7 @@ from ottla_core.event_loop.slices import Slice
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId
 from ottla_core.plural import counted
 from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, max_timestamp
+from ottla_core.records.leader_epochs import EpochStart
 
 ACKS_ALL: Final = -1
 

@@ -20,7 +20,6 @@ import secrets
 from collections.abc import Collection, Coroutine, Sized
 from typing import Any, Final
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.followed_leader import FollowedLeader, Named
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.peers.registration_view import UNREGISTERED, RegistrationView
@@ -34,6 +33,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.aio_stream import AioFrameStream
 from ottla_core.rpc.internal_tls import InternalTls
@@ -368,8 +368,12 @@ class ReplicaFetcher:
             leader_end = EpochStart(end.leader_epoch, end.end_offset)
             self._leave_out_during(following.on_diverging(leader_end, part.log_start_offset), replica)
         else:
-            response = LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset)
-            following.on_fetched(named.log_end_offset, response)
+            epochs = [EpochStart(each.leader_epoch, each.start_offset) for each in part.epochs]
+            response = LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset, epochs)
+            copying = following.on_fetched(named.log_end_offset, response)
+            if copying is not None:
+                self._leave_out_during(copying, replica)
+                return
             self._in_trouble.discard(replica.id)
             # The leader believes what was named last. Only a partition whose end or start has moved is named again.
             if part.records or replica.log.log_start_offset != named.log_start_offset:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import LeaderEpochs
 from ottla_broker.storage import files
 from ottla_broker.storage.disk import Disk
 from ottla_core.cluster.history import History, Term
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.leader_epochs import EpochStart
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
@@ -23,6 +24,7 @@ LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED: Final = "cleaner-offset-checkpoint"
 METADATA: Final = "metadata-checkpoint"
+INCOMPLETE: Final = "incomplete-log-checkpoint"
 
 _VERSION: Final = "0"
 _logger = logging.getLogger(__name__)

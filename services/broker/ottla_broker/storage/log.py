@@ -18,12 +18,13 @@ a flush looks at: truncations and the epochs file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from errno import EBADMSG, EMFILE, ENFILE, ENOMEM
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from ottla_broker.machines import retention
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, LeaderEpochs, shown_by
 from ottla_broker.machines.offsets import NOTHING_FLUSHED, HighWatermark, LogEndOffset, RecoveryPoint
 from ottla_broker.machines.producers import Checked, Original, Producers
 from ottla_broker.machines.shard import StoredFence
@@ -42,7 +43,8 @@ from ottla_broker.storage.transactions.aborted import AbortedTransactions
 from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_broker.storage.written_offsets import NotWritten, WrittenOffsets
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import BatchHeader, Buffer, at_offsets
+from ottla_core.records.batch import BatchHeader, Buffer, at_offsets, iter_headers, read_header
+from ottla_core.records.leader_epochs import EpochStart
 
 _LACKS: Final = (EMFILE, ENFILE, ENOMEM)
 """Errors of a read that say nothing of the file: the process or the machine lacks something now."""
@@ -104,8 +106,6 @@ class Log:
         self._secured_start = state.log_start_offset if was_closed else checkpointed_start
         # The offset of a truncation whose checkpoints and epochs are not on disk yet, or None if nothing is unfinished.
         self._unfinished_from: int | None = None
-        self._epoch_before = NO_EPOCH
-        """The leader's epoch at the log's start, after a truncation that has left nothing."""
         self._was_closed: Final = was_closed
         self.was_damaged: Final = state.is_damaged
         """It tells whether this start has cut off what may have been acknowledged."""
@@ -253,7 +253,7 @@ class Log:
     def append_replicated(self, records: bytes, now_ms: int) -> AppendResult:
         """Write a leader's batches as they are, with its offsets and epochs and at any size (rules 1, 28 and 65: a
         follower writes unchanged, does not judge sequences, and accepts any batch size). All of them are written, or
-        none.
+        none. If the leader says more than its batches show, `copy` has to be called instead (`is_shown`).
 
         It takes the leading batches whose offsets fit into one segment. Those are all of them unless compaction left a
         gap of two thousand million offsets. Raises CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (`check_replicated`) or
@@ -262,23 +262,74 @@ class Log:
         self._disk.check_room()
         self._check_appendable()
         headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
+        shown = shown_by(headers, self.log_end_offset, self.epochs.latest)
+        return self._write_replicated(records, headers, self._with_epochs(shown), now_ms)
+
+    def _write_replicated(
+        self, records: bytes, headers: list[BatchHeader], epochs: LeaderEpochs, now_ms: int
+    ) -> AppendResult:
         buffer, batches = kept(records, headers)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
         self._flusher.on_append(len(buffer))
-        self._note_epochs(headers)
+        self.epochs = epochs
         self._history.on_stored(headers, buffer, now_ms, self.segments[-1])
         self._noted_end = self.log_end_offset
         return AppendResult(base_offset, last_offset, -1, sum(h.record_count for h in headers), len(buffer), rolled)
 
-    def _note_epochs(self, headers: list[BatchHeader]) -> None:
-        # Epochs never go back within a log, so if the last batch brings no new epoch, none of them does.
-        if headers[-1].leader_epoch > self.epochs.latest:
-            # The object is replaced and not changed: a flush may be writing the old one in its thread.
-            epochs = self.epochs.copy()
-            for header in headers:
-                epochs.assign(header.leader_epoch, header.base_offset)
-            self.epochs = epochs
+    def _with_epochs(self, later: Sequence[EpochStart]) -> LeaderEpochs:
+        """Return the epochs and those `later` ones. The object is replaced and not changed: a flush may be writing the
+        old one in its thread."""
+        if not later:
+            return self.epochs
+        epochs = self.epochs.copy()
+        for entry in later:
+            epochs.assign(entry.epoch, max(entry.start_offset, self.log_start_offset))
+        return epochs
+
+    def is_shown(self, records: bytes, told: Sequence[EpochStart]) -> bool:
+        """Return whether `append_replicated` is enough for these batches of a leader: they don't begin before the log's
+        end, and a start would find in them all that the leader has `told` of their epochs.
+
+        Raises CORRUPT_MESSAGE if the batches can't be told apart.
+        """
+        if read_header(records).base_offset < self.log_end_offset:
+            return False
+        headers = (header for _, header in iter_headers(records))
+        return not told or [*told] == shown_by(headers, self.log_end_offset, self.epochs.latest)
+
+    def copy(self, records: bytes, told: Sequence[EpochStart], leader_start: int, now_ms: int) -> AppendResult:
+        """Write a leader's batches as `append_replicated` does, after what a start could not learn from them is on disk
+        (I43). For a thread.
+
+        The epochs that the leader has `told` begin where compaction has left no batch. A start would take them to begin
+        later.
+
+        The log's end may lie within the first batch, because the records before were deleted at the leader, whose log
+        starts at `leader_start`. If this log has nothing from there on, the whole batch is written, into a segment that
+        begins where the batch does, and the log starts where it has ended. Raises what `append_replicated` raises.
+        """
+        self._disk.check_room()
+        self._check_appendable()
+        # The lock is held for the append as well. A flush in between would store epochs without those that come.
+        with self._flusher.lock:
+            has_nothing = self.log_end_offset <= max(leader_start, self.log_start_offset)
+            headers = check_replicated(records, self.log_end_offset, self.epochs.latest, may_overlap=has_nothing)
+            if headers[0].base_offset < self.log_end_offset:
+                self._begin_within(headers[0])
+            latest, end_offset = self.epochs.latest, headers[-1].next_offset
+            later = [entry for entry in told if entry.epoch > latest and entry.start_offset < end_offset]
+            epochs = self._with_epochs(later or shown_by(headers, self.log_end_offset, latest))
+            self._epochs_file.write(epochs, self.log_start_offset, end_offset)
+            return self._write_replicated(records, headers, epochs, now_ms)
+
+    def _begin_within(self, header: BatchHeader) -> None:
+        """Empty the log, and have its segment begin where the batch does that holds the log's end."""
+        epoch, end_offset = self.epochs.latest, self.log_end_offset
+        self._segments.start_anew(end_offset, self.config, self._on_begun_anew, base_offset=header.base_offset)
+        self._settle()
+        if epoch != NO_EPOCH:
+            self.epochs = LeaderEpochs([EpochStart(epoch, end_offset)])
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """Note that this epoch's batches begin at the log's end, before the first of them is written (rule 4).
@@ -300,48 +351,59 @@ class Log:
         """Remove the batch that holds `offset` and everything after it, and return the log's new end.
 
         Epochs that begin there are forgotten, and producers are as they were before (rule 29). If nothing is left, the
-        log forgets all epochs. Everything is fsynced when this returns (rule 60: a truncation reaches the disk before
-        new appends), so it waits for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
+        log still knows the producers of the segments that were deleted before its start, and the epoch of its start.
+        An offset before the log's start can't be kept, so the log begins anew there.
+
+        Everything is fsynced when this returns (rule 60: a truncation reaches the disk before new appends), so it waits
+        for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
         """
         with self._flusher.lock:
             self._segments.check_open()
             # Nothing is to be cut, but the epochs may know more than the batches: a leader's epoch that never got one.
             if offset >= self.log_end_offset:
                 self._forget_epochs(offset)
-            elif offset > self.log_start_offset:
-                self._segments.truncate(
-                    offset,
-                    self.config,
-                    # Other bytes will come at the offsets that go, so a recovery point above the new end would vouch
-                    # for bytes that no fsync has covered.
-                    lambda end: self._on_truncated(RecoveryPoint(min(self.recovery_point, end)), end),
-                )
-                if self.log_end_offset <= self.log_start_offset:  # the log begins in the middle of the batch that goes
-                    self._start_anew(self.log_end_offset)
+            elif offset >= self.log_start_offset:
+                self._segments.truncate(offset, self.config, self._on_truncated)
             else:
-                self._start_anew(offset)
+                self._segments.start_anew(offset, self.config, self._on_begun_anew)
             self._settle()
             return self.log_end_offset
 
-    def truncate_fully_and_start_at(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Empty the log and continue at `offset`, as a follower does whose leader has nothing of what is in this log.
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Begin anew at `offset`, as a follower does whose leader has nothing of what is in this log.
 
-        Its own epochs are forgotten. `epoch` is the leader's epoch at that offset, if it is known. An empty log without
-        an epoch could not prove to a leader what lies before its start (I14).
+        The log forgets its records, epochs and producers, and the deleted segments before it.
         """
         with self._flusher.lock:
             self._segments.check_open()
-            self._epoch_before = epoch
-            self._start_anew(offset)
+            self._segments.start_anew(offset, self.config, self._on_begun_anew)
             self._settle()
 
-    def _start_anew(self, offset: int) -> None:
-        self._segments.start_anew(offset, self.config, lambda: self._on_truncated(RecoveryPoint(offset), 0))
+    def take_epoch(self, epoch: int) -> None:
+        """Note the leader's epoch at the start of this log, which is empty. For a thread. Raises KAFKA_STORAGE_ERROR.
 
-    def _on_truncated(self, recovery_point: RecoveryPoint, epochs_end: int) -> None:
-        # The recovery point goes back first: a flush that begins after this must not skip the bytes that come next.
-        self._flusher.on_truncated(recovery_point)
-        self._history.on_truncated(self._segments.ranges(), self.log_start_offset, self.compaction.cleaned_before)
+        An empty log without an epoch can't prove to a leader what lies before its start (I14).
+        """
+        with self._flusher.lock:
+            self._segments.check_open()
+            self._settle()
+            assert self.log_start_offset == self.log_end_offset, "a log with records has their epochs"
+            self.epochs = LeaderEpochs([EpochStart(epoch, self.log_start_offset)])
+            self._store_epochs()
+
+    def _on_truncated(self, end_offset: int) -> None:
+        # Other bytes will come at the offsets that go, so a recovery point above the new end would vouch for bytes that
+        # no fsync has covered. It goes back first: a flush that begins after this must not skip the bytes that come.
+        self._flusher.on_truncated(RecoveryPoint(min(self.recovery_point, end_offset)))
+        self._history.on_truncated(self._segments.ranges(), self.compaction.cleaned_before)
+        self._on_shortened(end_offset)
+
+    def _on_begun_anew(self) -> None:
+        self._flusher.on_truncated(RecoveryPoint(self.segments[0].base_offset))
+        self._history.on_begun_anew()
+        self._on_shortened(0)
+
+    def _on_shortened(self, epochs_end: int) -> None:
         self.compaction.on_truncated(epochs_end)
         self._noted_end = self.log_end_offset
         self._secured_start = min(self._secured_start, self.log_start_offset)
@@ -362,15 +424,18 @@ class Log:
         # fsynced.
         self._written.on_truncation()
         self._forget_epochs(self._unfinished_from)
-        if self._epoch_before != NO_EPOCH:
-            self.epochs = LeaderEpochs([EpochStart(self._epoch_before, self.log_start_offset)])
         self._store_epochs()
-        self._unfinished_from, self._epoch_before = None, NO_EPOCH
+        self._unfinished_from = None
 
     def _forget_epochs(self, offset: int) -> None:
-        """Forget the epochs that began at or after `offset`."""
+        """Forget the epochs that began at or after `offset`. A log that was truncated to its start keeps the epoch
+        there: its records of that epoch prove what lay before them."""
         epochs = self.epochs.copy()
-        if epochs.truncate_from_end(offset):
+        if offset == self.log_start_offset:
+            epochs.cut_to(offset, offset)
+        else:
+            epochs.truncate_from_end(offset)
+        if epochs.entries != self.epochs.entries:
             self.epochs = epochs
 
     def _store_epochs(self) -> None:

@@ -104,8 +104,14 @@ class LogSegments:
         self._on_roll(base_offset)
 
     def truncate(self, offset: int, config: LogConfig, on_truncated: Callable[[int], None]) -> None:
-        """Remove the batch that holds `offset` and everything after it. `on_truncated` gets the log's new end."""
+        """Remove the batch that holds `offset` and everything after it. `on_truncated` gets the log's new end.
+
+        A log that begins in the middle of that batch begins and ends with the batch's first offset then.
+        """
         segments = self.segments
+        if offset == segments[0].base_offset:
+            self.start_anew(offset, config, lambda: on_truncated(offset))
+            return
         number = max(n for n, segment in enumerate(segments) if segment.base_offset < offset)
         try:
             short, end_offset = segments[number].shortened(offset, config)
@@ -118,12 +124,16 @@ class LogSegments:
                 segment.discard()
             self._disk.sync_directory(self._directory)  # before the bytes go that those segments follow
             short.trim()
+            self.start_offset = min(self.start_offset, end_offset)
             on_truncated(end_offset)
 
-    def start_anew(self, offset: int, config: LogConfig, on_truncated: Callable[[], None]) -> None:
-        """Empty the log, and let it begin at `offset`."""
+    def start_anew(
+        self, offset: int, config: LogConfig, on_truncated: Callable[[], None], *, base_offset: int | None = None
+    ) -> None:
+        """Empty the log. It begins at `offset`, in a segment that begins there, or before it at `base_offset`."""
         doomed = self.segments
-        fresh = Segment(self._directory, offset, self._disk, config, doomed[-1].created_at_ms)
+        base_offset = offset if base_offset is None else base_offset
+        fresh = Segment(self._directory, base_offset, self._disk, config, doomed[-1].created_at_ms)
         with self._changing_files():
             self.start_offset = offset
             self._replace((fresh,), offset)

@@ -152,20 +152,24 @@ class ProducerHistory:
         """Note that a segment begins at `offset`, where the log ends. `write_pending` writes what is known now."""
         self._pending = [(offset, self._snapshot())]
 
-    def on_truncated(self, ranges: Ranges, log_start_offset: int, cleaned_before: int) -> None:
-        """Note that the log ends earlier, or begins again. The caller syncs the directory."""
+    def on_truncated(self, ranges: Ranges, cleaned_before: int) -> None:
+        """Note that the log ends earlier. What deleted segments have said stays, even if no record is left. The caller
+        syncs the directory."""
         self._pending.clear()
         self._given_up_before = 0
         end_offset = ranges[-1][1]
-        if end_offset == log_start_offset:
-            self._remove(self._offsets())
-            self._contents = _Contents(Producers(), NO_FENCE)
-        else:
-            self._remove(offset for offset in self._offsets() if offset > end_offset)
-            ranges[-1][0].aborted.replace_from(end_offset, ())
-            if self.fence.offset >= end_offset or self.producers.reaches(end_offset):
-                self._restore_or_forget(ranges, end_offset, cleaned_before)
-            ranges[-1][0].aborted.sync(self._disk)
+        self._remove(offset for offset in self._offsets() if offset > end_offset)
+        ranges[-1][0].aborted.replace_from(end_offset, ())
+        if self.fence.offset >= end_offset or self.producers.reaches(end_offset):
+            self._restore_or_forget(ranges, end_offset, cleaned_before)
+        ranges[-1][0].aborted.sync(self._disk)
+
+    def on_begun_anew(self) -> None:
+        """Note that the log begins anew, with nothing of what it had. The caller syncs the directory."""
+        self._pending.clear()
+        self._given_up_before = 0
+        self._remove(self._offsets())
+        self._contents = _Contents(Producers(), NO_FENCE)
 
     def _restore_or_forget(self, ranges: Ranges, end_offset: int, cleaned_before: int) -> None:
         """Restore the producers at the log's new end, or forget them if a control batch is damaged. A producer that is

@@ -11,7 +11,9 @@ there, later segments go, since they would leave a hole, and the indexes are bui
 hints). A killed process leaves nothing that is bad but a part of its last append. Whatever else is found was damaged by
 the disk, and what is cut off with it was perhaps acknowledged.
 
-After an orderly stop all of it was fsynced. Then the indexes are trusted and only the last few kilobytes are read.
+After an orderly stop all of it was fsynced. Then the indexes are trusted, and only the last few kilobytes and the last
+batch of each log are read. If that batch's CRC is wrong or the log does not end at the recovery point, the stop counts
+for nothing.
 
 Each step may be repeated without changing the result, so a crash in the middle of a recovery is a crash like any other.
 """
@@ -25,17 +27,18 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
-from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import LeaderEpochs, shown_by
 from ottla_broker.machines.offsets import LogEndOffset, RecoveryPoint
 from ottla_broker.storage import files, swap
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
-from ottla_broker.storage.log_config import MAX_INT32, LogConfig
+from ottla_broker.storage.log_config import MAX_INT32, MAX_INT64, LogConfig
 from ottla_broker.storage.producer_snapshot import offsets_in
 from ottla_broker.storage.scan import is_torn, sound_batches
 from ottla_broker.storage.segment import Segment
 from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, SWAP
 from ottla_broker.storage.transactions import aborted_index
 from ottla_core.records.batch import BatchHeader
+from ottla_core.records.leader_epochs import EpochStart
 
 _HALF_DONE: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
 SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
@@ -86,16 +89,21 @@ def open_segments(
         # A broker has thousands of sealed segments, most of which are not read soon. Their indexes are opened when they
         # are used.
         segment.load_when_used()
-    log_end_offset, is_damaged = -1, False
+    log_end_offset, is_damaged, most = -1, False, MAX_INT64
     if clean and segments:
         log_end_offset = segments[-1].load()
+        # An orderly stop has fsynced everything. If the end is another one, a base offset is wrong, which the CRC does
+        # not cover.
+        most = recovery_point or MAX_INT64
+        if recovery_point and log_end_offset != recovery_point:
+            log_end_offset = -1
         # The marker of an orderly stop does not fit the file, so it is not believed.
         if log_end_offset < 0:
-            _logger.warning("%s does not end with a complete batch; checking it", segments[-1].path)
+            _logger.warning("%s does not end as an orderly stop left it; checking it", segments[-1].path)
     recovered_from = log_end_offset
     if log_end_offset < 0:
         recovered_from = segments[sealed_count].base_offset if sealed_count < len(segments) else 0
-        log_end_offset, is_damaged = _recover(segments, sealed_count, epochs)
+        log_end_offset, is_damaged = _recover(segments, sealed_count, epochs, most)
     if log_end_offset < log_start_offset:
         # What lay from the log start on is lost. Offsets are never given twice, so the log continues from there.
         _discard(segments, 0, f"the log ends at {log_end_offset} and starts at {log_start_offset}")
@@ -186,8 +194,9 @@ def _count_below(bases: list[int], recovery_point: RecoveryPoint) -> int:
     return max(0, sum(base <= recovery_point for base in bases) - 1)
 
 
-def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> tuple[int, bool]:
-    """Check and mend from `segments[first]` on. Return the log end offset, and whether something was damaged.
+def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs, most: int) -> tuple[int, bool]:
+    """Check and mend from `segments[first]` on. Return the log end offset, at most `most`, and whether something was
+    damaged.
 
     The stored epochs stay, and the batches add later ones, which may have begun after the last flush.
     """
@@ -204,7 +213,8 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> tuple
             is_damaged = True
             break
         found_bytes = files.size_bytes(segment.path)
-        trusted = _Trusted(segment, found_bytes, epochs)
+        follows = next_offset if number > first else segment.base_offset
+        trusted = _Trusted(segment, follows, found_bytes, epochs, most)
         next_offset = segment.refill(iter(trusted))
         if segment.size_bytes < found_bytes:
             is_damaged = trusted.is_damaged or number + 1 < len(segments)
@@ -229,30 +239,36 @@ def _discard(segments: list[Segment], start: int, reason: str) -> None:
 
 
 class _Trusted:
-    """The sound batches of a segment, up to the first whose offsets don't follow those before it, or don't fit into the
-    segment.
+    """The sound batches of a segment, up to the first whose offsets don't follow those before it, don't fit into the
+    segment, or pass `most`.
 
     The CRC does not cover the base offset, so a batch with a right CRC may still be out of order.
     """
 
-    def __init__(self, segment: Segment, size_bytes: int, epochs: LeaderEpochs) -> None:
+    def __init__(self, segment: Segment, end_offset: int, size_bytes: int, epochs: LeaderEpochs, most: int) -> None:
+        """Begin with a segment that follows batches up to `end_offset`."""
         self.is_damaged = False
         """It tells whether what follows the trusted batches is anything else than a torn append, once they are all
         read."""
         self._segment: Final = segment
+        self._end_offset: Final = end_offset
         self._size_bytes: Final = size_bytes
         self._epochs: Final = epochs
+        self._most: Final = most
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader]]:
         base_offset, epochs = self._segment.base_offset, self._epochs
-        next_offset, end = base_offset, 0
+        next_offset, follows, end = base_offset, self._end_offset, 0
         for position, header in sound_batches(self._segment.file(), self._size_bytes):
-            if header.base_offset < next_offset or header.last_offset - base_offset > MAX_INT32:
+            if not next_offset <= header.base_offset <= header.last_offset < self._most:
+                break
+            if header.last_offset - base_offset > MAX_INT32:
                 break
             # Only later epochs are added. The starts of earlier ones are stored, and compaction may have taken their
             # first batches.
-            if header.leader_epoch > epochs.latest:
-                epochs.assign(header.leader_epoch, header.base_offset)
-            next_offset, end = header.next_offset, position + header.size_bytes
+            for entry in shown_by([header], follows, epochs.latest):
+                epochs.assign(*entry)
+            next_offset = follows = header.next_offset
+            end = position + header.size_bytes
             yield position, header
         self.is_damaged = not is_torn(self._segment.file(), end, self._size_bytes)

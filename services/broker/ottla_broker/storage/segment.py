@@ -39,6 +39,7 @@ class Segment:
         "_indexes",
         "_is_active",
         "_jitter",
+        "_last_batch_at",
         "_swap",
         "aborted",
         "base_offset",
@@ -62,6 +63,8 @@ class Segment:
         self._swap: DataFile | None = None
         """It is read instead of the segment's file while the segments that it replaces still occupy the name."""
         self._indexes: SegmentIndexes | None = self._new_indexes()
+        self._last_batch_at = 0
+        """It is where the last batch began when the file was loaded."""
         self.aborted = AbortedIndex(self.path)
 
     # ---- becoming what it is ------------------------------------------------------------------------------------
@@ -91,13 +94,23 @@ class Segment:
         """Load a segment that was flushed, or closed in order, with its indexes. Return the offset after its last
         batch.
 
-        It walks the few batches from the last indexed one on. Returns -1 if the batches don't end with the file.
+        It walks the few batches from the last indexed one on, and checks the CRC of the last one, from whose header the
+        offset is. Returns -1 if the batches don't end with the file, or that CRC is wrong. Raises OSError (EBADMSG) if
+        no two reads of the last batch agree.
         """
-        return self._load(files.size_bytes(self.path), None)
+        next_offset = self._load(files.size_bytes(self.path), None)
+        return next_offset if self._is_last_batch_sound(next_offset) else -1
+
+    def _is_last_batch_sound(self, next_offset: int) -> bool:
+        if next_offset < 0 or not self.size_bytes:
+            return next_offset >= 0
+        file, at = self.file(), self._last_batch_at
+        last = next(sound_batches(file, self.size_bytes, at, chunk_bytes=HEADERS_CHUNK_BYTES), None)
+        return last is not None and last[1].next_offset == next_offset
 
     def shortened(self, offset: int, config: LogConfig) -> tuple[Segment, int]:
         """Return this segment without the batch that holds `offset` and all after it, and the offset where the log then
-        ends.
+        ends: after the last batch that is left, as a start would find it.
 
         It is a second object over the same files, which its `trim` truncates. Until then, readers of this segment are
         not disturbed. Raises OSError, or CORRUPT_MESSAGE if a batch that is read on the way is damaged. Then this
@@ -110,10 +123,10 @@ class Segment:
         if position is not None and self._header_at(position).base_offset < offset:
             # The cut seems to lie within a batch, which is rare. A wrong header would have a batch too many cut off.
             position = self._sound_position_of(offset, self._indexed_position(offset))
-        end_offset = offset if position is None else min(offset, self._header_at(position).base_offset)
+        before = offset if position is None else min(offset, self._header_at(position).base_offset)
         short = Segment(self.path.parent, self.base_offset, self._disk, config, self.created_at_ms)
-        short._load(self.size_bytes if position is None else position, end_offset)
-        return short, end_offset
+        end_offset = short._load(self.size_bytes if position is None else position, before)
+        return short, before if end_offset < 0 else end_offset
 
     def trim(self) -> None:
         """Cut the files to what this object knows of them, and open them for appends. Raises OSError."""
@@ -176,6 +189,7 @@ class Segment:
         for position, header in self.headers_from(start):
             _note(indexes, position, header)
             next_offset, end = header.next_offset, position + header.size_bytes
+            self._last_batch_at = position
         return next_offset if end == self.size_bytes else -1
 
     def refill(self, batches: Iterator[tuple[int, BatchHeader]]) -> int:

@@ -127,16 +127,21 @@ def is_quickly_checked(records: Buffer, config: LogConfig) -> bool:
     return header.record_count <= _QUICK_RECORDS and header.size_bytes >= len(records)
 
 
-def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> list[BatchHeader]:
+def check_replicated(
+    records: bytes, log_end_offset: int, latest_epoch: int, *, may_overlap: bool = False
+) -> list[BatchHeader]:
     """Return the headers of the leader's leading batches that fit into one segment from the log's end on. Those are all
     of them, unless offsets jump far.
 
     Their offsets begin at the log's end, or after it if compaction left a gap, and only grow. So do their epochs, from
-    the log's newest one on. Raises OFFSET_OUT_OF_RANGE if the offsets go back behind the log's end, and what
-    `check_stored` raises, CORRUPT_MESSAGE above all.
+    the log's newest one on. If they `may_overlap`, the log's end may lie within the first batch. Raises
+    OFFSET_OUT_OF_RANGE if the offsets go back behind the log's end otherwise, and what `check_stored` raises,
+    CORRUPT_MESSAGE above all.
     """
     headers: list[BatchHeader] = []
     at, next_offset, epoch = 0, log_end_offset, latest_epoch
+    if may_overlap and (first := check_stored(records, 0)).base_offset < log_end_offset <= first.last_offset:
+        next_offset = log_end_offset = first.base_offset
     while at < len(records):
         header = check_stored(records, at)
         if header.base_offset < next_offset:

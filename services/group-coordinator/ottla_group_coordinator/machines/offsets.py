@@ -64,11 +64,8 @@ def decide_commit(
     """Commit offsets. Return one outcome for each.
 
     All offsets that can be committed are committed together, except those of partitions in `but`, which do not change.
-    In a transaction the caller need not name a member, as clients older than KIP-447 do not: their producer is fenced
-    by its transactional id.
     """
-    is_unnamed = in_transaction and generation < 0 and identity == CallerIdentity("")
-    timers = {} if is_unnamed else _check_commit(group, identity, generation, now)
+    timers = _check_commit(group, identity, generation, now, in_transaction=in_transaction)
     outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]
     records = tuple(
         Entry(
@@ -90,17 +87,24 @@ def decide_commit(
 
 
 def _check_commit(
-    group: Group, identity: CallerIdentity, generation: int, now: Moment
+    group: Group, identity: CallerIdentity, generation: int, now: Moment, *, in_transaction: bool
 ) -> Mapping[TimerKey, float | None]:
-    """Raise if the caller may not commit (rules 46 and 47). Return the timer of the session that the commit extends."""
+    """Raise if the caller may not commit (rules 46 and 47). Return the timer of the session that the commit extends.
+
+    In a transaction the caller need not name a member, as clients older than KIP-447 do not: their producer is fenced
+    by its transactional id. Nor does it matter whether the members of the generation know their assignment yet, as in
+    Kafka: clients begin to use a new generation when they have joined it.
+    """
     if generation < 0 and group.state is GroupState.EMPTY:
         return {}  # the identity does not matter: no member reads by the group's assignment
+    if in_transaction and generation < 0 and identity == CallerIdentity(""):
+        return {}
     if group.state is GroupState.EMPTY and not group.pending and group.generation == 0:
         raise illegal_generation(group.group_id, generation, NO_GENERATION)  # this shard has never had this group
     member = check_member(group, identity)
     check_generation(group, generation)
     # The new generation may have given the partition to another member, which this member learns from its assignment.
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
         raise rebalance_in_progress(group.group_id)
     if member.joining is not None:
         return {}

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
@@ -160,7 +161,7 @@ def test_the_bytes_are_those_of_the_codec(version: int, data: st.DataObject) -> 
         addresses=KafkaAddresses("127.0.0.1", "", LISTENERS), node_id=2, threads=DiskThreads(), topics=EncodedTopics()
     )
     backend.image = data.draw(images())
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for _ in range(3):
             request, listener = data.draw(requests(version)), data.draw(st.sampled_from(["IN", "OUT"]))
             context = KafkaContext(version, 1, "", Reader(memoryview(b"")), Caller("::1", "::1", listener))

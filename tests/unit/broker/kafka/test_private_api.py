@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 from images import image_of
@@ -94,7 +95,7 @@ def sent_by(caller: Caller, key: int, version: int, body: bytes, *, header: int)
     frame = codec.encode(head, header) + body
     view = memoryview(struct.pack(">i", len(frame)) + frame)
     result = Dispatcher(cast(Backend, backend), Metrics()).handle(read_head(view), view, caller)
-    parts = asyncio.run(result) if asyncio.iscoroutine(result) else result
+    parts = uvloop.run(result) if asyncio.iscoroutine(result) else result
     return b"".join(cast(Parts, parts))
 
 
@@ -159,6 +160,7 @@ def test_the_list_of_methods_is_short() -> None:
     """Adding a method is a decision, because any client that may connect may call it."""
     assert {each.method for each in PRIVATE_METHODS.values()} == {
         Client.IMPORT_RECORDS,
+        Client.REPLICA_EPOCHS,
         Controller.DECLARE_RESTORED,
         Group.COMMIT_OFFSETS,
         Group.EXPLAIN_GROUP,
@@ -305,7 +307,7 @@ async def test_a_commit_has_room_for_what_clients_send_at_once() -> None:
 def test_whatever_comes_is_answered(path: str, body: bytes) -> None:
     backend = Services(sharded())
     backend.replicas = SimpleNamespace(table=SimpleNamespace(find=_no_partition))
-    response = asyncio.run(called(backend, path, body))
+    response = uvloop.run(called(backend, path, body))
     assert response.error_code in (0, ErrorCode.INVALID_REQUEST)
     PRIVATE_METHODS[path].method.response.FromString(response.body)
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import uvloop
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Announcement, Caller, KafkaContext
@@ -38,7 +39,7 @@ def warnings_for(software: str, topics: int, *, later: bool) -> list[Any]:
     body = Reader(memoryview(codec.encode(CreateTopicsRequest(), VERSION)), flexible=True)
     context = KafkaContext(VERSION, 1, "me", body, Caller("10.0.0.2", "10.0.0.1", announcement=announcement))
     result = handler(cast(Backend, SimpleNamespace(threads=Threads())), context)
-    parts: Any = asyncio.run(result) if asyncio.iscoroutine(result) else result
+    parts: Any = uvloop.run(result) if asyncio.iscoroutine(result) else result
     found = codec.decode(CreateTopicsResponse, b"".join(parts), VERSION)
     return [topic.warnings for topic in found.topics]
 

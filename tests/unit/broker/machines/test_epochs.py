@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
+from ottla_core.records.leader_epochs import EpochStart
 
 
 def known(*entries: tuple[int, int]) -> LeaderEpochs:

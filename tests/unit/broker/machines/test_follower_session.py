@@ -91,11 +91,35 @@ def test_a_response_that_did_not_arrive_has_said_nothing() -> None:
     session.respond(watermark, 6, 2)
     session.end_response()
     assert session.begin_request(0)  # the follower has none of it
-    assert session.due == [number(0), number(1), number(2)]
+    assert session.due == [number(0), number(2)]
     assert (records.high_watermark, records.log_start_offset, session.is_held(number(0))) == (0, 0, False)
     assert (watermark.high_watermark, watermark.log_start_offset) == (0, 0)
-    sessions.on_bytes(number(1), 1)
+    sessions.on_bytes(number(0), 1)
     assert session.parked.size_bytes == 1
+
+
+def test_a_refusal_that_did_not_arrive_leaves_the_partition_to_be_judged_again() -> None:
+    _, session = begun()
+    refused = look_at(session, number(1))
+    assert refused is not None
+    session.give_up(refused)
+    session.take_back()  # while the response is being made, which concerns accepted partitions alone
+    session.end_response()
+    assert session.begin_request(0)
+    assert session.to_judge_again == [refused]
+    assert session.find(number(1)) is None, "it was not accepted"
+    assert session.begin_request(0)
+    assert session.to_judge_again == [], "the response to the last request refused nothing"
+
+
+def test_a_refusal_that_arrived_is_not_repeated() -> None:
+    _, session = begun()
+    refused = look_at(session, number(1))
+    assert refused is not None
+    session.give_up(refused)
+    session.end_response()
+    assert session.begin_request(1)
+    assert session.to_judge_again == []
 
 
 def test_requests_of_another_count_are_not_of_the_session() -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, LeaderEpochs
 from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.machines.partition import UNKNOWN, IsrProposal, Leader, find_divergence, find_truncation_offset
 from ottla_core.cluster.image import Partition
+from ottla_core.records.leader_epochs import EpochStart
 
 LED = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=4, isr=(1, 2, 3), partition_epoch=7)
 LAG_S = 30.0
@@ -441,3 +442,24 @@ def test_who_is_eligible_outside_the_isr_may_have_been_elected() -> None:
     assert led.leader.has_led_since(7), "2 follows this leader still"
     led.leader.on_partition(replace(LED, isr=(1,), partition_epoch=LED.partition_epoch + 1), 0.0)
     assert led.leader.is_alone
+
+
+# ---- what a follower has ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(11)
+def test_what_a_follower_had_in_a_former_incarnation_is_not_heard_of_the_present_one() -> None:
+    led = Led()
+    assert not led.leader.has_heard_of(2, 12)
+    led.fetch(2, 0)
+    assert led.leader.has_heard_of(2, 12)
+    assert not led.leader.has_heard_of(2, 22)
+    assert not led.leader.has_heard_of(9, 12), "it is no replica"
+
+
+@pytest.mark.feature(58)
+def test_a_follower_has_what_lies_between_the_start_and_the_end_of_its_log() -> None:
+    led = Led(end=9)
+    assert not led.leader.has_offset(2, 0), "it has not fetched yet"
+    led.leader.on_fetch(2, 12, 7, led.now, log_start_offset=3)
+    assert [offset for offset in range(10) if led.leader.has_offset(2, offset)] == [3, 4, 5, 6, 7]

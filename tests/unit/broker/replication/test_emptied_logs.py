@@ -17,9 +17,10 @@ from batches import NOON
 from images import after
 from logs import SMALL, fill, open_log, records_of
 from partitions import P0, image_with, partition
+from produced import produced
 from replicas import Brokers
 
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
+from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import Log
@@ -27,6 +28,7 @@ from ottla_controller.machines.recovery import LogEnd, LogsReport, decide_recove
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import OttlaError
 from ottla_core.model import NO_LEADER
+from ottla_core.records.leader_epochs import EpochStart
 
 WEEK_MS = 8 * 24 * 3600 * 1000
 BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
@@ -363,3 +365,58 @@ async def test_a_log_that_begins_behind_what_is_left_of_it_begins_anew_where_its
     assert (follower.log.log_start_offset, follower.log.log_end_offset) == (0, 0)
     await brokers.fetch(2, 1)
     assert await values(follower) == await values(leader)
+
+
+# ---- a follower that truncates all of its records --------------------------------------------------------------------
+
+
+async def emptied_on_both(brokers: Brokers) -> bytes:
+    """Return the last batch of a producer. Both logs had it as their last one, and retention has taken all records."""
+    last = produced(0, 3, producer_id=7)
+    brokers.leading(1).append(last)
+    for _ in range(3):
+        await brokers.fetch(2, 1)
+    for replica in brokers.replicas.values():
+        emptied_by_retention(replica.log)
+        assert (replica.log.log_start_offset, replica.log.log_end_offset) == (3, 3)
+    return last
+
+
+@pytest.mark.story("truncated-to-its-start-forgot-producers")
+@pytest.mark.rule(25, 29)
+@pytest.mark.parametrize("epoch", [1, 2])
+async def test_a_follower_that_truncates_all_its_records_knows_the_producers_of_the_deleted_ones(
+    brokers: Brokers, epoch: int
+) -> None:
+    """It has led in its last epoch, and nobody copied what it wrote. Its new leader has the older records only."""
+    last = await emptied_on_both(brokers)
+    brokers.apply(replace(BOTH, leader_epoch=epoch, partition_epoch=epoch), 1)
+    write(brokers.replicas[1], 2)
+    brokers.apply(replace(BOTH, leader=2, leader_epoch=3, partition_epoch=3))
+    follower = brokers.replicas[1].log
+    for _ in range(4):
+        await brokers.fetch(1, 2)
+    assert (follower.log_start_offset, follower.log_end_offset) == (3, 3)
+    write(brokers.replicas[2], 1)
+    await brokers.fetch(1, 2)
+    assert await values(brokers.replicas[1]) == await values(brokers.replicas[2])
+    brokers.apply(replace(BOTH, leader_epoch=4, partition_epoch=4))
+    assert brokers.leading(1).append(last).duplicate
+
+
+@pytest.mark.story("truncated-to-its-start-forgot-producers")
+@pytest.mark.rule(2, 3, 25)
+async def test_a_follower_of_a_longer_log_of_an_older_epoch_takes_that_epoch_at_its_start(brokers: Brokers) -> None:
+    """Broker 2 has written in epoch 1 what broker 1 never copied, and leads again after broker 1 has led."""
+    last = await emptied_on_both(brokers)
+    brokers.apply(replace(BOTH, leader_epoch=2, partition_epoch=2), 1)
+    write(brokers.replicas[1], 1)
+    fill(brokers.replicas[2].log, 4, leader_epoch=1)
+    brokers.apply(replace(BOTH, leader=2, leader_epoch=3, partition_epoch=3))
+    assert brokers.replicas[2].log.epochs.entries == ((1, 3), (3, 15))
+    for _ in range(4):
+        await brokers.fetch(1, 2)
+    assert await values(brokers.replicas[1]) == await values(brokers.replicas[2])
+    assert brokers.replicas[1].log.epochs.entries == ((1, 3),)
+    brokers.apply(replace(BOTH, leader_epoch=4, partition_epoch=4))
+    assert brokers.leading(1).append(last).duplicate

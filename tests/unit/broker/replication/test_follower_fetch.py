@@ -132,6 +132,51 @@ async def test_what_a_response_said_that_did_not_arrive_is_said_again(tmp_path: 
     }
 
 
+def led_in_two_epochs(tmp_path: Path) -> Led:
+    """A leader in epoch 2, whose log has epoch 1 up to offset 1 and epoch 2 from there to offset 4."""
+    led = Led(tmp_path, 2)
+    led.at(0).led_in(None).append(values_batch(b"common"))
+    led.at(0).become_leader(replace(BOTH, leader_epoch=2))
+    for _ in range(3):
+        led.at(0).led_in(None).append(values_batch(b"epoch 2"))
+    return led
+
+
+def with_a_tail(offset: int) -> Followed:
+    """A follower that knows of epoch 2, with records of epoch 1 up to `offset`."""
+    return replace(named(0, offset, epoch=2), last_epoch=1)
+
+
+@pytest.mark.story("lost-refusal-taken-for-an-acceptance")
+@pytest.mark.rule(2, 11)
+async def test_a_divergence_whose_response_was_lost_is_found_again(tmp_path: Path) -> None:
+    """The follower was in sync in this leader epoch, and came back with an old copy of its disk."""
+    led = led_in_two_epochs(tmp_path)
+    await led.fetch(replace(named(0, 4, epoch=2), last_epoch=2), begins=True)
+    lost = await led.fetch(with_a_tail(3), begins=True, session=6, broker_epoch=22)
+    again = await led.fetch(responses=0, session=6, broker_epoch=22)
+    for response in (lost, again):
+        [part] = response.partitions
+        assert (part.diverging, part.records) == ((1, 1), b"")
+    later = await led.fetch(responses=1, session=6, broker_epoch=22)
+    assert later.partitions == [], "the refusal has arrived"
+
+
+@pytest.mark.rule(2)
+@pytest.mark.parametrize("newer", ["named", "forgotten"])
+async def test_what_a_follower_says_of_a_partition_comes_before_a_refusal_that_was_lost(
+    tmp_path: Path, newer: str
+) -> None:
+    led = led_in_two_epochs(tmp_path)
+    await led.fetch(with_a_tail(3), named(1), begins=True)
+    if newer == "named":
+        again = await led.fetch(with_a_tail(1), responses=0)
+        assert told(again) == [(0, True, 1)], "it has truncated its log"
+    else:
+        again = await led.fetch(forgotten=[0], responses=0)
+        assert told(again) == []
+
+
 async def test_a_session_that_is_not_known_or_has_another_count_is_to_be_begun_anew(tmp_path: Path) -> None:
     led = Led(tmp_path, 1)
     with pytest.raises(OttlaError) as unknown:

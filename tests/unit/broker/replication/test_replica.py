@@ -17,8 +17,11 @@ from replicas import Brokers
 from waiting import LIMIT_S
 
 from ottla_broker.machines.follower_session import Followed
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.replica_role import ReplicaRole
 from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch
+from ottla_broker.replication.following import LeaderResponse
+from ottla_broker.replication.leading import ACKS_ALL
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -82,6 +85,35 @@ def test_a_call_that_waits_finds_the_present_epoch_after_any_number_of_elections
 
 
 @pytest.mark.rule(4)
+@pytest.mark.story("min-isr-from-the-next-epoch-on")
+@pytest.mark.rule(8, 9)
+async def test_a_change_of_min_insync_replicas_holds_in_the_present_leader_epoch(held: Replica) -> None:
+    leading, batch = held.led_in(None), values_batch(b"a")
+    leading.append(batch, ACKS_ALL)
+    held.configure(replace(held.log.config, min_insync_replicas=2), 7.0)
+    assert code_of(lambda: leading.append(batch, ACKS_ALL)) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert leading.leader.lag_max_s == 7.0
+    held.configure(replace(held.log.config, min_insync_replicas=1), 30.0)
+    assert leading.append(batch, ACKS_ALL).base_offset == 1
+
+
+@pytest.mark.story("late-answers-are-written")
+@pytest.mark.rule(2)
+async def test_an_answer_to_a_fetch_from_another_offset_changes_nothing(brokers: Brokers) -> None:
+    """The log was truncated while the answer was on its way: what it has belongs elsewhere."""
+    brokers.apply(LED_HERE)
+    for value in (b"a", b"b", b"c"):
+        brokers.leading(1).append(values_batch(value))
+    log, following = brokers.replicas[2].log, brokers.following(2)
+    leader = brokers.replicas[1].log
+    first = leader.read(0, 1, 1)
+    following.on_fetched(0, LeaderResponse(first, HighWatermark(0), 0))
+    assert log.log_end_offset == 1
+    for offset in (0, 2, 3):
+        following.on_fetched(offset, LeaderResponse(leader.read(1, 1, 2), HighWatermark(1), 1))
+        assert (log.log_end_offset, log.log_start_offset, brokers.replicas[2].offsets.high_watermark) == (1, 0, 0)
+
+
 def test_an_older_decision_that_comes_late_changes_nothing(held: Replica) -> None:
     held.on_partition(replace(LED_HERE, leader=2, leader_epoch=2))
     held.led_in(3)

@@ -172,14 +172,14 @@ async def test_a_cut_that_takes_long_delays_no_fetch_of_the_others(
 ) -> None:
     slow, other = followers(tmp_path, 2)
     slow.log.append(values_batch(b"another leader's"), 0, NOON)
-    cut, reached, gate = slow.log.truncate_fully_and_start_at, threading.Event(), threading.Event()
+    cut, reached, gate = slow.log.truncate_to, threading.Event(), threading.Event()
 
     def waits_for_the_disk(offset: int) -> None:
         reached.set()
         assert gate.wait(20)
         cut(offset)
 
-    monkeypatch.setattr(slow.log, "truncate_fully_and_start_at", waits_for_the_disk)
+    monkeypatch.setattr(slow.log, "truncate_to", waits_for_the_disk)
     diverging = pb.PartitionFetched(topic_id=PARTITION.topic_id, partition=0)
     diverging.diverging_epoch.leader_epoch, diverging.diverging_epoch.end_offset = 0, 0
     fetcher, stream = fetching(slow, other), Scripted(diverging)

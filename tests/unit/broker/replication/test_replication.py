@@ -458,6 +458,34 @@ async def test_a_consumer_is_sent_to_an_in_sync_replica_in_its_rack(brokers: Bro
     assert closest_to("", image, 1) is None
 
 
+@pytest.mark.story("consumer-sent-before-a-followers-start")
+@pytest.mark.feature(58)
+async def test_a_consumer_is_sent_to_no_replica_whose_log_starts_after_its_offset(brokers: Brokers) -> None:
+    """The follower's retention was ahead of the leader's."""
+    for n in range(4):
+        append(brokers.replicas[1], b"%d" % n)
+    for follower in (2, 3, 2, 3, 2):
+        await brokers.fetch(follower, 1)
+    follower = brokers.replicas[2]
+    follower.log.delete_records_before(2, follower.offsets.high_watermark)
+    await brokers.fetch(2, 1)
+    leader, racks = brokers.leading(1).leader, {1: "a", 2: "b", 3: "c"}
+    found = [find_closest(leader, 1, racks.get, "b", offset) for offset in range(5)]
+    assert found == [None, None, 2, 2, 2]
+
+
+@pytest.mark.rule(18)
+async def test_a_reader_beyond_a_followers_high_watermark_waits_there(brokers: Brokers) -> None:
+    """The leader sends it there, because the follower has the offset in its log."""
+    append(brokers.replicas[1], b"a")
+    await brokers.fetch(2, 1)
+    follower = brokers.replicas[2]
+    assert (follower.offsets.high_watermark, follower.log.log_end_offset) == (0, 1)
+    consumers = Consumers(brokers.found_on(2), None, any_replica=True)
+    [part] = await fetch([PartitionFetch(PARTITION, 1, 1, 1000)], consumers, FetchLimits(0, 1, 1000))
+    assert (part.error, part.records, follower.has_readers) == (None, b"", True)
+
+
 @pytest.mark.rule(56)
 async def test_who_reads_from_a_new_leader_hears_of_what_it_had_copied_before(brokers: Brokers) -> None:
     append(brokers.replicas[1], b"a")

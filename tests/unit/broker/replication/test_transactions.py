@@ -16,7 +16,6 @@ from replicas import PARTITION, Brokers
 from transactional_logs import end_of, transactions_told_by
 from waiting import until
 
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.metrics import add_metrics
 from ottla_broker.partition_requests.transaction_markers import (
@@ -32,6 +31,7 @@ from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import LATEST_TIMESTAMP, PartitionId
 from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.telemetry import Metrics
 
 LONG = FetchLimits(60, 1, 1 << 20)

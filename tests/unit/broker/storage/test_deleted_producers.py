@@ -211,6 +211,30 @@ def test_a_truncation_forgets_no_producer_of_deleted_segments(broker: Broker) ->
     assert broker.put(FIRST, 1)
 
 
+@pytest.mark.story("truncated-to-its-start-forgot-producers")
+@pytest.mark.rule(25, 29)
+@pytest.mark.parametrize("begins_a_segment", [True, False])
+def test_a_truncation_to_the_logs_start_forgets_no_producer_of_before(broker: Broker, begins_a_segment: bool) -> None:
+    """All records that are left go. What the deleted ones said of their producers was committed."""
+    broker.put(FIRST, 0)
+    begin = broker.roll()
+    if not begins_a_segment:
+        broker.put(SECOND, 0)
+        begin = int(broker.log.log_end_offset)
+    broker.delete_before(begin)
+    broker.tidy()
+    broker.put(THIRD, 0)
+    assert broker.log.truncate_to(begin) == begin == broker.log.log_start_offset
+    assert broker.log.epochs.entries == ((1, begin),)
+    for _ in range(2):
+        assert known(broker.log.producers).keys() == ({FIRST} if begins_a_segment else {FIRST, SECOND})
+        assert not broker.put(FIRST, 0)
+        broker.kill(start=begin)
+        assert (broker.log.log_start_offset, broker.log.log_end_offset) == (begin, begin)
+        assert broker.log.epochs.entries == ((1, begin),)
+    assert broker.put(THIRD, 0)
+
+
 @pytest.mark.rule(29)
 def test_no_snapshot_is_made_of_segments_that_a_truncation_has_taken(broker: Broker) -> None:
     broker.put(FIRST, 0)

@@ -17,6 +17,8 @@ from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.batch import TRANSACTIONAL, read_header
 from ottla_core.records.control import EndTransactionMarker, seal_marker
 from ottla_proto import broker_pb2 as pb
+from ottla_proto import client_pb2
+from ottla_proto.client_calls import Client
 
 ID = PartitionId(TopicId(b"t" * 16), 3)
 
@@ -37,6 +39,7 @@ class FakeReplica:
         self.closed = False
         self.last_stable_offset = self.high_watermark
         self.aborted: list[tuple[int, int]] = []
+        self.epochs: list[tuple[int, int]] | ErrorCode = []
 
     def open_stream(self, method: Any, on_response: Any, on_broken: Any) -> FakeReplica:
         self._on_response, self._on_broken = on_response, on_broken
@@ -68,6 +71,15 @@ class FakeReplica:
                 answer.aborted.add(producer_id=producer_id, first_offset=first_offset)
         return response
 
+    def call(self, method: Any, request: Any, *, timeout: float) -> client_pb2.ReplicaEpochsResponse:
+        assert (method, request.topic_id, request.partition) == (Client.REPLICA_EPOCHS, *ID)
+        if isinstance(self.epochs, ErrorCode):
+            raise OttlaError(self.epochs, "this broker does not say")
+        epochs = [pb.EpochStart(leader_epoch=epoch, start_offset=start) for epoch, start in self.epochs]
+        return client_pb2.ReplicaEpochsResponse(
+            epochs=epochs, log_start_offset=self.start, high_watermark=self.high_watermark
+        )
+
     def break_stream(self) -> None:
         self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), [1])
 
@@ -80,13 +92,14 @@ def check(
     leader: int = 0,
     on_progress: Callable[[int, int], None] = lambda offset, end: None,
     compacted: bool = False,
+    isr: tuple[int, ...] = (),
 ) -> ReplicaCheck:
     """The replicas of a partition by broker id; None is not registered."""
     there = {f"b{number}:1": replica for number, replica in enumerate(replicas) if replica is not None}
     cluster = ClusterClient(["b0:1"], lambda address: there[address])  # type: ignore[arg-type, return-value]  # stand-ins
     brokers = {n: BrokerView(n, f"b{n}:1") for n, replica in enumerate(replicas) if replica is not None}
     cluster.view = ClusterView(brokers=brokers)
-    partition = PartitionView(leader, 0, tuple(range(len(replicas))))
+    partition = PartitionView(leader, 0, tuple(range(len(replicas))), isr)
     found = check_replicas(cluster, "t", ID, partition, timeout=0.2, on_progress=on_progress, compacted=compacted)
     assert all(replica.closed for replica in there.values())
     return found
@@ -199,6 +212,25 @@ def test_a_broker_that_does_not_know_the_partition_has_no_replica_to_read() -> N
     found = check(FakeReplica(log()), stranger)
     assert found.unreadable[1].code == ErrorCode.UNKNOWN_TOPIC_ID
     assert (found.end, found.equal) == (4, (0,)), "what it would have said of its log counts for nothing"
+
+
+@pytest.mark.feature(115)
+def test_in_sync_replicas_have_to_agree_on_where_leader_epochs_began() -> None:
+    replicas = [FakeReplica(log()) for _ in range(3)]
+    for replica, start in zip(replicas, (1, 1, 2), strict=True):
+        replica.epochs = [(0, 0), (5, start)]
+    assert check(*replicas, isr=(0, 1)).is_good
+    found = check(*replicas, isr=(0, 1, 2))
+    assert not found.is_good
+    assert found.unequal_epochs == {0: ((0, 0), (5, 1)), 1: ((0, 0), (5, 1)), 2: ((0, 0), (5, 2))}
+
+
+def test_a_broker_of_an_earlier_release_says_nothing_of_epochs() -> None:
+    older, newer = FakeReplica(log()), FakeReplica(log())
+    older.epochs, newer.epochs = ErrorCode.UNSUPPORTED_VERSION, [(0, 0)]
+    assert check(older, newer, isr=(0, 1)).is_good
+    older.epochs = ErrorCode.KAFKA_STORAGE_ERROR
+    assert check(older, newer, isr=(0, 1)).unreadable[0].code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def keyed(*keys: bytes) -> list[bytes]:

@@ -784,3 +784,29 @@ async def test_an_app_one_of_whose_topics_is_deleted_goes_on_with_the_others(mon
         await asyncio.to_thread(fill, cluster, {0: 30}, topic="u")
         await until(lambda: len(handled) == 50)
     assert {p.topic: at.offset for p, at in cluster.groups.group("g").offsets.items()} == {"u": 33}
+
+
+@pytest.mark.story("app-stands-still-after-a-truncation")
+async def test_an_app_goes_on_after_its_topic_has_lost_more_records_than_may_be_in_flight() -> None:
+    cluster = ScriptedCluster({"t": 1}, brokers=2)
+    fill(cluster, {0: 300})
+    handled: list[int] = []
+    app = app_of(cluster)
+
+    @app.on("t", value="bytes", max_in_flight=40, commit_interval=0.02)
+    async def handle(_: bytes, ctx: ottla.Context) -> None:
+        handled.append(ctx.offset)
+
+    async with app:
+        await until(lambda: committed(cluster) == {0: 300})
+        cluster.will(Group.COMMIT_OFFSETS, *[Reject(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 1000)
+        await asyncio.to_thread(fill, cluster, {0: 30})  # handled, and not committed when the log loses its end
+        await until(lambda: len(handled) == 330)
+        cluster.lose("t", 0, after=100)
+        cluster.move_leader("t", 0, broker=1, epoch=1)
+        start = cluster.logs[T[0]].end
+        cluster.forget(Group.COMMIT_OFFSETS)
+        await asyncio.to_thread(fill, cluster, {0: 200})
+        end = cluster.logs[T[0]].end
+        await until(lambda: committed(cluster) == {0: end})
+    assert handled[330:] == list(range(start, end))
