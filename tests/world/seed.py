@@ -22,6 +22,7 @@ from tests.world.fibers import StuckError, World
 from tests.world.findings import Findings, kind_of
 from tests.world.forked import ForkError, SpentError, in_a_fork
 from tests.world.growth import PRODUCERS_S, Growth
+from tests.world.in_sync import InSync
 from tests.world.ledger import Ledger
 from tests.world.limits import cluster_configs, shrink
 from tests.world.mutants import take_out
@@ -66,7 +67,7 @@ PROFILES: Final = (
     "changing",
     "diverging",
 )
-_SHARES: Final = (22, 10, 13, 8, 26, 9, 6, 6, 0, 6, 0)
+_SHARES: Final = (22, 10, 13, 8, 26, 9, 6, 6, 8, 6, 6)
 _THREE_BROKERS: Final = ("eligible", "restored", "diverging")
 _FETCHED_BYTES: Final = ("600", "1048576")
 _SEVERAL: Final = 0.5
@@ -205,6 +206,7 @@ def _live(
         workload = _table(cluster, findings, random, profile, shrunk_by)
     weather = Weather(cluster, workload, profile, plan.faults)
     _watch_logs(cluster, findings)
+    InSync(cluster, findings).watch()
     _blow(cluster, workload, weather, plan.storm_s)
     outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
     _heal(cluster, outcome)
