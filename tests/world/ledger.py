@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.world import crowds
 from tests.world.books import Books, Entry, Fate, Reading, Transaction
-from tests.world.client import Answer, Producer, RawClient, batch_of, batches_in, records_of, without_aborted
+from tests.world.client import ACKS_ALL, Answer, Producer, RawClient, batch_of, batches_in, records_of, without_aborted
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
 from tests.world.group import Group
@@ -41,6 +41,8 @@ _RESTLESS: Final = "w2"
 """This producer goes on while the others rest."""
 _NOTICED_S: Final = 0.02
 """Within this time the peers of a process that was killed find their connections reset."""
+_LATE_S: Final = 4.0
+"""After this time, on average, a batch is sent again that was acknowledged."""
 _PATIENCE_S: Final = 15.0
 """A producer gives up a request that has failed for this long."""
 _NOTHING_DONE: Final = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -127,6 +129,11 @@ class Ledger:
         self._newcomers: Final = itertools.count()
         self._rests_until = 0.0
         """Producers begin nothing before then."""
+        self._all_rest = False
+        """Even the restless one rests."""
+        self._repeats: Final = not goes_by_dates and cluster.world.chance("repeats").random() < 0.5
+        self.is_copied = False
+        """A replica was copied anew. Like Kafka's, it does not know the producers of deleted records."""
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
@@ -140,6 +147,7 @@ class Ledger:
                 self._audit(RawClient()),
                 *(self._transact(process, name) for name in ("t1", "t2", "t3", "t3")),
                 *(self._write(process, name) for name in ("w1", _RESTLESS)),
+                *((self._repeat(process),) if self._repeats else ()),
                 *((self._group.run(),) if self._group is not None else ()),
                 *((Passing(self._cluster, self._findings, self._random).run(process),) if self._has_passing else ()),
             )
@@ -150,9 +158,10 @@ class Ledger:
         """Delete records of a partition soon: often all before the high watermark, even those of open transactions."""
         self._have_client_do(lambda _: self._delete_records(RawClient()))
 
-    def rest(self, seconds: float) -> None:
-        """Have all producers but one begin nothing for `seconds`."""
+    def rest(self, seconds: float, *, everyone: bool = False) -> None:
+        """Have all producers but one begin nothing for `seconds`, or have everyone rest."""
         self._rests_until = self._cluster.world.now + seconds
+        self._all_rest = everyone
 
     def empty(self) -> None:
         """Delete all records soon."""
@@ -161,6 +170,13 @@ class Ledger:
     def segments(self, name: str, number: int) -> list[int]:
         """Return where the segments of a partition begin on a disk, or -1 if it has none."""
         return [int(path.stem) for path in self._cluster.segments(name, TOPIC, number)] or [-1]
+
+    def leader(self, number: int) -> int:
+        return self._cluster.metadata.leader(TOPIC, number)
+
+    def is_led_by(self, name: str) -> bool:
+        """Return whether a broker leads all partitions."""
+        return all(f"broker-{self.leader(number)}" == name for number in range(PARTITIONS))
 
     def introduce(self, on_added: Callable[[], None]) -> None:
         """Have a producer begin whose transactional id nobody has used before.
@@ -295,7 +311,7 @@ class Ledger:
                 producer = await self._init(raw, None)
                 sequences = dict.fromkeys(range(PARTITIONS), 0)
                 while True:
-                    if name != _RESTLESS:
+                    if name != _RESTLESS or self._all_rest:
                         await self._rest()
                     number = random.randrange(PARTITIONS)
                     # A batch that was given up may be appended late, behind those of the next producer id.
@@ -310,6 +326,39 @@ class Ledger:
                     await asyncio.sleep(random.expovariate(15.0 / len(writes)))
             except GivenUpError:
                 await asyncio.sleep(0.2)
+
+    async def _repeat(self, process: Process) -> None:
+        """Write as an idempotent producer that hears some answers late: it sends a batch again that was acknowledged.
+
+        Whoever leads by then must know the batch, even if its records are deleted.
+        """
+        raw, random = RawClient(), self._random
+        while True:
+            with contextlib.suppress(GivenUpError):
+                producer = await self._init(raw, None)
+                sequences = dict.fromkeys(range(PARTITIONS), 0)
+                number = random.randrange(PARTITIONS)
+                for _ in range(random.randint(1, 5)):
+                    if self._all_rest:
+                        await self._rest()
+                    sequence, write = sequences[number], self._books.begin(f"repeats as {producer.id}", Fate.UNKNOWN)
+                    entry, timestamp_ms = self._new_entry(write, number), process.wall_ms()
+                    await self._append(process, raw, [entry], producer, sequences, None)
+                    write.fate, write.committed_at = Fate.COMMITTED, self._cluster.world.now
+                    await asyncio.sleep(random.expovariate(1 / _LATE_S))
+                    batch = batch_of(entry.key, entry.value, timestamp_ms, producer, sequence)
+                    await self._send_again(raw, entry, batch)
+            await asyncio.sleep(0.2)
+
+    async def _send_again(self, raw: RawClient, entry: Entry, batch: bytes) -> None:
+        """Send an acknowledged batch to whoever leads now."""
+        with contextlib.suppress(OSError):
+            leader = await raw.leader(self._any(), TOPIC, entry.partition)
+            if leader >= 0 and not self.is_copied:
+                self._findings.counts["repeats"] += 1
+                answer = await raw.produce(f"broker-{leader}", TOPIC, batch, ACKS_ALL, 2.0, entry.partition)
+                if answer.code == ErrorCode.NONE and answer.offset != entry.offset:
+                    self._findings.violate(f"{entry} was sent again, and acknowledged at offset {answer.offset}")
 
     def _new_entry(self, transaction: Transaction, number: int) -> Entry:
         entry = Entry(self._random.choice(self._keys), b"e%d" % next(self._numbers), number)

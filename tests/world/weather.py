@@ -97,7 +97,7 @@ class Weather:
         )
         scripts: dict[str, list[Fault]] = {
             "emptying": [self._overtake, self._overtake, self._leave_behind],
-            "eligible": [self._lose_the_last, *self._scripts_of_deletions()],
+            "eligible": [self._lose_the_last, self._copy_back, *self._scripts_of_deletions()],
             "full": [self._fill_for_long],
             "misread": [self._misread, self._rot],
             "silent": [self._vanish_for_long],
@@ -168,6 +168,7 @@ class Weather:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3, self._misread, self._rot]
             kinds += [self._kill_verifiers]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
+            kinds += [self._part_at_the_start] * 2 if self._workload.takes_deletions else []
             # In a compacted topic, cleaners write what is known of producers before it can be lost.
             kinds += [] if self._workload.is_compacted else [self._forget_producers]
         kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
@@ -355,6 +356,39 @@ class Weather:
         for name in self._random.sample(brokers, len(brokers)):
             yield self._random.uniform(0.0, 1.0)
             self._cluster.start(name)
+
+    def _part_at_the_start(self) -> Iterator[float]:
+        """Delete all records, have a leader write what nobody else gets, and have another one lead.
+
+        The former leader has to truncate its log to exactly its start. Then it leads again.
+        """
+        uniform, cluster, ledger = self._random.uniform, self._cluster, self._ledger
+        if not (yield from self._hold()):
+            return
+        ledger.rest(_WAIT_S, everyone=True)
+        yield uniform(0.3, 1.0)
+        ledger.empty()
+        yield self._random.choice((0.3, _EMPTIED_S))
+        one = f"broker-{ledger.leader(self._random.randrange(PARTITIONS))}"
+        others = [name for name in cluster.brokers if name != one]
+        for name in others:
+            cluster.network.cut(one, name, 2.0)
+        ledger.rest(0.0)
+        yield uniform(0.1, 0.6)
+        self._kill_now(one)
+        yield uniform(0.5, 2.0)
+        ledger.rest(_WAIT_S, everyone=True)
+        cluster.start(one)
+        yield from self._until(self._all_are_in_sync, _WAIT_S)
+        for name in others:
+            if not ledger.is_led_by(one):
+                self._kill_now(name)
+                yield from self._until(lambda: ledger.is_led_by(one), _NOTICED_S)
+        ledger.rest(0.0)
+        self._is_held = False
+        yield uniform(0.5, 3.0)
+        for name in others:
+            cluster.start(name)
 
     def _hold(self) -> Generator[float, None, bool]:
         """Start what is down, and wait until all are in sync. Return whether the cluster is held for the script.
@@ -559,6 +593,8 @@ class Weather:
             return
         self._kill_now(name)
         self._cluster.discard_log(name, path.parent)
+        if isinstance(self._workload, Ledger):
+            self._workload.is_copied = True
         yield from self._until_copied(name)
 
     def _restart_and_end_another(self, name: str) -> Iterator[float]:
@@ -756,6 +792,32 @@ class Weather:
             yield uniform(0.0, 4.0)
             self._cluster.start(name)
         yield uniform(0.0, 4.0)
+
+    def _copy_back(self) -> Iterator[float]:
+        """Copy the files of a broker while it runs, and copy them back when it and the last other one have ended.
+
+        The copy names the broker's newest incarnation, and keeps the inodes. Whether it is recent can only be seen by
+        what has changed since. It must not lead without the records that it lacks.
+        """
+        uniform, metadata, cluster = self._random.uniform, self._metadata, self._cluster
+        one, two, third = self._random.sample(cluster.brokers, 3)
+        for name in cluster.brokers:
+            cluster.start(name)
+        yield from self._until(metadata.is_whole)
+        # The broker has registered, and has written checkpoints.
+        yield uniform(3.0, 5.0)
+        cluster.disks.volumes[one].back_up()
+        yield uniform(2.0, 5.0)
+        self._kill_now(third)
+        yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
+        yield uniform(0.0, 1.0)
+        for name in self._random.sample((one, two), 2):
+            self._kill_now(name)
+            yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
+        cluster.copy_back(one)
+        for name in (one, *self._random.sample((two, third), 2)):
+            cluster.start(name)
+            yield uniform(0.0, 4.0)
 
     def _empty_the_last(self) -> Iterator[float]:
         """Delete all records at a leader while its follower does not hear of it, and cut the power of both.
