@@ -131,10 +131,11 @@ class Cluster:
         self.disks.replace(name, by_backup=by_backup)
         self._with_another_disk.add(name)
 
-    def copy_back(self, name: str) -> None:
-        """Copy an old copy of the disk of a broker that is down over its files."""
-        self.world.note(f"{name} gets an old copy of its files in their place")
-        self.disks.volumes[name].copy_back()
+    def copy_back(self, name: str, *, below: bool) -> None:
+        """Copy an old copy of the disk of a broker that is down over its files, or `below` its file system."""
+        self.world.note(f"{name} gets an old copy of its files {'below them' if below else 'in their place'}")
+        volume = self.disks.volumes[name]
+        volume.roll_back() if below else volume.copy_back()
 
     def discard_log(self, name: str, directory: PurePath) -> None:
         """Remove a partition's directory from the disk of a broker that is down, so that it copies the partition."""

@@ -41,6 +41,8 @@ _RESTLESS: Final = "w2"
 """This producer goes on while the others rest."""
 _NOTICED_S: Final = 0.02
 """Within this time the peers of a process that was killed find their connections reset."""
+_HOUR_SHARE: Final = 0.1
+"""In this share of ledgers, all clients rest for an hour. Such an hour costs as much as several storms."""
 _LATE_S: Final = 4.0
 """After this time, on average, a batch is sent again that was acknowledged."""
 _PATIENCE_S: Final = 15.0
@@ -114,7 +116,7 @@ class Ledger:
         self.is_compacted: Final = "compact" in configs["cleanup.policy"]
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
         self._cluster: Final = cluster
-        self._findings: Final = findings
+        self.findings: Final = findings
         self._random: Final = random
         self._configs: Final = configs
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 4, 30)))]
@@ -149,7 +151,7 @@ class Ledger:
                 *(self._write(process, name) for name in ("w1", _RESTLESS)),
                 *((self._repeat(process),) if self._repeats else ()),
                 *((self._group.run(),) if self._group is not None else ()),
-                *((Passing(self._cluster, self._findings, self._random).run(process),) if self._has_passing else ()),
+                *((Passing(self._cluster, self.findings, self._random).run(process),) if self._has_passing else ()),
             )
 
         self._cluster.start_client(work)
@@ -162,6 +164,19 @@ class Ledger:
         """Have all producers but one begin nothing for `seconds`, or have everyone rest."""
         self._rests_until = self._cluster.world.now + seconds
         self._all_rest = everyone
+
+    @property
+    def rests_long(self) -> bool:
+        """This tells whether all clients of this seed rest for an hour after the storm, and work again."""
+        return (
+            not (self.goes_by_dates or self._has_passing) and self._cluster.world.chance("hour").random() < _HOUR_SHARE
+        )
+
+    def rest_with_groups(self, seconds: float) -> None:
+        """Have all clients do nothing for `seconds` but send heartbeats."""
+        self.rest(seconds, everyone=True)
+        if self._group is not None:
+            self._group.rests = seconds > 0
 
     def empty(self) -> None:
         """Delete all records soon."""
@@ -191,7 +206,7 @@ class Ledger:
 
     def compact_offline(self, name: str) -> None:
         """Have `ottla log compact` clean a partition on the disk of a broker that is down."""
-        counts = self._findings.counts
+        counts = self.findings.counts
         number = self._random.randrange(PARTITIONS)
         self._cluster.compact_offline(name, TOPIC, number, lambda: counts.update(compacted_offline=1))
 
@@ -283,7 +298,7 @@ class Ledger:
                 # A later transaction may have committed before this answer came. Its offset is higher.
                 later = {each for each in self._offsets[name] if each > transaction.offset}
                 self._offsets[name] = {transaction.offset, *later}
-        self._findings.counts["committed" if commit else "aborted"] += 1
+        self.findings.counts["committed" if commit else "aborted"] += 1
 
     async def _add_topics(self, raw: RawClient, name: str, producer: Producer) -> None:
         """Add partitions to which nothing is written, until the transaction takes no more."""
@@ -355,10 +370,10 @@ class Ledger:
         with contextlib.suppress(OSError):
             leader = await raw.leader(self._any(), TOPIC, entry.partition)
             if leader >= 0 and not self.is_copied:
-                self._findings.counts["repeats"] += 1
+                self.findings.counts["repeats"] += 1
                 answer = await raw.produce(f"broker-{leader}", TOPIC, batch, ACKS_ALL, 2.0, entry.partition)
                 if answer.code == ErrorCode.NONE and answer.offset != entry.offset:
-                    self._findings.violate(f"{entry} was sent again, and acknowledged at offset {answer.offset}")
+                    self.findings.violate(f"{entry} was sent again, and acknowledged at offset {answer.offset}")
 
     def _new_entry(self, transaction: Transaction, number: int) -> Entry:
         entry = Entry(self._random.choice(self._keys), b"e%d" % next(self._numbers), number)
@@ -421,13 +436,13 @@ class Ledger:
             if answer.code == ErrorCode.NONE:
                 each.entry.offset = answer.offset
                 pending.remove(each)
-                self._findings.counts["acked"] += 1
+                self.findings.counts["acked"] += 1
         first, is_overtaken = answers[0].code, any(answer.code == ErrorCode.NONE for answer in answers)
         is_by_leader = not in_transaction or first in _OF_THE_LEADER
         if first != ErrorCode.NONE and is_overtaken and sent[0].sequence == 0 and is_by_leader:
             raise GivenUpError(first, is_known=False)
         if first == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            self._findings.violate(f"{sent[0].entry} was out of order, although all before it were acknowledged")
+            self.findings.violate(f"{sent[0].entry} was out of order, although all before it were acknowledged")
         codes = [answer.code for answer in answers if answer.code != ErrorCode.NONE]
         return next(iter(codes), ErrorCode.REQUEST_TIMED_OUT) if pending else ErrorCode.NONE
 
@@ -442,7 +457,7 @@ class Ledger:
                 )
                 self._books.deleted[number] = max(self._books.deleted[number], offset)
                 answer = await raw.delete_records(f"broker-{leader}", TOPIC, offset, number)
-                self._findings.counts["deletions"] += answer.code == ErrorCode.NONE
+                self.findings.counts["deletions"] += answer.code == ErrorCode.NONE
 
     async def _until_done(self, attempt: Callable[[], Awaitable[int]]) -> None:
         """Try until it succeeds. Raises GivenUpError after an error that is final, or when patience ends."""
@@ -456,7 +471,7 @@ class Ledger:
                 return
             is_known = is_known and (code not in _RETRIABLE or code in _NOTHING_DONE)
             if code not in _RETRIABLE or world.now > gives_up_at:
-                self._findings.counts[f"given up: {ErrorCode(code).name}"] += 1
+                self.findings.counts[f"given up: {ErrorCode(code).name}"] += 1
                 raise GivenUpError(code, is_known=is_known)
             await asyncio.sleep(self._random.uniform(0.05, 0.5))
 
@@ -464,7 +479,7 @@ class Ledger:
 
     def units(self) -> int:
         """Return how many transactions have ended, as their producers know."""
-        return self._findings.counts["committed"] + self._findings.counts["aborted"]
+        return self.findings.counts["committed"] + self.findings.counts["aborted"]
 
     async def delete_all(self, raw: RawClient) -> bool:
         """Delete all records. Return whether that was done."""
@@ -495,7 +510,7 @@ class Ledger:
                 if fetched.code != ErrorCode.NONE:
                     return None
                 if not fetched.log_start_offset <= fetched.last_stable_offset <= fetched.high_watermark:
-                    self._findings.violate(f"the offsets of partition {number} are in no order: {fetched}")
+                    self.findings.violate(f"the offsets of partition {number} are in no order: {fetched}")
                 for batch in without_aborted(fetched) if committed else (fetched.records,):
                     values.update(_all_in(batch, offset))
                 if end < 0:
@@ -513,10 +528,12 @@ class Ledger:
     async def _audit(self, raw: RawClient) -> None:
         while True:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
+            if self._all_rest:
+                await self._rest()
             began, number = self._cluster.world.now, self._random.randrange(PARTITIONS)
             read = await self._read(raw, number, committed=True)
             if read is not None:
-                self._findings.counts["audits"] += 1
+                self.findings.counts["audits"] += 1
                 self._books.judge_visible(number, read, committed_before=began)
 
     async def look(self, raw: RawClient) -> str:
@@ -534,7 +551,7 @@ class Ledger:
             if found is None:
                 return f"the offset of group {group} can't be read"
             if found not in offsets:
-                self._findings.violate(f"group {group} has committed {found}, which is not one of {sorted(offsets)}")
+                self.findings.violate(f"group {group} has committed {found}, which is not one of {sorted(offsets)}")
         if self._group is not None and (missing := await self._group.look(raw)):
             return missing
         for number in range(PARTITIONS):

@@ -55,6 +55,7 @@ class Partings:
         for name in self._random.sample(self._cluster.brokers, 3):
             self._cluster.start(name)
             yield uniform(0.0, 1.0)
+        self._table.findings.counts["turns"] += 1
         # A later election might cure a follower that can't follow this leader.
         yield from self._until(self._cluster.metadata.is_whole, 3 * _HEALED_S)
 
@@ -78,6 +79,7 @@ class Partings:
         self._cluster.start(third)
         yield uniform(0.2, 1.5)
         self._kill(two)
+        self._table.findings.counts["late answers"] += 1
         yield uniform(0.0, 1.0)
         for name in self._random.sample((one, two), 2):
             self._cluster.start(name)
@@ -113,6 +115,7 @@ class Partings:
             yield uniform(0.0, seconds / 3)
             self._topics += 1
             self._table.create_another(f"other-{self._topics}", _OTHER_PARTITIONS)
+        self._table.findings.counts["lost refusals"] += 1
         yield seconds
         yield from self._whole()
 

@@ -41,6 +41,10 @@ from ottla_broker.storage.log import Log
 _HEALED_S: Final = 60.0
 _JUDGED_S: Final = 700.0
 """A broker may wait for up to ten minutes before it tries to clean a log again that had no room on the disk."""
+_HOUR_S: Final = 3600.0
+_AWAKE_S: Final = 10.0
+_RARE_LOOK_S: Final = 10.0
+"""While nothing happens, the world itself looks this often whether a process is dead."""
 _LOOK_S: Final = 5.0
 _STOPPED_S: Final = 20.0
 _GROWTH_SHARE: Final = 1 / 6
@@ -208,6 +212,9 @@ def _live(
     _watch_logs(cluster, findings)
     InSync(cluster, findings).watch()
     _blow(cluster, workload, weather, plan.storm_s)
+    if isinstance(workload, Ledger) and workload.rests_long:
+        _rest(cluster, workload)
+        findings.counts["hours of rest"] += 1
     outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
     _heal(cluster, outcome)
     _judge(cluster, findings, workload, outcome, measures_growth=measures_growth)
@@ -248,6 +255,21 @@ def _blow(cluster: Cluster, workload: Table | Ledger, weather: Weather, storm_s:
     world.run_for(storm_s)
     weather.end()
     world.run_until(lambda: not weather.is_at_work, limit_s=_HEALED_S)
+
+
+def _rest(cluster: Cluster, ledger: Ledger) -> None:
+    """Have all clients rest for an hour in a whole cluster, and then work again."""
+    world, look_s = cluster.world, cluster.network.look_s
+    for name in cluster.services:
+        cluster.start(name)
+    world.run_until(cluster.metadata.is_whole, limit_s=_HEALED_S)
+    world.note("all clients rest for an hour")
+    cluster.network.look_s = _RARE_LOOK_S
+    ledger.rest_with_groups(_HOUR_S)
+    world.run_for(_HOUR_S)
+    cluster.network.look_s = look_s
+    ledger.rest_with_groups(0.0)
+    world.run_for(_AWAKE_S)
 
 
 def _heal(cluster: Cluster, outcome: Outcome) -> None:

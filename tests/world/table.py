@@ -180,7 +180,8 @@ class Table:
 
         async def alter() -> None:
             with suppress(OSError):
-                await RawClient().alter_configs(self._random.choice(self._cluster.brokers), TOPIC, changes)
+                code = await RawClient().alter_configs(self._random.choice(self._cluster.brokers), TOPIC, changes)
+                self.findings.counts["alterations"] += code == ErrorCode.NONE
 
         self._have_client_do(alter)
 
@@ -259,6 +260,7 @@ class Table:
         deletion.until = self._cluster.world.now
         if answer.code == ErrorCode.NONE:
             self.findings.counts["deletions"] += 1
+            self.findings.counts["trims"] += offset < found.high_watermark
         elif answer.code in (ErrorCode.POLICY_VIOLATION, ErrorCode.OFFSET_OUT_OF_RANGE):
             self._history.deletions.remove(deletion)
 

@@ -21,6 +21,10 @@ from tests.world.restores import Restores
 from tests.world.table import TOPIC, Table
 
 _DOWN_S: Final = (0.2, 6.0)
+_RENEWED_S: Final = (2.0, 5.0)
+"""Within this time a broker that writes has vouched for its disk again."""
+_REPORTED_S: Final = (11.5, 14.0)
+"""A broker reports every ten seconds that it has."""
 _UNVERIFIED_S: Final = (0.5, 4.0)
 """A leader asks a coordinator for about a second before it refuses a batch, and then asks for the next one."""
 _CUT_S: Final = (0.05, 4.0)
@@ -380,6 +384,7 @@ class Weather:
         ledger.rest(_WAIT_S, everyone=True)
         cluster.start(one)
         yield from self._until(self._all_are_in_sync, _WAIT_S)
+        ledger.findings.counts["cuts to the start"] += 1
         for name in others:
             if not ledger.is_led_by(one):
                 self._kill_now(name)
@@ -796,8 +801,8 @@ class Weather:
     def _copy_back(self) -> Iterator[float]:
         """Copy the files of a broker while it runs, and copy them back when it and the last other one have ended.
 
-        The copy names the broker's newest incarnation, and keeps the inodes. Whether it is recent can only be seen by
-        what has changed since. It must not lead without the records that it lacks.
+        The copy names the broker's newest incarnation, and keeps the inodes. Or it is put back below the file system,
+        which brings all times back, too. It must not lead without the records that it lacks.
         """
         uniform, metadata, cluster = self._random.uniform, self._metadata, self._cluster
         one, two, third = self._random.sample(cluster.brokers, 3)
@@ -807,14 +812,16 @@ class Weather:
         # The broker has registered, and has written checkpoints.
         yield uniform(3.0, 5.0)
         cluster.disks.volumes[one].back_up()
-        yield uniform(2.0, 5.0)
+        below = self._random.random() < 0.4
+        yield uniform(*(_REPORTED_S if below else _RENEWED_S))
         self._kill_now(third)
         yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
         yield uniform(0.0, 1.0)
         for name in self._random.sample((one, two), 2):
             self._kill_now(name)
             yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
-        cluster.copy_back(one)
+        cluster.copy_back(one, below=below)
+        self._table.findings.counts["copies put back"] += 1
         for name in (one, *self._random.sample((two, third), 2)):
             cluster.start(name)
             yield uniform(0.0, 4.0)
