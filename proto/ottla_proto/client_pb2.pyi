@@ -220,20 +220,22 @@ class LogDir(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., path: _Optional[str] = ..., total_bytes: _Optional[int] = ..., usable_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionSize, _Mapping]]] = ...) -> None: ...
 
 class PartitionSize(_message.Message):
-    __slots__ = ("topic_id", "topic", "partition", "size_bytes", "uncleanable", "late_transaction")
+    __slots__ = ("topic_id", "topic", "partition", "size_bytes", "uncleanable", "late_transaction", "incomplete")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     UNCLEANABLE_FIELD_NUMBER: _ClassVar[int]
     LATE_TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     topic: str
     partition: int
     size_bytes: int
     uncleanable: str
     late_transaction: bool
-    def __init__(self, topic_id: _Optional[bytes] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ..., uncleanable: _Optional[str] = ..., late_transaction: _Optional[bool] = ...) -> None: ...
+    incomplete: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ..., uncleanable: _Optional[str] = ..., late_transaction: _Optional[bool] = ..., incomplete: _Optional[bool] = ...) -> None: ...
 
 class OffsetsForLeaderEpochRequest(_message.Message):
     __slots__ = ("partitions",)

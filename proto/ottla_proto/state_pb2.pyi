@@ -102,14 +102,18 @@ class Broker(_message.Message):
     def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ..., unclean: _Optional[bool] = ..., shutting_down: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ..., read_only: _Optional[bool] = ..., secret: _Optional[bytes] = ..., ahead_of: _Optional[int] = ...) -> None: ...
 
 class LastLife(_message.Message):
-    __slots__ = ("format", "incarnation", "directory_id")
+    __slots__ = ("format", "incarnation", "directory_id", "epoch", "renewals")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RENEWALS_FIELD_NUMBER: _ClassVar[int]
     format: int
     incarnation: str
     directory_id: str
-    def __init__(self, format: _Optional[int] = ..., incarnation: _Optional[str] = ..., directory_id: _Optional[str] = ...) -> None: ...
+    epoch: int
+    renewals: int
+    def __init__(self, format: _Optional[int] = ..., incarnation: _Optional[str] = ..., directory_id: _Optional[str] = ..., epoch: _Optional[int] = ..., renewals: _Optional[int] = ...) -> None: ...
 
 class Restored(_message.Message):
     __slots__ = ("format", "count", "seq")

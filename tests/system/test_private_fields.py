@@ -15,6 +15,7 @@ from ottla.errors import OttlaError
 from ottla.testing import Cluster
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.compaction import Compaction
+from ottla_broker.storage.log_dir import LogDir
 from ottla_core.model import TopicPartition
 
 WITHOUT_EFFECT = {"preallocate": "true"}
@@ -53,8 +54,11 @@ def test_log_directories_name_partitions_in_trouble(
     admin.topics.create(name, assignments={0: [0], 1: [0]})
     monkeypatch.setattr(Replica, "has_late_transaction", property(lambda replica: replica.id.partition == 1))
     monkeypatch.setattr(Compaction, "failure", property(lambda _: "a batch is damaged", lambda *_: None), raising=False)
+    monkeypatch.setattr(LogDir, "has_all_of", lambda _, partition: partition.partition != 1)
     (found,) = admin.cluster.log_dirs(0)
     assert TopicPartition(name, 1) in found.late_transactions
+    assert TopicPartition(name, 1) in found.incomplete
+    assert TopicPartition(name, 0) not in found.incomplete
     assert found.uncleanable[TopicPartition(name, 0)] == "a batch is damaged"
 
 

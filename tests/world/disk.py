@@ -48,11 +48,14 @@ class File:
         self.synced = 0
         """Counts the changes that are durable."""
         self.modified_ns = 0
+        self.version = 0
+        """It stands for the change time: it grows with each change of the file or of its name."""
         self.holder: SimulatedFile | None = None
         self.rotten: dict[int, int] = {}
         """The bits that reads find flipped, as masks by position. `data` has what was written."""
 
     def change(self, change: Change) -> None:
+        self.version += 1
         _apply(self.data, change)
         self.changes.append(change)
         if self.rotten:
@@ -70,7 +73,7 @@ class File:
     def copied(self, new_inode: Callable[[int], int] = _unchanged) -> File:
         """Return a copy of this file. Its whole content is durable."""
         copy = File(new_inode(self.inode))
-        copy.modified_ns = self.modified_ns
+        copy.modified_ns, copy.version = self.modified_ns, self.version
         copy.data, copy.durable = bytearray(self.data), bytearray(self.data)
         copy.rotten = dict(self.rotten)
         return copy
@@ -86,7 +89,7 @@ class File:
     def after_crash(self, world: World) -> File:
         """Return what is left: what was synced, and a prefix of the changes since then, perhaps without some pages."""
         left, random = File(self.inode), world.random
-        left.modified_ns = self.modified_ns
+        left.modified_ns, left.version = self.modified_ns, self.version
         left.data = bytearray(self.durable)
         count = random.randint(0, len(self.changes)) if random.random() < 0.5 else random.choice((0, len(self.changes)))
         for change in self.changes[:count]:
@@ -239,9 +242,6 @@ class SimulatedFile(DataFile):
 
     def size_bytes(self) -> int:
         return len(self._node.data)
-
-    def location(self) -> str:
-        return f"1:{self._node.inode}"
 
     def read(self, position: int, size_bytes: int) -> bytes:
         self._check(writes=False)
@@ -458,11 +458,18 @@ class Disks:
         node = self._node(path)
         return len(node.data) if isinstance(node, File) else 0
 
+    def version(self, path: PurePath) -> str:
+        node = self._node(path)
+        return f"1:{node.inode}:{node.version}" if isinstance(node, File) else "1"
+
     def modified_ns(self, path: PurePath) -> int:
         return self._node(path).modified_ns
 
     def set_modified(self, path: PurePath, time_ns: int) -> None:
-        self._node(path).modified_ns = time_ns
+        node = self._node(path)
+        node.modified_ns = time_ns
+        if isinstance(node, File):
+            node.version += 1
 
     def names_in(self, directory: PurePath) -> list[str]:
         self.wait(_FAST_S)
@@ -490,6 +497,8 @@ class Disks:
             names.pop(path.name, None)
             names[target.name] = node
 
+        if isinstance(node, File):
+            node.version += 1
         parent.change(change)
 
     def remove(self, path: PurePath) -> None:

@@ -7,6 +7,7 @@ stands at the end.
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Iterator
 from pathlib import Path, PurePath, PurePosixPath
 from random import Random
@@ -153,15 +154,38 @@ def test_one_holder_at_a_time_has_the_lock(case: _Case) -> None:
     assert second.lock()
 
 
-def test_a_file_keeps_its_place_and_takes_a_time(case: _Case) -> None:
+def test_a_file_takes_a_time_and_keeps_it_under_another_name(case: _Case) -> None:
     path = case.directory / "file"
-    file = case.files.open_empty(path)
-    location = file.location()
+    case.files.open_empty(path)
     case.files.set_modified(path, 12_000_000)
     case.files.rename(path, case.directory / "other")
     assert case.files.modified_ns(case.directory / "other") == 12_000_000
-    assert case.files.open_file(case.directory / "other").location() == location
-    assert case.files.open_empty(path).location() != location
+
+
+def test_a_file_has_another_version_after_each_change_and_so_has_its_copy(case: _Case) -> None:
+    path, other = case.directory / "file", case.directory / "other"
+    file = case.files.open_empty(path)
+    versions = [case.files.version(path)]
+    assert case.files.version(path) == versions[0]
+
+    def changed(at: PurePath) -> None:
+        versions.append(case.files.version(at))
+
+    for step in (
+        lambda: file.write([b"12345"], 0),
+        lambda: file.write([b"12345"], 0),
+        lambda: file.truncate(3),
+        lambda: case.files.set_modified(path, 12_000_000),
+    ):
+        time.sleep(0.01)  # the kernel's clock of change times ticks every few milliseconds
+        step()
+        changed(path)
+    time.sleep(0.01)
+    case.files.rename(path, other)
+    changed(other)
+    case.files.open_empty(path).write([b"123"], 0)
+    changed(path)
+    assert len(set(versions)) == len(versions)
 
 
 def test_a_file_system_has_room_and_is_synced(case: _Case) -> None:

@@ -64,6 +64,7 @@ _LOOK_LIMIT_S: Final = 2.0
 _MAP_LIMIT_S: Final = 3 * ASIDE_S
 _EVERY_S: Final = 0.2
 _MOST_EPOCHS: Final = 10
+_INCOMPLETE: Final = "it may lack acknowledged records until it is in sync again; keep its broker and leader running"
 _REMEDY: Final = (
     "to replace a wrong replica with a copy from its leader, cleanly stop the replica's broker, move the folder "
     "<topic id>-<partition> out of the broker's data directory, and restart the broker; if the leader's replica is the "
@@ -173,10 +174,11 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
 
 @app.command("logs", cls=Command)
 def logs(ctx: typer.Context) -> None:
-    """Find logs that a broker can't compact or flush, and brokers that can't append to their disks.
+    """Find logs that can't be compacted or flushed or may lack records, and brokers that can't append to their disks.
 
     A log that can't be compacted keeps growing. Each log is listed with the reason, such as a full disk, a damaged
-    batch or a failing flush.
+    batch or a failing flush. A log may lack acknowledged records after its broker's machine lost power, or after the
+    broker got an empty disk or an old copy of its data directory. It copies them from its leader.
 
     Exits with code 1 if there is such a log or disk, or if a broker can't be reached.
     """
@@ -209,6 +211,8 @@ def _log_findings(admin: Admin, broker: BrokerInfo) -> Iterator[dict[str, Any]]:
     for directory in directories:
         for partition, reason in directory.uncleanable.items():
             yield finding(f"{partition} on broker {broker.id}", f"it can't be compacted: {reason}")
+        for partition in directory.incomplete:
+            yield finding(f"{partition} on broker {broker.id}", _INCOMPLETE)
 
 
 @app.command("groups", cls=Command)

@@ -170,11 +170,19 @@ def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
 
 
 def _last_incarnation_to(value: LastIncarnation) -> Message:
-    return pb.LastLife(format=FORMAT, incarnation=value.incarnation, directory_id=value.directory_id)
+    return pb.LastLife(
+        format=FORMAT,
+        incarnation=value.incarnation,
+        directory_id=value.directory_id,
+        epoch=value.epoch,
+        renewals=value.renewals,
+    )
 
 
 def _last_incarnation_from(key: Key, message: pb.LastLife, entry: KeyValue) -> LastIncarnation:
-    return LastIncarnation(message.incarnation, message.directory_id, epoch=entry.mod_revision)
+    # With a registration it is put without an epoch, because that of the registration is not known yet.
+    epoch = message.epoch or entry.mod_revision
+    return LastIncarnation(message.incarnation, message.directory_id, epoch, message.renewals)
 
 
 def _restored_to(value: Restored) -> Message:

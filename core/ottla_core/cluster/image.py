@@ -53,13 +53,16 @@ class LastIncarnation:
     """The newest incarnation of a broker that ever registered.
 
     It outlives the registration, so a broker that starts on an old copy of its volume is recognized. It is written in
-    the same transaction as the registration, so `epoch`, the key's mod_revision, is also the epoch of that
-    registration.
+    the same transaction as the registration, whose `epoch` it has.
+
+    `renewals` says how often the incarnation had renewed the vouch for its directory when it last reported that. A
+    directory of this incarnation with fewer is an old copy.
     """
 
     incarnation: str
     directory_id: str
     epoch: int = 0
+    renewals: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1114,11 +1114,13 @@ class DescribeLogDirsResponse(Message):
     class DescribeLogDirsPartition(Message):
         __slots__ = (
             "partition_index", "partition_size", "offset_lag", "is_future_key", "uncleanable", "late_transaction",
+            "incomplete",
         )
 
         def __init__(
             self, *, partition_index: int = 0, partition_size: int = 0, offset_lag: int = 0,
             is_future_key: bool = False, uncleanable: str = '', late_transaction: bool = False,
+            incomplete: bool = False,
         ) -> None:
             self.partition_index = partition_index
             self.partition_size = partition_size
@@ -1126,6 +1128,7 @@ class DescribeLogDirsResponse(Message):
             self.is_future_key = is_future_key
             self.uncleanable = uncleanable
             self.late_transaction = late_transaction
+            self.incomplete = incomplete
 
 
 class DescribeProducersRequest(Message):

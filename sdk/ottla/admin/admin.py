@@ -159,7 +159,9 @@ class LogDirInfo:
     """One data directory of a broker, with the size of its file system and of each replica, in bytes.
 
     `uncleanable` maps each log that can't be compacted to the reason. `late_transactions` lists the partitions that the
-    broker leads and that have an overdue open transaction.
+    broker leads and that have an overdue open transaction. `incomplete` lists the replicas that may lack acknowledged
+    records, because the broker stopped uncleanly, lost its disk or got an old copy of it. They become complete when
+    they are in sync again.
     """
 
     path: str
@@ -168,6 +170,7 @@ class LogDirInfo:
     replica_bytes: Mapping[TopicPartition, int]
     uncleanable: Mapping[TopicPartition, str] = field(default_factory=dict)
     late_transactions: tuple[TopicPartition, ...] = ()
+    incomplete: tuple[TopicPartition, ...] = ()
 
 
 class ClusterOverview:
@@ -227,6 +230,7 @@ class ClusterOverview:
                 {TopicPartition(p.topic, p.partition): p.size_bytes for p in directory.partitions},
                 {TopicPartition(p.topic, p.partition): p.uncleanable for p in directory.partitions if p.uncleanable},
                 tuple(TopicPartition(p.topic, p.partition) for p in directory.partitions if p.late_transaction),
+                tuple(TopicPartition(p.topic, p.partition) for p in directory.partitions if p.incomplete),
             )
             for directory in response.log_dirs
         )

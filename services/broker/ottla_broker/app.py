@@ -34,6 +34,7 @@ from ottla_broker.membership.controlled_shutdown import ControlledShutdown
 from ottla_broker.membership.description import BrokerDescription
 from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.membership.registration import Registration
+from ottla_broker.membership.renewal_reports import RenewalReports
 from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.membership.startup_readiness import StartupReadiness
 from ottla_broker.metrics import add_cleaner_metrics, add_metrics
@@ -142,6 +143,7 @@ class _Parts:
         # It distinguishes this process from every other one that has had this data directory, also from one on a copy
         # of the volume.
         incarnation = uuid.uuid4().hex
+        self.renewal_reports = RenewalReports(store, config.cluster_id, incarnation, lambda: self.directory.opened)
         # The secret is this process's own. It proves to leaders and controllers that a call in this broker's name is
         # the broker's.
         self.registration_view = RegistrationView(metadata, incarnation, self._node_id, new_secret())
@@ -242,6 +244,7 @@ class _Parts:
             self.coordinators,
             self.mirrors,
             threads,
+            self.renewal_reports,
             self.directory,
             # It comes after the directory that it watches, and before the logs: a start on a full disk is reported like
             # any other.

@@ -48,6 +48,11 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
         "Replicas that can't lead or follow; the broker keeps trying.",
         lambda: replicas.failing,
     )
+    gauge(
+        "ottla_broker_incomplete_partitions",
+        "Replicas that may lack acknowledged records since an unclean stop or a lost disk, until they are in sync.",
+        lambda: replicas.incomplete,
+    )
     gauge("ottla_broker_deleting_partitions", "Logs that are waiting to be deleted.", lambda: replicas.deleting)
     gauge("ottla_broker_read_only", "1 while the disk has no room for appends, else 0.", lambda: replicas.is_read_only)
     gauge(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.regressions.injection import instead_of
+from tests.regressions.injection import instead_of, skipped
 from tests.regressions.story import Story
 
 _SESSION = "ottla_broker.machines.follower_session:FollowerSession"
+_LOG_DIR = "ottla_broker.storage.log_dir:LogDir"
 _LEADER = "ottla_broker.machines.partition:Leader"
 
 
@@ -88,5 +89,31 @@ STORIES = (
         "late-answers-are-written",
         "A follower wrote the answer to a fetch from another offset than where its log ends",
         instead_of("ottla_broker.replication.following:Following.on_fetched", _wherever_it_was_fetched),
+    ),
+    Story(
+        "copy-put-back-in-place",
+        "A backup of a running broker was copied back over its directory and vouched for itself: clean elections lost "
+        "acknowledged records",
+        instead_of("ottla_broker.storage.files:version", lambda original, path: original(path) and "any"),
+    ),
+    Story(
+        "copy-put-back-beside-the-marker",
+        "A copy was put back over a directory that had been closed in order: the marker of that stop vouched for it",
+        instead_of("ottla_broker.storage.soundness:fits", lambda original, stop, recovery_points: True),
+    ),
+    Story(
+        "short-log-sound-after-an-orderly-stop",
+        "A log that had lost its end called itself sound after the next orderly restart, and decided an election",
+        skipped(f"{_LOG_DIR}._write_incomplete"),
+    ),
+    Story(
+        "old-copy-was-sound",
+        "An old copy of a volume was recognized, and its logs still counted as sound when logs decide who leads",
+        skipped(f"{_LOG_DIR}._distrust_logs"),
+    ),
+    Story(
+        "snapshot-put-back-under-the-file-system",
+        "A snapshot of a volume was put back under the same device in the same boot, and vouched for itself",
+        instead_of(f"{_LOG_DIR}.compare", lambda original, self, newest, renewals=0: original(self, newest)),
     ),
 )

@@ -163,8 +163,8 @@ STORIES = (
         "stray-counts-as-whole",
         "A log that was set aside under a restored store was vouched for later, when an empty one was in its place",
         instead_of(
-            f"{_LOG_DIR}.has_all_of",
-            lambda original, self, partition: self._whole and partition not in self._gone,
+            f"{_LOG_DIR}._is_lost",
+            lambda original, self, partition: self.may_have_lost_tail or partition in self._gone,
         ),
     ),
     Story(

@@ -191,12 +191,19 @@ def test_a_transaction_that_its_coordinator_can_not_end_is_told(
 # ---- logs -----------------------------------------------------------------------------------------------------------
 
 
-def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
+def test_logs_that_can_not_be_compacted_or_lack_records_full_disks_and_silent_brokers_are_told(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ottla("doctor logs -o json") == 0
     assert capsys.readouterr().err == "checked 1 broker: no problem with logs or disks\n"
-    stuck = LogDirInfo("/data", 1 << 30, 1 << 29, {}, {TopicPartition("orders", 0): "the disk has room for 7 bytes"})
+    stuck = LogDirInfo(
+        "/data",
+        1 << 30,
+        1 << 29,
+        {},
+        {TopicPartition("orders", 0): "the disk has room for 7 bytes"},
+        incomplete=(TopicPartition("orders", 1),),
+    )
 
     def log_dirs(broker: int, timeout: float) -> tuple[LogDirInfo, ...]:
         if broker:
@@ -214,9 +221,10 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
     }
     assert printed.err.splitlines() == [
         "ottla: orders-0 on broker 0: it can't be compacted: the disk has room for 7 bytes",
+        f"ottla: orders-1 on broker 0: {doctor._INCOMPLETE}",
         "ottla: broker 1: its disk accepts no appends; free space on it, and appends resume automatically",
         "ottla: broker 1: it can't be reached: broker 1 does not answer (NETWORK_EXCEPTION); start it",
-        "checked 2 brokers: 3 problems with logs or disks",
+        "checked 2 brokers: 4 problems with logs or disks",
     ]
 
 

@@ -70,6 +70,7 @@ class Maintenance:
                 checkpointed_at = now
                 await self._try(self._secure_starts)
                 await self._try(self._checkpoint)
+                await self._try(self._renew_vouch)
             await self._try(self._remove_deleted)
 
     async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
@@ -137,6 +138,9 @@ class Maintenance:
 
     async def _checkpoint(self) -> None:
         await self._threads.keep(self._log_dir().checkpoint, self._replicas.high_watermarks())
+
+    async def _renew_vouch(self) -> None:
+        await self._threads.keep(self._log_dir().renew_vouch)
 
     async def _remove_deleted(self) -> None:
         await self._threads.keep(self._log_dir().remove_deleted)

@@ -43,6 +43,11 @@ class DataDirectory:
         self._log_dir: LogDir | None = None
 
     @property
+    def opened(self) -> LogDir | None:
+        """It is the directory, open or closed again, or None before it was opened."""
+        return self._log_dir
+
+    @property
     def log_dir(self) -> LogDir:
         assert self._log_dir is not None, "the data directory is opened before it is used"
         return self._log_dir

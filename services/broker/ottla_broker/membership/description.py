@@ -30,7 +30,8 @@ class BrokerDescription:
         log_dir, incarnation = self.log_dir(), self.registration.incarnation
         identity = log_dir.identity
         known = None if newest is None else Incarnation(newest.incarnation, newest.epoch)
-        if (known is None or known.incarnation != incarnation) and log_dir.compare(known):
+        renewals = 0 if newest is None else newest.renewals
+        if (known is None or known.incarnation != incarnation) and log_dir.compare(known, renewals):
             self.older_metadata.found(0 if known is None else known.epoch)
         kafka_addresses = self.kafka_addresses()
         return Broker(

@@ -98,9 +98,13 @@ class Registration:
 
     async def _register(self, lease: int) -> None:
         incarnation_key, entry = await self._newest_incarnation()
-        broker = self._describe(None if entry is None else decode(incarnation_key, entry))
+        newest = None if entry is None else decode(incarnation_key, entry)
+        broker = self._describe(newest)
+        # A later registration of this incarnation keeps what it has reported. Another directory counts from the start.
+        renewals = newest.renewals if newest is not None and newest.incarnation == broker.incarnation else 0
+        last = LastIncarnation(broker.incarnation, broker.directory_id, renewals=renewals)
         try:
-            put = await self._put_fenced(replace(broker, fenced=True), incarnation_key, entry, lease)
+            put = await self._put_fenced(replace(broker, fenced=True), incarnation_key, entry, last, lease)
         except OttlaError as error:
             if self._started and error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                 self._on_replaced(error)
@@ -115,12 +119,11 @@ class Registration:
         return key, await read_key(self._store, keys.key_text(self._cluster_id, key))
 
     async def _put_fenced(
-        self, broker: Broker, incarnation_key: keys.Key, newest: KeyValue | None, lease: int
+        self, broker: Broker, incarnation_key: keys.Key, newest: KeyValue | None, last: LastIncarnation, lease: int
     ) -> KeyValue:
         """Put the registration, fenced, and in the same transaction the broker's newest incarnation (rule C17)."""
         key = keys.broker(broker.id)
         text, incarnation_text = (keys.key_text(self._cluster_id, k) for k in (key, incarnation_key))
-        incarnation = encode(incarnation_key, LastIncarnation(broker.incarnation, broker.directory_id))
         return await put_anew(
             self._store,
             text,
@@ -128,7 +131,7 @@ class Registration:
             lease,
             lambda entry: self._check_own(decode(key, entry), broker),
             seen=(Compare(incarnation_text, mod_revision=0 if newest is None else newest.mod_revision),),
-            also=(Put(incarnation_text, incarnation),),
+            also=(Put(incarnation_text, encode(incarnation_key, last)),),
         )
 
     async def _unfence(self, key: keys.Key, put: KeyValue) -> None:

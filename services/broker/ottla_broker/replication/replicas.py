@@ -231,6 +231,11 @@ class Replicas:
         return bool(self._tasks and self._log_dir().disk.full)
 
     @property
+    def incomplete(self) -> int:
+        """This is the number of logs that may lack acknowledged records."""
+        return self._log_dir().incomplete
+
+    @property
     def strays(self) -> Strays:
         return self._log_dir().strays if self._tasks else Strays(0, 0)
 
@@ -312,6 +317,7 @@ class Replicas:
         stay = {a.id for a in assigned}
         self._remove_gone([id_ for id_ in candidates if id_ not in stay])
         await self._apply_all(image, assigned, None if whole else _PATIENCE_S)
+        self._note_in_sync(image, assigned)
         self._note_followed(image)
         async with self._on_applied:
             self._applied = image
@@ -320,6 +326,16 @@ class Replicas:
     def _has_followed_further_than(self, image: ClusterImage) -> bool:
         """Return whether the metadata are older than what this broker has followed: their store was restored."""
         return image.is_older_than(self._log_dir().followed)
+
+    def _note_in_sync(self, image: ClusterImage, assigned: Iterable[_Assignment]) -> None:
+        """Note which logs have caught up that may have lacked records: they are in sync again.
+
+        Before this broker has left all ISRs, one that names it says nothing of the log that it has now.
+        """
+        log_dir, me = self._log_dir(), self._broker_id
+        if log_dir.incomplete and log_dir.may_lead:
+            sure = (a for a in assigned if not image.is_in_doubt(a.partition))
+            log_dir.on_in_sync([a.id for a in sure if me in a.partition.isr])
 
     def _note_followed(self, image: ClusterImage) -> None:
         """Note how far this broker has followed the metadata, once it has reported what its start found out.

@@ -26,6 +26,7 @@ HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED: Final = "cleaner-offset-checkpoint"
 METADATA: Final = "metadata-checkpoint"
 PURGED: Final = "purge-checkpoint"
+INCOMPLETE: Final = "incomplete-log-checkpoint"
 
 _VERSION: Final = "0"
 _logger = logging.getLogger(__name__)

@@ -58,12 +58,6 @@ class DataFile:
     def size_bytes(self) -> int:
         return os.fstat(self._fd).st_size
 
-    def location(self) -> str:
-        """Identify the file by its device and inode. A restored copy has another inode, and another file system another
-        device."""
-        status = os.fstat(self._fd)
-        return f"{status.st_dev}:{status.st_ino}"
-
     def read(self, position: int, size_bytes: int) -> bytes:
         """Return up to `size_bytes` bytes. They are fewer only at the end of the file."""
         return os.pread(self._fd, size_bytes, position)
@@ -161,6 +155,13 @@ def is_private(path: PurePath) -> bool:
 
 def size_bytes(path: PurePath) -> int:
     return os.stat(path).st_size
+
+
+def version(path: PurePath) -> str:
+    """Identify the file and its last change. A copy is another file, or has changed the file that it replaces. No
+    program can set the time of that change."""
+    status = os.stat(path)
+    return f"{status.st_dev}:{status.st_ino}:{status.st_ctime_ns}"
 
 
 def modified_ns(path: PurePath) -> int:

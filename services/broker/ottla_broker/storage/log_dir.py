@@ -1,8 +1,8 @@
 """All logs of one data directory: opened together, checkpointed together, closed together.
 
-    meta.properties  .lock  .kafka_cleanshutdown  boot-id  .reserve
+    meta.properties  .lock  .kafka_cleanshutdown  boot-id  boot-id-2  .reserve
     recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint  metadata-checkpoint
-    cleaner-offset-checkpoint
+    cleaner-offset-checkpoint  incomplete-log-checkpoint
     <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint
                                          <offset>.log .index .timeindex .snapshot
     <topic id>-<partition>.<id>-delete/  a partition that is being deleted
@@ -33,7 +33,7 @@ from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_broker.storage.reserve import Reserve
-from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_INCARNATION, Incarnation
+from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_INCARNATION, CleanStop, Incarnation, Vouch
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats import kafka_uuid
 from ottla_core.model import PartitionId, TopicId
@@ -92,7 +92,14 @@ class LogDir:
         self.incarnation: Incarnation | None = None
         """The directory has everything up to this incarnation of the broker. It is None if that is unknown."""
         self._is_vouched = False
-        self._whole = False
+        self._vouch = Vouch(NO_INCARNATION, 0, 0)
+        """It is the newest one that was found or written."""
+        self._found_renewals = 0
+        self._is_renewal_due = False
+        self._incomplete = checkpoint.read_offsets(disk.path / checkpoint.INCOMPLETE)
+        """Logs that may lack acknowledged records, with the offset that each had reached. A log stays here through any
+        stops and starts until its replica is in sync again."""
+        self._incomplete_on_disk = dict(self._incomplete)
         self._gone: frozenset[PartitionId] = frozenset()
         """These partitions of this broker had no log at the start."""
         self._lock: Final = lock
@@ -138,11 +145,14 @@ class LogDir:
         return log_dir
 
     def _open_logs(self, config: LogConfig, now_ms: int, threads: int) -> None:
-        marker = self._take_marker()
-        incarnation = soundness.vouched_incarnation(self.disk.path, self.identity.directory_id, marker=marker)
+        stop = self._take_marker()
+        vouch = soundness.find_vouch(self.disk.path, self.identity.directory_id, stop)
+        if stop is not None and not soundness.fits(stop, self._recovery_points()):
+            _logger.warning("%s was closed in order and then replaced by an older copy", self.disk.path)
+            stop = vouch = None
         with ThreadPoolExecutor(threads, "recovery") as recovery:
             opening = recovery.map(
-                lambda directory: self._open_log(directory, config, now_ms, clean=marker is not None),
+                lambda directory: self._open_log(directory, config, now_ms, clean=stop is not None),
                 [self.disk.path / name for name in sorted(files.names_in(self.disk.path))],
             )
             list(opening)  # it raises the error of the thread that failed
@@ -150,16 +160,24 @@ class LogDir:
         damaged = [log.directory for log in self._logs.values() if log.was_damaged]
         if damaged:
             _logger.warning("%s was damaged; damaged logs in total: %d", damaged[0], len(damaged))
-        if self._reaches_checkpoints() and not damaged and incarnation is not None:
-            self._whole = True
-            self._trust(incarnation)
+        if self._reaches_checkpoints() and not damaged and vouch is not None:
+            self._vouch, self._found_renewals = vouch, vouch.renewals
+            self._trust(vouch.incarnation)
         else:
             soundness.withdraw(self.disk.path)
             self.disk.sync_directory(self.disk.path)
+            self._distrust_logs()
+            self._write_incomplete()
         # A log that was truncated ends below its old recovery point, which must not vouch for new appends (rule 60).
         self.checkpoint({})
 
-    def _take_marker(self) -> str | None:
+    def _recovery_points(self) -> bytes:
+        try:
+            return files.read_bytes(self.disk.path / checkpoint.RECOVERY_POINTS)
+        except FileNotFoundError:
+            return b""
+
+    def _take_marker(self) -> CleanStop | None:
         """Read and remove the marker of a clean stop. The removal is fsynced before the first write, so that a crash
         from now on is recognized (rule 58)."""
         marker = self.disk.path / CLEAN_SHUTDOWN
@@ -169,7 +187,7 @@ class LogDir:
             return None
         files.remove(marker)
         self.disk.sync_directory(self.disk.path)
-        return text
+        return soundness.clean_stop_of(text, self.identity.directory_id)
 
     def _open_log(self, directory: PurePath, config: LogConfig, now_ms: int, *, clean: bool) -> None:
         """Open the log in the directory. A directory of another kind is left alone."""
@@ -218,22 +236,60 @@ class LogDir:
     def _trust(self, incarnation: Incarnation) -> None:
         self.incarnation, self.may_have_lost_tail = incarnation, False
         try:
-            soundness.write_vouch(self.disk.path, self.identity.directory_id, incarnation)
+            self._write_incomplete()
+            for _ in soundness.VOUCHES:
+                self._write_vouch(self._vouch._replace(incarnation=incarnation), synced=True)
             self.disk.sync_directory(self.disk.path)
-        except OSError as error:
+        except (OSError, OttlaError) as error:
             soundness.withdraw(self.disk.path)
-            _logger.warning("%s", self.disk.error(f"recording that {self.disk.path} is complete", error))
+            doing = f"recording that {self.disk.path} is complete"
+            _logger.warning("%s", self.disk.error(doing, error) if isinstance(error, OSError) else error)
 
-    def compare(self, newest: Incarnation | None) -> bool:
-        """Compare the directory with the newest incarnation of this broker that the cluster has seen.
+    def _write_vouch(self, vouch: Vouch, *, synced: bool) -> None:
+        """Write a vouch behind the newest one."""
+        numbered = vouch._replace(number=self._vouch.number + 1)
+        soundness.write_vouch(self.disk.path, self.identity.directory_id, numbered, synced=synced)
+        self._vouch = numbered
+
+    @property
+    def renewals(self) -> int:
+        """It says how often the vouch for this directory was renewed, on disk. The store may know it from now on."""
+        return self._vouch.renewals
+
+    @property
+    def _renewed(self) -> Vouch:
+        return self._vouch._replace(renewals=self._vouch.renewals + 1)
+
+    def renew_vouch(self) -> None:
+        """Vouch anew if a checkpoint was written since the last time, so that a copy of the directory from before that
+        no longer vouches for itself. For a thread; it takes no fsync.
+
+        If a full disk has no room, the last vouch still counts.
+        """
+        if not self._is_renewal_due or not self.may_lead or self.incarnation is None or self.disk.failure:
+            return
+        self._is_renewal_due = False
+        try:
+            self._write_vouch(self._renewed, synced=False)
+        except OSError as error:
+            self._is_renewal_due = True
+            raise self.disk.error(f"recording that {self.disk.path} is complete", error) from error
+
+    def compare(self, newest: Incarnation | None, renewals: int = 0) -> bool:
+        """Compare the directory with the newest incarnation of this broker that the cluster has seen, and with how
+        often that had renewed its vouch when it last said so.
 
         If they differ, the directory is an old copy (rule C17), or the store was restored from a backup (rule C18).
         Return whether the store was restored: then the directory knows the later incarnation.
         """
-        if self.incarnation is None or self.incarnation == newest:
+        if self.incarnation is None or (self.incarnation == newest and self._found_renewals >= renewals):
             return False
+        _logger.warning("%s is an older copy of this broker's data, or the metadata are older", self.disk.path)
         self.may_have_lost_tail = True
-        return self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
+        is_ahead = self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
+        if not is_ahead:
+            self._distrust_logs()
+        return is_ahead
 
     @property
     def may_lead(self) -> bool:
@@ -264,10 +320,36 @@ class LogDir:
             self.disk.sync_directory(self.disk.path)
 
     def has_all_of(self, partition: PartitionId) -> bool:
-        """Return whether nothing of the partition's log was missing when it was opened, by the directory's own
-        evidence. Return False, too, if the log was set aside since, because the cluster did not know it."""
-        whole = self._whole and partition not in self._gone
-        return whole and str(partition) not in self._set_aside
+        """Return whether the partition's log has all that it ever had, by the directory's own evidence, or its replica
+        was in sync since. A log that began anew beside one that was lost, or set aside, has not."""
+        return partition not in self._incomplete
+
+    @property
+    def incomplete(self) -> int:
+        """It is the number of logs that may lack acknowledged records."""
+        return len(self._incomplete)
+
+    def on_in_sync(self, partitions: Iterable[PartitionId]) -> None:
+        """Note that these replicas are in the ISR, which this broker has left since it found that its logs may lack
+        records. The next checkpoint writes it down."""
+        for partition in partitions:
+            self._incomplete.pop(partition, None)
+
+    def _distrust_logs(self) -> None:
+        """Note that all logs here may lack records."""
+        promised = self._checkpoints.promised()
+        for partition, log in self._logs.items():
+            reached = (log.log_end_offset, promised.get(partition, 0), self._incomplete.get(partition, 0))
+            self._incomplete[partition] = max(reached)
+
+    def _write_incomplete(self) -> None:
+        """Write down which logs may lack records. It comes before the directory is vouched for again, and before new
+        logs take the place of lost ones. Raises what `Disk.replace_file` raises."""
+        incomplete = dict(self._incomplete)
+        if incomplete != self._incomplete_on_disk:
+            names = {id_: checkpoint.name_of(id_) for id_ in incomplete}
+            checkpoint.write_offsets(self.disk, self.disk.path / checkpoint.INCOMPLETE, incomplete, names)
+            self._incomplete_on_disk = incomplete
 
     @property
     def logs(self) -> Mapping[PartitionId, Log]:
@@ -292,6 +374,8 @@ class LogDir:
         For a log that could not be created, return the error."""
         self.disk.check_online()
         together = self.disk.syncing_once() if len(new_logs) >= _SYNCED_TOGETHER else nullcontext()
+        self._incomplete.update({new.partition: 0 for new in new_logs if self._is_lost(new.partition)})
+        self._write_incomplete()
         with together:
             logs = [self._create(new, now_ms) for new in new_logs]
             self.disk.sync_directory(self.disk.path)
@@ -299,6 +383,11 @@ class LogDir:
             if isinstance(log, Log) and self._logs.setdefault(new.partition, log) is log:
                 self.take_back(new.partition)  # a log that is back begins at 0, whatever its checkpoints promise
         return logs
+
+    def _is_lost(self, partition: PartitionId) -> bool:
+        """Return whether a log that is not here may have had records that this broker has acknowledged."""
+        was_here = self.may_have_lost_tail or partition in self._gone or str(partition) in self._set_aside
+        return was_here and partition not in self._logs
 
     def _create(self, new: NewLog, now_ms: int) -> Log | OttlaError:
         """Create one log. The caller syncs the parent."""
@@ -341,6 +430,7 @@ class LogDir:
             else:
                 log.abandon()  # it also closes the files that a reader has opened since
                 del self._logs[partition]
+                self._incomplete.pop(partition, None)
         self.disk.sync_directory(self.disk.path)
         if failure is not None:
             raise failure
@@ -351,6 +441,7 @@ class LogDir:
         renamed = []
         for partition in [partition for partition in self._logs if partition not in known]:
             log = self._logs.pop(partition)
+            self._incomplete.pop(partition, None)
             log.abandon()
             renamed.append(self._rename(log.directory, f"{since}-{uuid.uuid4().hex[:8]}{STRAY_SUFFIX}"))
             self._set_aside.add(str(partition))
@@ -380,11 +471,13 @@ class LogDir:
 
         A partition that is missing in `high_watermarks` keeps its previous one.
         """
-        self._checkpoints.write(dict(self._logs), high_watermarks)
+        if self._checkpoints.write(dict(self._logs), high_watermarks):
+            self._is_renewal_due = True
         followed = self.followed
         if followed != self._noted:
             checkpoint.write_history(self.disk, self.disk.path / checkpoint.METADATA, followed)
             self._noted = followed
+        self._write_incomplete()
 
     def secure_starts(self) -> None:
         """Write down the epochs for which the checkpoint of log starts waits, of some logs at a time. For a thread.
@@ -437,9 +530,10 @@ class LogDir:
                     log.close(now_ms)
             self._checkpoints.release()
             self.checkpoint(high_watermarks)
-            incarnation = NO_INCARNATION if self.incarnation is None else self.incarnation
-            text = soundness.incarnation_text(incarnation, self.identity.directory_id)
+            vouch = self._renewed._replace(incarnation=self.incarnation or NO_INCARNATION)
+            text = soundness.marker_text(vouch, self.identity.directory_id, self._recovery_points())
             self.disk.replace_file(self.disk.path / CLEAN_SHUTDOWN, f"{text}\n")
+            self._vouch = vouch
         finally:
             self._lock.release()
 

@@ -49,12 +49,13 @@ class OffsetCheckpoints:
             for id_ in {**self.recovery_points, **self.high_watermarks}
         }
 
-    def write(self, logs: Mapping[PartitionId, Log], high_watermarks: Mapping[PartitionId, int]) -> None:
-        """Write the files that changed, with a few fsyncs. A partition that is missing in `high_watermarks` keeps its
-        previous one."""
+    def write(self, logs: Mapping[PartitionId, Log], high_watermarks: Mapping[PartitionId, int]) -> bool:
+        """Write the files that changed, with a few fsyncs. Return whether there were any. A partition that is missing
+        in `high_watermarks` keeps its previous one."""
         with self._lock:
+            has_changed = False
             if self._is_held:
-                return
+                return False
             known = {**self.high_watermarks, **high_watermarks}
             self.high_watermarks = {
                 id_: min(known[id_], log.log_end_offset) for id_, log in logs.items() if id_ in known
@@ -68,7 +69,8 @@ class OffsetCheckpoints:
                 if offsets != self._written.get(name):
                     self._written.pop(name, None)
                     checkpoint.write_offsets(self._disk, self._disk.path / name, offsets, self._names)
-                    self._written[name] = offsets
+                    self._written[name], has_changed = offsets, True
+            return has_changed
 
     def written_recovery_point(self, partition: PartitionId) -> RecoveryPoint:
         """Return the recovery point of a partition that is on disk for certain."""

@@ -16,6 +16,7 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage, LastIncarnation
+from ottla_core.cluster.leased_key import read_key
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.cluster.store import Delete, Put, Snapshot, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
@@ -280,6 +281,21 @@ async def test_the_newest_life_is_written_with_the_registration_and_outlives_it(
     assert first.newest == [None]
     assert second.newest == [LastIncarnation("one", "my-directory", epoch=registered.epoch)]
     await second.registration.stop()
+
+
+@pytest.mark.rule(21)
+async def test_a_later_registration_keeps_the_renewals_of_its_own_incarnation_alone() -> None:
+    store, key = MemoryStore(), keys.last_incarnation(3)
+    text = keys.key_text("c", key)
+    await store.txn([], [Put(text, encode(key, LastIncarnation("one", "my-directory", 7, 5)))], timeout=1)
+    for incarnation, renewals in (("one", 5), ("two", 0)):
+        seat = Seat(store, replace(ME, incarnation=incarnation))
+        await seat.registration.start()
+        registered, entry = await seen(store), await read_key(store, text)
+        assert registered is not None
+        assert entry is not None
+        assert decode(key, entry) == LastIncarnation(incarnation, "my-directory", registered.epoch, renewals)
+        await seat.registration.stop()
 
 
 class RacedStore(MemoryStore):

@@ -25,7 +25,7 @@ from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.storage.soundness import NO_INCARNATION
+from ottla_broker.storage.soundness import NO_INCARNATION, VOUCHES
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.history import Term
@@ -148,6 +148,33 @@ async def test_a_directory_leads_nothing_before_its_broker_has_registered(tmp_pa
     finally:
         await held.replicas.stop()
         held.log_dir.abandon()
+
+
+@pytest.mark.story("short-log-sound-after-an-orderly-stop")
+@pytest.mark.rule(21)
+async def test_a_log_that_lacks_its_end_is_whole_once_its_replica_is_in_sync(tmp_path: Path) -> None:
+    """The ISR that names this broker before it has left it says nothing of the log that is here now."""
+    Held(tmp_path / "data").log_dir.abandon()
+    for name in VOUCHES:
+        (tmp_path / "data" / name).unlink()
+    held = Held(tmp_path / "data", vouches=False)
+    log_dir = held.log_dir
+    await held.replicas.start()
+    try:
+        held.metadata.become(replace(LED, partition_epoch=1))
+        held.metadata.become(following := replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=2))
+        await held.replicas.until(lambda image: image.revision == 3, timeout=20)
+        assert not log_dir.has_all_of(ID)
+        log_dir.vouch(NO_INCARNATION)
+        held.replicas.look_at_all()
+        held.metadata.become(replace(following, partition_epoch=3))
+        await held.replicas.until(lambda image: image.revision == 4, timeout=20)
+        assert not log_dir.has_all_of(ID)
+        held.metadata.become(replace(following, isr=(1, 2), partition_epoch=4))
+        await until(lambda: log_dir.has_all_of(ID))
+    finally:
+        await held.replicas.stop()
+        log_dir.abandon()
 
 
 @pytest.mark.rule(4)

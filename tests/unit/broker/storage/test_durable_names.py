@@ -152,4 +152,4 @@ def test_nobody_vouches_for_a_short_directory_even_after_a_power_cut(tmp_path: P
     (data / ".lock").unlink()
     steps.clear()
     LogDir.open(data, ME, SMALL, now_ms=NOON)
-    assert directly_after(steps, "remove boot-id") == "sync data"
+    assert directly_after(steps, "remove boot-id-2") == "sync data"

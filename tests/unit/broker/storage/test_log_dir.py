@@ -526,8 +526,9 @@ class TestWithOthers:
         log_dir = opened(tmp_path)
         log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
         log_dir.set_strays_aside(set(), now_ms=NOON)
+        log_dir.vouch()
         again = (log_dir.close({}, now_ms=NOON), opened(tmp_path))[1]
-        again._whole = True
+        again.create(ONE, "flights", SMALL, now_ms=NOON)
         monkeypatch.setattr(files, "names_in", None)
         assert not again.has_all_of(ONE)
         assert again.has_all_of(TWO)

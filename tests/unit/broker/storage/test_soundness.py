@@ -15,7 +15,7 @@ from logs import SMALL, fill
 
 from ottla_broker.storage import checkpoint, files, soundness
 from ottla_broker.storage.identity import DirectoryIdentity
-from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.log_dir import LogDir, NewLog
 from ottla_broker.storage.soundness import Incarnation
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -412,7 +412,7 @@ def test_a_marker_of_an_older_release_or_another_directory_names_no_life(
 def test_on_a_full_disk_the_vouch_holds_for_this_process_only(
     running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "no space left")
 
     with monkeypatch.context() as patched:
@@ -439,3 +439,279 @@ def opened_new(path: Path) -> LogDir:
     log_dir = opened(path)
     log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
     return log_dir
+
+
+# ---- a copy that is put back in place --------------------------------------------------------------------------------
+
+
+def without_later_segments(copy: Path, path: Path) -> None:
+    for segment in path.rglob("*.log"):
+        if not (copy / segment.relative_to(path)).exists():
+            segment.unlink()
+
+
+def copied_over(copy: Path, path: Path) -> None:
+    """Put a copy back as `cp -a` does: a file that is there keeps its inode, and takes the copy's modification time."""
+    for source in (each for each in copy.rglob("*") if each.is_file()):
+        target = path / source.relative_to(copy)
+        target.write_bytes(source.read_bytes())
+        shutil.copystat(source, target)
+    without_later_segments(copy, path)
+
+
+def synchronized(copy: Path, path: Path) -> None:
+    """Put a copy back as `rsync -a` does: what seems to be equal is left alone, and other files get a new inode."""
+    for source in (each for each in copy.rglob("*") if each.is_file()):
+        target = path / source.relative_to(copy)
+        there, status = (target.stat() if target.exists() else None), source.stat()
+        if there is None or (there.st_size, there.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
+            shutil.copy2(source, temporary := target.with_name("rsynced"))
+            temporary.rename(target)
+    without_later_segments(copy, path)
+
+
+def work(log_dir: LogDir, end: int) -> None:
+    """Append up to that offset, commit it, and have the next checkpoint written, as every few seconds."""
+    fill(log_dir.logs[ONE], (end - log_dir.logs[ONE].log_end_offset) // 3)
+    log_dir.checkpoint({ONE: end})
+    log_dir.renew_vouch()
+
+
+@pytest.mark.story("copy-put-back-in-place")
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("checkpoints", [1, 2, 3])
+@pytest.mark.parametrize("put_back", [copied_over, synchronized])
+def test_a_copy_that_is_put_back_in_place_vouches_for_nothing(
+    running: LogDir, tmp_path: Path, put_back: Callable[[Path, Path], None], checkpoints: int
+) -> None:
+    """The copy is of the same incarnation, boot and inodes, and its logs reach its checkpoints."""
+    running.vouch(FIRST)
+    work(running, 33)
+    shutil.copytree(tmp_path, copy := tmp_path.with_name(f"{tmp_path.name}-copy"))
+    for n in range(1, checkpoints + 1):
+        work(running, 33 + 3 * n)
+    running.abandon()
+    put_back(copy, tmp_path)
+    again = opened(tmp_path)
+    assert again.logs[ONE].log_end_offset == 33
+    assert again.may_have_lost_tail
+
+
+@pytest.mark.story("copy-put-back-beside-the-marker")
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("put_back", [copied_over, synchronized])
+def test_a_copy_that_is_put_back_leaves_the_marker_of_a_clean_stop_without_meaning(
+    running: LogDir, tmp_path: Path, put_back: Callable[[Path, Path], None]
+) -> None:
+    """The copy was made while the broker ran, so it has no marker, and the one that is there stays."""
+    running.vouch(FIRST)
+    work(running, 33)
+    shutil.copytree(tmp_path, copy := tmp_path.with_name(f"{tmp_path.name}-copy"))
+    work(running, 36)
+    running.close({ONE: 36}, now_ms=NOON)
+    put_back(copy, tmp_path)
+    assert (tmp_path / soundness.CLEAN_SHUTDOWN).exists()
+    again = opened(tmp_path)
+    assert again.may_have_lost_tail
+    assert not again.has_all_of(ONE)
+
+
+@pytest.mark.rule(21)
+def test_a_log_alone_that_is_put_back_does_not_reach_its_checkpoints(running: LogDir, tmp_path: Path) -> None:
+    work(running, 33)
+    shutil.copytree(tmp_path / str(ONE), copy := tmp_path.with_name(f"{tmp_path.name}-copy"))
+    work(running, 36)
+    running.abandon()
+    copied_over(copy, tmp_path / str(ONE))
+    assert opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("left_at", range(4))
+def test_a_kill_between_any_two_steps_of_a_renewal_loses_no_proof(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_at: int
+) -> None:
+    """They are: create a temporary file, write it, and rename it."""
+    running.vouch(FIRST)
+    work(running, 33)
+    running.checkpoint({ONE: 30})
+    left = [left_at]
+
+    def killed_at(step: Callable[..., object]) -> Callable[..., object]:
+        def stepped(*arguments: object) -> object:
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            return step(*arguments)
+
+        return stepped
+
+    with monkeypatch.context() as patched:
+        for owner, name in ((files, "open_empty"), (files.DataFile, "write_all"), (files, "rename")):
+            patched.setattr(owner, name, killed_at(getattr(owner, name)))
+        try:
+            running.renew_vouch()
+        except KeyboardInterrupt:
+            assert left_at < 3
+    running.abandon()
+    again = opened(tmp_path)
+    assert (again.incarnation, again.may_have_lost_tail) == (FIRST, False)
+
+
+def test_a_vouch_is_renewed_where_a_checkpoint_was_written_alone(running: LogDir, tmp_path: Path) -> None:
+    def vouches() -> list[str]:
+        return [files.version(tmp_path / name) for name in soundness.VOUCHES]
+
+    running.renew_vouch()
+    before = vouches()
+    running.checkpoint({ONE: 20})
+    running.renew_vouch()
+    assert vouches() == before, "an idle broker writes nothing"
+    work(running, 33)
+    assert sum(a != b for a, b in zip(before, vouches(), strict=True)) == 1
+
+
+def test_nobody_renews_what_was_withdrawn(running: LogDir, tmp_path: Path) -> None:
+    running.vouch(FIRST)
+    work(running, 33)
+    running.disk.fail("a test", OSError(errno.EIO, "Input/output error"))
+    running._is_renewal_due = True
+    running.renew_vouch()
+    assert not any((tmp_path / name).exists() for name in soundness.VOUCHES)
+
+
+def test_a_renewal_for_which_there_is_no_room_is_tried_again(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.vouch(FIRST)
+    fill(running.logs[ONE], 1)
+    running.checkpoint({ONE: 33})
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files.DataFile, "write_all", full)
+        with pytest.raises(OttlaError, match="no space left"):
+            running.renew_vouch()
+    before = files.version(tmp_path / soundness.BOOT_ID), files.version(tmp_path / soundness.VOUCHES[1])
+    running.renew_vouch()
+    assert before != (files.version(tmp_path / soundness.BOOT_ID), files.version(tmp_path / soundness.VOUCHES[1]))
+    running.abandon()
+    assert not opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.story("snapshot-put-back-under-the-file-system")
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("starts", [1, 2])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_snapshot_below_the_file_system_has_fewer_renewals_than_the_store(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: bool, starts: int
+) -> None:
+    """It brings all files back as they were, change times included, and no start of it hides how old it is."""
+    monkeypatch.setattr(files, "version", lambda path: "as it was")
+    running.vouch(FIRST)
+    work(running, 33)
+    shutil.copytree(tmp_path, snapshot := tmp_path.with_name(f"{tmp_path.name}-snapshot"))
+    snapshot_renewals = running.renewals
+    if clean:
+        running.close({ONE: 33}, now_ms=NOON)
+    else:
+        work(running, 36)
+        running.abandon()
+    reported = running.renewals
+    assert reported == snapshot_renewals + 1
+    for number in range(starts):
+        again = opened(snapshot)
+        assert not again.may_have_lost_tail, "by its own evidence"
+        if number < starts - 1:
+            again.abandon()
+    assert not again.compare(FIRST, reported)
+    assert (again.may_have_lost_tail, again.has_all_of(ONE)) == (True, False)
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_directory_that_is_no_copy_has_all_renewals_that_were_reported(
+    running: LogDir, tmp_path: Path, clean: bool
+) -> None:
+    running.vouch(FIRST)
+    work(running, 33)
+    if clean:
+        running.close({ONE: 33}, now_ms=NOON)
+    else:
+        running.abandon()
+    for _ in range(2):
+        again = opened(tmp_path)
+        again.compare(FIRST, running.renewals)
+        assert not again.may_have_lost_tail
+        again.abandon()
+
+
+# ---- a log that lacks its end ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.story("short-log-sound-after-an-orderly-stop")
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("short", ["a machine that went down", "a log that is too short", "a log that is gone"])
+def test_a_log_that_lacks_its_end_does_until_its_replica_is_in_sync_again(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: str, clean: bool
+) -> None:
+    running.create(TWO, "flights", SMALL, now_ms=NOON)
+    running.abandon()
+    if short == "a machine that went down":
+        reboot(monkeypatch)
+    elif short == "a log that is too short":
+        lose(running, 1000)
+    else:
+        shutil.rmtree(tmp_path / str(ONE))
+    for _ in range(3):
+        log_dir = opened(tmp_path)
+        log_dir.expect({ONE, TWO}, {ONE})
+        log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        assert not log_dir.has_all_of(ONE)
+        log_dir.vouch(FIRST)  # the cluster has been told
+        assert not log_dir.has_all_of(ONE)
+        if clean:
+            log_dir.close({}, now_ms=NOON)
+        else:
+            log_dir.abandon()
+    log_dir = opened(tmp_path)
+    assert not log_dir.may_have_lost_tail
+    log_dir.on_in_sync([ONE, TWO])
+    assert (log_dir.incomplete, log_dir.has_all_of(ONE)) == (0, True)
+    log_dir.checkpoint({})
+    log_dir.abandon()
+    assert opened(tmp_path).has_all_of(ONE)
+
+
+@pytest.mark.story("old-copy-was-sound")
+@pytest.mark.rule(21)
+def test_the_logs_of_an_old_copy_may_lack_records_and_those_of_a_restored_store_do_not(
+    running: LogDir, tmp_path: Path
+) -> None:
+    """If the directory knows a later incarnation than the store, its logs are what decides."""
+    running.vouch(FIRST)
+    running.close({ONE: 30}, now_ms=NOON)
+    again = opened(tmp_path)
+    assert again.compare(Incarnation("earlier", 5))
+    assert again.has_all_of(ONE)
+    assert not again.compare(SECOND)
+    again.vouch(SECOND)
+    assert not again.has_all_of(ONE)
+    again.close({ONE: 30}, now_ms=NOON)
+    third = opened(tmp_path)
+    assert not third.compare(SECOND)
+    assert (third.may_have_lost_tail, third.has_all_of(ONE)) == (False, False)
+
+
+def test_a_new_log_of_a_directory_that_is_trusted_lacks_nothing(tmp_path: Path) -> None:
+    log_dir = opened(tmp_path)
+    log_dir.expect({ONE}, set())
+    log_dir.vouch(FIRST)
+    log_dir.create_all([NewLog(ONE, "flights", SMALL), NewLog(TWO, "flights", SMALL)], now_ms=NOON)
+    assert not log_dir.has_all_of(ONE), "a former disk may have had it"
+    assert log_dir.has_all_of(TWO)
+    log_dir.delete([ONE])
+    assert log_dir.incomplete == 0

@@ -45,5 +45,6 @@ class DescribeLogDirsTranslation:
                             size_bytes=max(0, partition.partition_size),
                             uncleanable=partition.uncleanable,
                             late_transaction=partition.late_transaction,
+                            incomplete=partition.incomplete,
                         )
         return described

@@ -6,11 +6,13 @@ v3 adds an error code (KIP-784); v4 total and usable bytes (KIP-827); v5 whether
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TypeAlias
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
+from ottla_broker.storage.log_dir import LogDir
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla_proto.operation import Operation
@@ -24,12 +26,13 @@ async def handle(backend: Backend, request: DescribeLogDirsRequest, context: Kaf
     if (refused := context.access.refused(Operation.DESCRIBE)) is not None:
         return DescribeLogDirsResponse(error_code=refused.code, results=[])
     sizes = backend.log_dir().sizes()
+    described = partial(_partition, backend.log_dir())
     by_topic: dict[str, list[Replica]] = defaultdict(list)
     for replica in _requested(backend, request):
         by_topic[replica.topic].append(replica)
     topics, slice_ = [], Slice()
     for name in sorted(by_topic):
-        partitions = await sliced(_partition, by_topic[name], slice_)
+        partitions = await sliced(described, by_topic[name], slice_)
         topics.append(_Topic(name=name, partitions=partitions))
     result = _Result(
         error_code=0,
@@ -53,7 +56,7 @@ def _requested(backend: Backend, request: DescribeLogDirsRequest) -> list[Replic
     return [replica for replica in found if replica is not None]
 
 
-def _partition(replica: Replica) -> _Partition:
+def _partition(log_dir: LogDir, replica: Replica) -> _Partition:
     """Describe a replica. `offset_lag` says how far the log is behind what is known to be committed."""
     return _Partition(
         partition_index=replica.id.partition,
@@ -62,4 +65,5 @@ def _partition(replica: Replica) -> _Partition:
         is_future_key=False,
         uncleanable=replica.log.compaction.failure,
         late_transaction=replica.has_late_transaction,
+        incomplete=not log_dir.has_all_of(replica.id),
     )
