@@ -38,8 +38,9 @@ async def test_a_follower_joins_though_its_leader_starts_within_a_batch(tmp_path
     log, leader = brokers.replicas[2].log, brokers.replicas[1].log
     assert log.log_start_offset == 5
     assert log.read(5, 1 << 20, 30) == leader.read(5, 1 << 20, 30)
-    assert brokers.leading(1).proposal is not None
-    assert brokers.leading(1).proposal.isr == (1, 2)
+    proposal = brokers.leading(1).proposal
+    assert proposal is not None
+    assert proposal.isr == (1, 2)
 
 
 async def test_a_follower_with_records_of_its_own_before_its_leaders_start_begins_anew(tmp_path: Path) -> None:
