@@ -18,10 +18,10 @@ def _of_any_segments(original, self, sources, config):
     return original(self, sources, config)
 
 
-def _by_batches_alone(original, segments, first, epochs):
+def _by_batches_alone(original, segments, first, epochs, most):
     if first < len(segments):
         epochs.truncate_from_end(segments[first].base_offset)
-    return original(segments, first, epochs)
+    return original(segments, first, epochs, most)
 
 
 def _of_what_is_before_the_end(original, self, start_offset, end_offset):
