@@ -56,6 +56,7 @@ class ScriptedTransactions:
         self._ids = ids
         self._times = itertools.count(1_700_000_000_000, 1000)
         self.by_id: dict[str, ScriptedTransaction] = {}
+        groups.is_undecided = self._has_offsets
 
     def respond(self, body: Message) -> Message | None:
         """Return the coordinator's response; None for a request that does not concern it."""
@@ -164,6 +165,14 @@ class ScriptedTransactions:
             raise OttlaError(ErrorCode.INVALID_TXN_STATE, f"{request.group} is not in the transaction")
         transaction.offsets.append(request)
         return self._groups.judge(request)
+
+    def _has_offsets(self, group: str, partition: TopicPartition) -> bool:
+        return any(
+            request.group == group and (offset.topic, offset.partition) == partition
+            for transaction in self.by_id.values()
+            for request in transaction.offsets
+            for offset in request.offsets
+        )
 
     def _describe(self, request: txn_pb2.DescribeTransactionsRequest) -> txn_pb2.DescribeTransactionsResponse:
         response = txn_pb2.DescribeTransactionsResponse()
