@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,12 +17,14 @@ from interruptions import Interrupting, Interruption
 
 import ottla
 from ottla.fakes.scripted import Break, Hang, Reject, ScriptedCluster
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Txn
 
 IN, OUT, GROUP, ID = "in", "out", "g", "copy"
 _AT_ONCE: Final = 2
 _MAX_BLOCK_S: Final = 0.05
 _SILENCE: Final = [Hang()] * 200
+RECOVERIES: Final = ("settles", "polls", "polls, is interrupted")
 _POLLS: Final = 200
 """In so many polls the consumer gets records, or it never will."""
 
@@ -33,69 +35,81 @@ class BodyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of a transaction: `before_end` happens at the end of the body, which then raises if it `raises`."""
+    """What becomes of a transaction: what happens before and after its sends, and whether the body then raises."""
 
+    before_sends: Callable[[ScriptedCluster], object] = bool
     before_end: Callable[[ScriptedCluster], object] = bool
     raises: bool = False
     is_timed_out: bool = False
     """Whether the coordinator aborts it before the program looks for its outcome."""
 
 
+def _falls_silent(cluster: ScriptedCluster) -> None:
+    cluster.will(Txn.END_TXN, *_SILENCE)
+
+
+def _time_out(cluster: ScriptedCluster) -> None:
+    with cluster.changed:
+        if (transaction := cluster.transactions.by_id.get(ID)) is not None and transaction.is_open:
+            cluster.transactions.time_out(ID)
+
+
 FATES: Final[dict[str, Fate]] = {
     "committed": Fate(),
-    "committed, but the response is lost": Fate(lambda c: c.will(Txn.END_TXN, Break(applied=True))),
-    "not committed": Fate(lambda c: c.will(Txn.END_TXN, Reject(ottla.ErrorCode.TRANSACTION_ABORTABLE))),
-    "aborted by the coordinator": Fate(lambda c: c.transactions.time_out(ID)),
-    "unknown, and not committed": Fate(lambda c: c.will(Txn.END_TXN, *_SILENCE)),
-    "unknown, and committed": Fate(lambda c: c.will(Txn.END_TXN, Break(applied=True), *_SILENCE)),
-    "unknown, and aborted by the coordinator": Fate(lambda c: c.will(Txn.END_TXN, *_SILENCE), is_timed_out=True),
+    "committed, but the response is lost": Fate(before_end=lambda c: c.will(Txn.END_TXN, Break(applied=True))),
+    "failed with a record": Fate(lambda c: c.will(Client.PRODUCE, Reject(ottla.ErrorCode.INVALID_RECORD))),
+    "refused by the coordinator": Fate(
+        before_end=lambda c: c.will(Txn.END_TXN, Reject(ottla.ErrorCode.INVALID_TXN_STATE))
+    ),
+    "aborted by the coordinator": Fate(before_end=lambda c: _time_out(c)),
+    "unknown, and not committed": Fate(before_end=_falls_silent),
+    "unknown, and committed": Fate(before_end=lambda c: c.will(Txn.END_TXN, Break(applied=True), *_SILENCE)),
+    "unknown, and aborted by the coordinator": Fate(before_end=_falls_silent, is_timed_out=True),
     "aborted": Fate(raises=True),
-    "not aborted": Fate(lambda c: c.will(Txn.END_TXN, *_SILENCE), raises=True),
-    "not aborted, but by the coordinator": Fate(lambda c: c.will(Txn.END_TXN, *_SILENCE), True, True),
+    "not aborted": Fate(before_end=_falls_silent, raises=True),
+    "not aborted, but by the coordinator": Fate(before_end=_falls_silent, raises=True, is_timed_out=True),
 }
 
 
 def cluster_with(count: int) -> ScriptedCluster:
     """Return a cluster with so many records in the topic to copy; the value of each is its offset."""
     cluster = ScriptedCluster({IN: 1, OUT: 1})
-    with ottla.Producer[Any, Any]("b0:1", topic=IN, value=int_bytes, _transport=cluster.connect) as producer:
+    with ottla.Producer[Any, Any]("b0:1", topic=IN, value="int", _transport=cluster.connect) as producer:
         for number in range(count):
             producer.send(number)
     return cluster
 
 
-def int_bytes(number: int) -> bytes:
-    return b"%d" % number
-
-
 def _settings(cluster: ScriptedCluster) -> tuple[dict[str, Any], dict[str, Any]]:
     transport = {"_transport": cluster.connect, "bootstrap": "b0:1"}
-    produces = {"topic": OUT, "transactional_id": ID, "value": int_bytes, "max_block": _MAX_BLOCK_S}
-    consumes = {"group": GROUP, "commit": "manual", "auto_offset_reset": "earliest", "value": int}
+    produces = {"topic": OUT, "transactional_id": ID, "value": "int", "max_block": _MAX_BLOCK_S}
+    consumes = {"group": GROUP, "commit": "manual", "auto_offset_reset": "earliest", "value": "int"}
     return {**transport, **produces, "retry_backoff": 0.01}, {**transport, **consumes, "fetch_max_wait": 0.05}
 
 
 def copied(cluster: ScriptedCluster) -> list[int]:
     """Return what readers of committed records get."""
-    settings = {"bootstrap": "b0:1", "start": "earliest", "stop": "end", "value": int}
+    settings = {"bootstrap": "b0:1", "start": "earliest", "stop": "end", "value": "int"}
     with ottla.Consumer[Any, int](OUT, **settings, _transport=cluster.connect) as consumer:
         return [record.value for record in consumer]
 
 
 @dataclass(slots=True)
 class Sweep:
-    """What a sweep has found. `hits` are the places that it came to."""
+    """What a sweep has found."""
 
     hits: list[str] = field(default_factory=list)
+    """The places that it came to."""
     errors: set[str] = field(default_factory=set)
+    ahead: set[str] = field(default_factory=set)
+    """The places after which a poll returned records that are behind records to be copied: the next block refused."""
 
 
-def interrupted_loop(
-    fate: Fate, *, settles: bool, stride: int, first: int = 1, settle_places: bool = False
-) -> Sweep:
-    """Copy, interrupted at place `first` of the first block, then `stride` places further in each, until there is none.
+def interrupted_loop(fate: Fate, *, recovery: str, stride: int = 1, first: int = 1) -> Sweep:
+    """Copy, interrupted at place `first` of a block, then `stride` places further in each block, until there is none.
 
-    A program that `settles` ends the transaction after each error, as docs/use/transactions.md says. Any other polls on.
+    After an interrupt the program ends the transaction, as docs/use/transactions.md says ("settles"), or polls on, with
+    a block that is not interrupted after each one that is ("polls"), or without ("polls, is interrupted").
     Raises AssertionError if a record is left out or copied twice.
     """
     cluster, sweep = cluster_with(4000), Sweep()
@@ -111,9 +125,8 @@ def interrupted_loop(
                 with Interrupting(at) as interrupting:
                     try:
                         with block as tx:
-                            for number in batch.values():
-                                tx.send(number)
-                            tx.commit_offsets(batch)
+                            fate.before_sends(cluster)
+                            _copy(tx, batch)
                             fate.before_end(cluster)
                             if fate.raises:
                                 raise BodyError
@@ -122,26 +135,53 @@ def interrupted_loop(
             except (Interruption, BodyError, ottla.OttlaError) as error:
                 sweep.errors.add(type(error).__name__)
                 _passes(cluster, fate)
-                if settles:
+                if recovery == "settles":
                     settle(producer)
-            cluster.forget(Txn.END_TXN)
+            _answers_again(cluster)
             if not hit:
                 break
             sweep.hits.append(hit)
-        _rest(cluster, producer, consumer, sweep)
+            if recovery == "polls":
+                _copied_in_peace(cluster, producer, consumer, sweep)
+        end = _copied_in_peace(cluster, producer, consumer, sweep)
+    assert copied(cluster) == list(range(end)), sweep.hits[-1:]
     return sweep
+
+
+def _copy(tx: Any, batch: Any) -> None:
+    for number in batch.values():
+        tx.send(number)
+    tx.commit_offsets(batch)
+
+
+def _copied_in_peace(
+    cluster: ScriptedCluster, producer: ottla.Producer[Any, Any], consumer: ottla.Consumer[Any, Any], sweep: Sweep
+) -> int:
+    """Copy without an interrupt, until a block has committed. Return the offset where the next one begins."""
+    for _ in range(_POLLS):
+        batch = _polled(cluster, consumer, sweep)
+        with suppress(ottla.OttlaError):
+            with producer.transaction(consumer) as tx:
+                _copy(tx, batch)
+            return int(batch.offsets[IN, 0])
+    raise AssertionError(f"no block commits any more: {sweep.hits[-1:]}")
 
 
 def _passes(cluster: ScriptedCluster, fate: Fate) -> None:
     """Time passes: the coordinator answers again, or has aborted the transaction."""
-    if fate.is_timed_out and cluster.transactions.by_id[ID].is_open:
-        cluster.transactions.time_out(ID)
+    if fate.is_timed_out:
+        _time_out(cluster)
+    _answers_again(cluster)
+
+
+def _answers_again(cluster: ScriptedCluster) -> None:
     cluster.forget(Txn.END_TXN)
+    cluster.forget(Client.PRODUCE)
 
 
 def settle(producer: ottla.Producer[Any, Any]) -> None:
     """End the transaction: abort it, or ask for its commit again until the outcome is known."""
-    while True:
+    for _ in range(_POLLS):
         for end in (producer.abort_transaction, producer.commit_transaction):
             try:
                 end()
@@ -155,31 +195,20 @@ def settle(producer: ottla.Producer[Any, Any]) -> None:
 
 
 def _polled(cluster: ScriptedCluster, consumer: ottla.Consumer[Any, Any], sweep: Sweep) -> Any:
-    """Poll until records come. They begin at the committed offset: no record is left out, and none comes twice."""
+    """Poll until records come."""
     for _ in range(_POLLS):
         if batch := consumer.poll(0.1, max_records=_AT_ONCE):
-            committed = consumer.committed((IN, 0))[IN, 0]
-            assert batch[0].offset == (0 if committed is None else committed.offset), sweep.hits[-1:]
+            _look_at(batch, cluster, sweep)
             return batch
-        if cluster.transactions.by_id[ID].is_open:  # the consumer waits for the end of the transaction
-            cluster.transactions.time_out(ID)
+        _time_out(cluster)  # the consumer waits for the end of the transaction
     raise AssertionError(f"the consumer gets no records any more: {sweep.hits[-1:]}")
 
 
-def _rest(
-    cluster: ScriptedCluster, producer: ottla.Producer[Any, Any], consumer: ottla.Consumer[Any, Any], sweep: Sweep
-) -> None:
-    """One more round without an interrupt, and the judgement."""
-    while True:
-        batch = _polled(cluster, consumer, sweep)
-        with suppress(ottla.OttlaError), producer.transaction(consumer) as tx:
-            for number in batch.values():
-                tx.send(number)
-            tx.commit_offsets(batch)
-            end = batch.offsets[IN, 0]
-        if (committed := consumer.committed((IN, 0))[IN, 0]) is not None and committed.offset == end:
-            break
-    assert copied(cluster) == list(range(end)), sweep.hits[-1:]
+def _look_at(batch: Any, cluster: ScriptedCluster, sweep: Sweep) -> None:
+    with cluster.changed:
+        committed = [offset.offset for offset in cluster.groups.group(GROUP).offsets.values()]
+    if batch[0].offset != max(committed, default=0):
+        sweep.ahead.update(sweep.hits[-1:])
 
 
 # ---- asyncio
@@ -217,9 +246,9 @@ class Cancelling:
         return None
 
 
-async def cancelled_loop(fate: Fate, *, late: bool, settles: bool, places: Iterable[int]) -> int:
-    """Copy with asyncio, cancelled at each of these waits of a block in turn. Return how many there were."""
-    cluster, sweep, hits = cluster_with(1000), Sweep(), 0
+async def cancelled_loop(fate: Fate, *, late: bool, recovery: str) -> Sweep:
+    """Like `interrupted_loop` with asyncio, cancelled at each wait of a block: before it has waited, or after."""
+    cluster, sweep = cluster_with(400), Sweep()
     produces, consumes = _settings(cluster)
     async with AsyncExitStack() as stack:
         producer = await stack.enter_async_context(ottla.aio.Producer[Any, Any](**produces))
@@ -227,64 +256,71 @@ async def cancelled_loop(fate: Fate, *, late: bool, settles: bool, places: Itera
 
         async def work(batch: Any) -> None:
             async with producer.transaction(consumer) as tx:
+                fate.before_sends(cluster)
                 sent = [tx.send(number) for number in batch.values()]
                 await tx.commit_offsets(batch)
-                await sent[0]
+                await asyncio.gather(*sent, return_exceptions=True)
                 fate.before_end(cluster)
                 if fate.raises:
                     raise BodyError
 
-        for at in places:
+        for at in itertools.count(1):
             batch = await _aio_polled(cluster, consumer, sweep)
             cancelling = Cancelling(work(batch), at, late=late)
             try:
                 await cancelling
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                assert task is not None
-                task.uncancel()
-                sweep.errors.add("CancelledError")
-            except (BodyError, ottla.OttlaError) as error:
+            except (asyncio.CancelledError, BodyError, ottla.OttlaError) as error:
+                if isinstance(error, asyncio.CancelledError):
+                    _uncancel()
                 sweep.errors.add(type(error).__name__)
-            sweep.hits.append(f"wait {at}")
-            if settles:
                 _passes(cluster, fate)
-                await _aio_settle(producer)
-            hits += cancelling.hit
+                if recovery == "settles":
+                    await _aio_settle(producer)
+            _answers_again(cluster)
             if not cancelling.hit:
                 break
-            if not settles:
-                _passes(cluster, fate)
-        end = 0
-        while True:
-            batch = await _aio_polled(cluster, consumer, sweep)
-            cluster.forget(Txn.END_TXN)
-            with suppress(ottla.OttlaError):
-                async with producer.transaction(consumer) as tx:
-                    for number in batch.values():
-                        tx.send(number)
-                    await tx.commit_offsets(batch)
-                end = batch.offsets[IN, 0]
-                break
+            sweep.hits.append(f"wait {at}")
+            if recovery == "polls":
+                await _aio_copied_in_peace(cluster, producer, consumer, sweep)
+        end = await _aio_copied_in_peace(cluster, producer, consumer, sweep)
     assert (await asyncio.to_thread(copied, cluster)) == list(range(end)), sweep.hits[-1:]
-    return hits
+    return sweep
+
+
+def _uncancel() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
+
+
+async def _aio_copied_in_peace(
+    cluster: ScriptedCluster,
+    producer: ottla.aio.Producer[Any, Any],
+    consumer: ottla.aio.Consumer[Any, Any],
+    sweep: Sweep,
+) -> int:
+    for _ in range(_POLLS):
+        batch = await _aio_polled(cluster, consumer, sweep)
+        with suppress(ottla.OttlaError):
+            async with producer.transaction(consumer) as tx:
+                for number in batch.values():
+                    tx.send(number)
+                await tx.commit_offsets(batch)
+            return int(batch.offsets[IN, 0])
+    raise AssertionError(f"no block commits any more: {sweep.hits[-1:]}")
 
 
 async def _aio_polled(cluster: ScriptedCluster, consumer: ottla.aio.Consumer[Any, Any], sweep: Sweep) -> Any:
     for _ in range(_POLLS):
         if batch := await consumer.poll(0.1, max_records=_AT_ONCE):
-            committed = (await consumer.committed((IN, 0)))[IN, 0]
-            assert batch[0].offset == (0 if committed is None else committed.offset), sweep.hits[-1:]
+            _look_at(batch, cluster, sweep)
             return batch
-        with cluster.changed:
-            cluster.forget(Txn.END_TXN)
-            if cluster.transactions.by_id[ID].is_open:
-                cluster.transactions.time_out(ID)
+        _time_out(cluster)
     raise AssertionError(f"the consumer gets no records any more: {sweep.hits[-1:]}")
 
 
 async def _aio_settle(producer: ottla.aio.Producer[Any, Any]) -> None:
-    while True:
+    for _ in range(_POLLS):
         for end in (producer.abort_transaction, producer.commit_transaction):
             try:
                 await end()

@@ -25,6 +25,8 @@ from ottla_proto.common_pb2 import Error, TxnProducer
 
 Producer = tuple[int, int]
 _LAST_EPOCH = 2**15 - 2
+_EVENTS = 8
+"""How many events of a transactional id are kept."""
 
 
 @dataclass(slots=True)
@@ -147,6 +149,8 @@ class ScriptedTransactions:
         if not transaction.is_open and (request.committed or self.version < TRANSACTIONS_V2):
             raise OttlaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open")
         self._finish(transaction, committed=request.committed, raises=self.version >= TRANSACTIONS_V2)
+        if self.version >= TRANSACTIONS_V2:
+            transaction.former = producer
         transaction.ended.append((producer, request.committed))
         self._note(transaction, "committed" if request.committed else "aborted", "")
         return self._end_response(transaction)
@@ -212,6 +216,7 @@ class ScriptedTransactions:
                 cause=cause,
             )
         )
+        del transaction.events[:-_EVENTS]
 
 
 def _message(producer: Producer) -> TxnProducer:

@@ -104,7 +104,8 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.leave()
+        # The very first step, and an assignment: a signal handler may raise in any call.
+        self._outcome.is_left = True
         manager = self._manager
         if self._guard.foreign:  # the transaction is the parent's
             return
