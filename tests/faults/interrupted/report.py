@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.faults.interrupted.row import MINUTES, MUTANT, NAME, TITLE, run_interrupted_row
+from tests.faults.interrupted.row import MINUTES, MUTANT, NAME, TITLE, WITH_MUTANT, run_interrupted_row
 from tests.faults.report import print_aligned, print_summary
-
-_MUTANTS = 4
-"""One in each way of reading."""
 
 
 def run_interrupted(minutes: float, directory: Path, seed: int) -> int:
@@ -31,11 +28,11 @@ def run_interrupted(minutes: float, directory: Path, seed: int) -> int:
             "repeated": run.total("repeated"),
             "misplaced": run.total("misplaced"),
             "kinds": {kind: notes.interrupts.total() for kind, notes in run.notes.items()},
-            "mutants": _MUTANTS,
+            "mutants": len(WITH_MUTANT),
             "mutants_caught": len(run.caught),
             "seconds": round(time.monotonic() - began, 1),
             "seed": seed,
             "history": str(directory),
         }
     )
-    return 1 if run.failures or len(run.caught) < _MUTANTS else 0
+    return 1 if run.failures or len(run.caught) < len(WITH_MUTANT) else 0
