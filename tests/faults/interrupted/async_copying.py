@@ -11,6 +11,7 @@ import asyncio
 import json
 import random
 import sys
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +22,8 @@ from tests.faults.interrupted.notes import Notes
 import ottla.aio
 
 _CANCELLATIONS_EACH = 20
-_MOST_S = 0.1
+_TRANSACTIONS = 3
+"""The most transactions that a task lives through, by the time that one takes."""
 
 
 async def live(given: argparse.Namespace, notes: Notes, chance: random.Random) -> None:
@@ -37,10 +39,16 @@ async def live(given: argparse.Namespace, notes: Notes, chance: random.Random) -
         if not await consumer.poll(FIRST_S, max_records=1):
             raise RuntimeError("nothing came: is all of it read?")
         await consumer.seek_to_committed()
+        began_at = time.monotonic()
+        for _ in range(2):
+            began_at = time.monotonic()
+            while not await _copied_one(producer, consumer):
+                pass
+        took_s = time.monotonic() - began_at
         for _ in range(chance.randrange(1, _CANCELLATIONS_EACH)):
             task = asyncio.ensure_future(_copy(producer, consumer))
             how = chance.choice(("cancel", "wait_for"))
-            wait_s = chance.uniform(0, _MOST_S)
+            wait_s = chance.uniform(0, _TRANSACTIONS * took_s)
             if how == "cancel":
                 await asyncio.sleep(wait_s)
                 task.cancel()
@@ -54,16 +62,18 @@ async def live(given: argparse.Namespace, notes: Notes, chance: random.Random) -
 async def _copy(producer: ottla.aio.Producer[Any, Any], consumer: ottla.aio.Consumer[Any, Any]) -> None:
     """Until it is cancelled."""
     while True:
-        batch = await consumer.poll(1.0, max_records=AT_ONCE)
-        if not batch:
-            continue
-        try:
-            async with producer.transaction(consumer) as tx:
-                for record in batch:
-                    tx.send(b"%d:%d" % (record.partition, record.offset))
-                await tx.commit_offsets(batch)
-        except ottla.TransactionAborted:
-            continue
+        with suppress(ottla.TransactionAborted):
+            await _copied_one(producer, consumer)
+
+
+async def _copied_one(producer: ottla.aio.Producer[Any, Any], consumer: ottla.aio.Consumer[Any, Any]) -> bool:
+    batch = await consumer.poll(1.0, max_records=AT_ONCE)
+    if batch:
+        async with producer.transaction(consumer) as tx:
+            for record in batch:
+                tx.send(b"%d:%d" % (record.partition, record.offset))
+            await tx.commit_offsets(batch)
+    return bool(batch)
 
 
 def main(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from typing import Any
 
 from tests.faults.interrupted.copies import check_copy, stay_behind, topic_of_copy
@@ -19,7 +20,7 @@ from tests.faults.interrupted.shooter import INTERRUPTS, Shooter
 
 import ottla
 
-_WITHIN_S = 0.12
+_TRANSACTIONS = 3
 _INTERRUPTS_EACH = 4
 
 Consumer = ottla.Consumer[Any, Any]
@@ -51,22 +52,41 @@ def _live(given: argparse.Namespace, notes: Notes, shooter: Shooter) -> None:
         if given.mutant:
             stay_behind(consumer.reader)
         producer.init_transactions()
-        if not consumer.poll(FIRST_S, max_records=1):
-            raise RuntimeError("nothing came: is all of it read?")
-        consumer.seek_to_committed()
+        took_s = _copied_in_peace(producer, consumer)
         for _ in range(shooter.random.randrange(1, _INTERRUPTS_EACH)):
             try:
-                _copy(producer, consumer, shooter)
+                _copy(producer, consumer, shooter, took_s)
             except INTERRUPTS as error:
                 notes.interrupts[type(error).__name__] += 1
                 if shooter.random.random() < 0.5:
                     settle(producer)
-        _copy(producer, consumer, shooter)
+        _copy(producer, consumer, shooter, took_s)
 
 
-def _copy(producer: Producer, consumer: Consumer, shooter: Shooter) -> None:
-    """Until it is interrupted."""
-    shooter.shoot(within_s=_WITHIN_S)
+def _copied_in_peace(producer: Producer, consumer: Consumer) -> float:
+    """Copy some records without an interrupt. Return how many seconds the last of them took."""
+    if not consumer.poll(FIRST_S, max_records=1):
+        raise RuntimeError("nothing came: is all of it read?")
+    consumer.seek_to_committed()
+    began_at = time.monotonic()
+    for _ in range(2):
+        began_at = time.monotonic()
+        while not (batch := consumer.poll(1.0, max_records=AT_ONCE)):
+            pass
+        with producer.transaction(consumer) as tx:
+            _work(tx, batch)
+    return time.monotonic() - began_at
+
+
+def _work(tx: Any, batch: Any) -> None:
+    for record in batch:
+        tx.send(b"%d:%d" % (record.partition, record.offset))
+    tx.commit_offsets(batch)
+
+
+def _copy(producer: Producer, consumer: Consumer, shooter: Shooter, took_s: float) -> None:
+    """Until it is interrupted, within the time that a few transactions take."""
+    shooter.shoot(within_s=_TRANSACTIONS * took_s)
     try:
         while True:
             batch = consumer.poll(1.0, max_records=AT_ONCE)
@@ -79,13 +99,9 @@ def _copy(producer: Producer, consumer: Consumer, shooter: Shooter) -> None:
                 raise
             try:
                 with block as tx:
-                    for record in batch:
-                        tx.send(b"%d:%d" % (record.partition, record.offset))
-                    tx.commit_offsets(batch)
+                    _work(tx, batch)
             except ottla.TransactionAborted:
                 continue
-            except ottla.ConfigError:  # a commit has no outcome yet
-                settle(producer)
     finally:
         shooter.over()
 

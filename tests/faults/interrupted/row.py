@@ -51,14 +51,15 @@ _MODULES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The others are kinds of `program`."""
-WITH_MUTANT: Final = ("iteration", "poll", "batches", "asyncio", "copying", "copying-asyncio")
+_WITH_MUTANT: Final = ("iteration", "poll", "batches", "asyncio", "copying", "copying-asyncio")
 """Those that a mutant makes leave records out."""
-_LONG: Final = (_SPARK, _SWEEP)
+_LONG: Final = ("copying-asyncio", _SPARK, _SWEEP)
 _LONG_FROM: Final = 0.5
-"""The share of the row from which on a JVM, and minutes of places one by one, are worth their time."""
+"""The share of the row from which on these are worth their time: a JVM, and places one by one."""
 _PARTITIONS: Final = 3
 _RECORDS: Final = 2_400_000
 """For each program: a fast machine reads a million while it is interrupted."""
+_FEWEST_RECORDS: Final = 500_000
 _LIMIT_S: Final = 900.0
 _PRODUCED: Final = f"{NAME}-produced"
 _MUTANT_FLAG: Final = "--mutant"
@@ -91,7 +92,7 @@ def run_interrupted_row(directory: Path, *, share: float, seed: int) -> Run:
             for topic in _written():
                 admin.topics.create(topic, partitions=_PARTITIONS)
         with ottla.Producer[Any, Any](cluster.bootstrap, topic=NAME, value="bytes") as producer:
-            for _ in range(_RECORDS):
+            for _ in range(max(_FEWEST_RECORDS, int(min(1.0, share) * _RECORDS))):
                 producer.send(b"a record of this size")
         for kind, wanted in _WANTED.items():
             count = math.ceil(wanted * share)
@@ -101,12 +102,17 @@ def run_interrupted_row(directory: Path, *, share: float, seed: int) -> Run:
                 if notes is not None:
                     run.notes[kind] = notes
                     print(f"{kind}: {notes.told()}", flush=True)
-        for kind in WITH_MUTANT:
+        for kind in with_mutant(share):
             mutant = _program(kind, cluster.bootstrap, directory, _OF_MUTANTS, seed, run, _MUTANT_FLAG)
             if mutant is not None and mutant.skipped:
                 run.caught.add(kind)
     run.failures += _failures(run, share)
     return run
+
+
+def with_mutant(share: float) -> list[str]:
+    """Return the kinds that run with the mutant too."""
+    return [kind for kind in _WITH_MUTANT if kind not in _LONG or share >= _LONG_FROM]
 
 
 def _written() -> list[str]:
@@ -145,7 +151,7 @@ def _failures(run: Run, share: float) -> list[str]:
         **{
             f"interrupts of {kind}": (run.notes[kind].interrupts.total() if kind in run.notes else 0, LEAST_OF_EACH)
             for kind in _WANTED
-            if kind != _SWEEP and (kind != _SPARK or share >= _LONG_FROM)
+            if kind != _SWEEP and (kind not in _LONG or share >= _LONG_FROM)
         },
     }
     few = [
