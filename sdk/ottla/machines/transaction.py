@@ -215,6 +215,9 @@ class Transactions:
 
         Raises ConfigError, TransactionAborted, FencedError.
         """
+        if committed and self.state is TransactionState.OPEN and self.outcome.is_cut_off:
+            message = "the block of this transaction was left by an error: it can only be aborted"
+            raise ConfigError(ErrorCode.INVALID_TXN_STATE, message, hint="call abort_transaction()")
         self._on(TransactionEvent.COMMIT if committed else TransactionEvent.ABORT)
         return self.begun
 

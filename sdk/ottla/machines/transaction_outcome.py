@@ -12,7 +12,7 @@ from __future__ import annotations
 class TransactionOutcome:
     """The outcome of a transaction that is to begin. Each field changes by one assignment, from any thread."""
 
-    __slots__ = ("is_committed", "is_left", "is_open", "of_block")
+    __slots__ = ("is_committed", "is_complete", "is_left", "is_open", "of_block")
 
     def __init__(self, *, of_block: bool = False) -> None:
         self.of_block = of_block
@@ -21,6 +21,8 @@ class TransactionOutcome:
         """Whether it has begun, and nothing has begun to end it."""
         self.is_left = False
         """Whether the program has left the block."""
+        self.is_complete = False
+        """Whether the block was left at its end, and not by an error."""
         self.is_committed = False
         """Whether it is known to have committed."""
 
@@ -28,6 +30,11 @@ class TransactionOutcome:
     def is_under_way(self) -> bool:
         """Whether the program may still be working on it."""
         return self.is_open and not self.is_left
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the block was left by an error, so that only an abort is right."""
+        return self.of_block and self.is_left and not self.is_complete
 
     @property
     def sends_back(self) -> bool:

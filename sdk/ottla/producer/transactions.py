@@ -114,6 +114,7 @@ class Transaction:
         elif manager.transactions.state in (TransactionState.READY, TransactionState.PREPARED):  # the block ended it
             self._check_open()  # or prepared it, and it was not a close, which aborts
         else:
+            self._outcome.is_complete = True
             self._commit(manager)
 
     def leave(self) -> None:

@@ -16,6 +16,7 @@ from ottla.errors import ConfigError, TransactionAborted
 from ottla.fakes.scripted import Hang, Hold, ScriptedCluster
 from ottla.fakes.scripted_txn import ScriptedTransactions
 from ottla.producer.producer import Producer
+from ottla.producer.transaction_manager import TransactionManager
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.contracts import Group, Txn
@@ -58,6 +59,10 @@ def work_on(batch: Any, producer: Producer[Any, Any], consumer: Any, then: Calla
 
 def fail() -> None:
     raise KeyError
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def end_quietly(producer: Producer[Any, Any]) -> None:
@@ -131,6 +136,21 @@ def test_records_of_a_prepared_transaction_come_again_only_if_it_is_aborted(comm
         assert not consumer.poll(0.1)
         (producer.commit_transaction if commits else producer.abort_transaction)()
         assert offsets(consumer.poll(WAIT, max_records=2)) == ([2, 3] if commits else [0, 1])
+
+
+def test_a_block_that_an_error_left_is_not_committed_by_a_later_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler raises before the abort, and the program asks for the commit, as after an unknown one."""
+    cluster = cluster_of(4)
+    with producer_of(cluster) as producer, consumer_of(cluster, commit="manual") as consumer:
+        batch = consumer.poll(WAIT, max_records=2)
+        monkeypatch.setattr(TransactionManager, "abort", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            work_on(batch, producer, consumer, fail)
+        monkeypatch.undo()
+        with pytest.raises(ConfigError, match=r"can only be aborted.*abort_transaction"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        assert offsets(consumer.poll(WAIT, max_records=2)) == [0, 1]
 
 
 def test_one_batch_may_be_worked_on_in_several_blocks() -> None:
