@@ -16,6 +16,7 @@ from typing import Any, Final
 from interruptions import Interrupting, Interruption
 
 import ottla
+import ottla.aio
 from ottla.fakes.scripted import Break, Hang, Reject, ScriptedCluster
 from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Txn
@@ -89,7 +90,7 @@ def _settings(cluster: ScriptedCluster) -> tuple[dict[str, Any], dict[str, Any]]
 
 def copied(cluster: ScriptedCluster) -> list[int]:
     """Return what readers of committed records get."""
-    settings = {"bootstrap": "b0:1", "start": "earliest", "stop": "end", "value": "int"}
+    settings: dict[str, Any] = {"bootstrap": "b0:1", "start": "earliest", "stop": "end", "value": "int"}
     with ottla.Consumer[Any, int](OUT, **settings, _transport=cluster.connect) as consumer:
         return [record.value for record in consumer]
 

@@ -37,4 +37,4 @@ def stay_behind(reader: RecordReader[Any, Any]) -> None:
     """The order that there was before: only an abort that has run to its end leads the consumer back."""
     assert isinstance(reader, GroupReader)
     reader._transactions.clear()
-    reader.go_back_unless = lambda outcome: None  # type: ignore[method-assign]  # that is the mutation
+    reader.go_back_unless = lambda outcome: None
