@@ -15,6 +15,7 @@ from ottla_core.coordination.shard import Decide, ShardDecision
 from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
@@ -45,6 +46,7 @@ from ottla_group_coordinator.machines.records import NO_LEADER_EPOCH, CommittedO
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.responses import assigned, described, event, listed, partition_lag
+from ottla_group_coordinator.shared_answers import SharedAnswers
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse
 
@@ -52,6 +54,7 @@ _JOIN_S: Final = 1_800.0
 """A join waits as long as its group's rebalance. Its client's deadline ends it before that."""
 
 _ASK_S: Final = 30.0
+_LAG_S: Final = 30.0
 
 _MOST_MEMBERS: Final = 5_000
 _MOST_PROTOCOLS: Final = 1_000
@@ -88,6 +91,7 @@ class GroupService:
         self._metadata: Final = metadata
         self._node_id: Final = node_id
         self._lag: Final = lag
+        self._lags: Final = SharedAnswers(self._measured_lag, limit_s=_LAG_S)
         self._metrics: Final = metrics
         self._transactions: Final = transactions
         self._new_id: Final = new_id
@@ -347,13 +351,23 @@ class GroupService:
         )
 
     async def lag(self, request: pb.LagRequest, context: RequestContext) -> pb.LagResponse:
-        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            group = shard.group(request.group)
-            return ShardDecision((assigned(group), {p: o.offset for p, o in shard.offsets(request.group).items()}))
+        """Return how far a group is behind, as it was at most a second ago."""
+        return await self._lags.of(request.group)
 
-        members, committed = await self._shards.ask(request.group, decide, timeout=_ASK_S)
-        lags = await self._lag.lags(dict.fromkeys(members, NOTHING_COMMITTED) | committed)
-        return pb.LagResponse(partitions=[partition_lag(p, lags[p], members.get(p)) for p in sorted(lags)])
+    async def _measured_lag(self, group_id: str) -> pb.LagResponse:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
+            return ShardDecision((tuple(shard.group(group_id).members.values()), shard.offsets(group_id).copy()))
+
+        members, committed = await self._shards.ask(group_id, decide, timeout=_ASK_S)
+        time_slice = Slice()
+        readers = await assigned(members, self._metadata.image.topics, time_slice)
+        offsets = dict.fromkeys(readers, NOTHING_COMMITTED) | {p: o.offset for p, o in committed.items()}
+        lags = await self._lag.lags(offsets)
+        response = pb.LagResponse()
+        for partition in sorted(lags):
+            await time_slice.rest()
+            response.partitions.append(partition_lag(partition, lags[partition], readers.get(partition)))
+        return response
 
     async def shards(self, request: ShardsRequest, context: RequestContext) -> ShardsResponse:
         return shards_response(self._shards.statuses(), self._node_id)
