@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
@@ -24,6 +24,7 @@ from ottla_group_coordinator.commits_in_transactions import CommitsInTransaction
 from ottla_group_coordinator.deleted_topics import MetadataCatchUp
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
+from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
     Join,
@@ -66,6 +67,13 @@ _CATCH_UP_S: Final = 1.0
 _INT32_MAX: Final = 2**31 - 1  # the largest number that a record holds
 
 GroupDecide = Decide[GroupShard]
+
+
+class _Positions(NamedTuple):
+    """A group's members, and what it has committed, at one moment."""
+
+    members: Sequence[Member]
+    committed: Mapping[TopicPartition, CommittedOffset]
 
 
 class Metadata(MetadataCatchUp, Protocol):
@@ -351,14 +359,16 @@ class GroupService:
         )
 
     async def lag(self, request: pb.LagRequest, context: RequestContext) -> pb.LagResponse:
-        """Return how far a group is behind, as it was at most a second ago."""
-        return await self._lags.of(request.group)
+        """Return how far a group is behind. The ends of the partitions are as they were at most a second ago."""
 
-    async def _measured_lag(self, group_id: str) -> pb.LagResponse:
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            return ShardDecision((tuple(shard.group(group_id).members.values()), shard.offsets(group_id).copy()))
+            members = tuple(shard.group(request.group).members.values())
+            return ShardDecision(_Positions(members, shard.offsets(request.group).copy()))
 
-        members, committed = await self._shards.ask(group_id, decide, timeout=_ASK_S)
+        return await self._lags.of(request.group, await self._shards.ask(request.group, decide, timeout=_ASK_S))
+
+    async def _measured_lag(self, positions: _Positions) -> pb.LagResponse:
+        members, committed = positions
         time_slice = Slice()
         readers = await assigned(members, self._metadata.image.topics, time_slice)
         offsets = dict.fromkeys(readers, NOTHING_COMMITTED) | {p: o.offset for p, o in committed.items()}

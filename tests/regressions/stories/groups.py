@@ -81,7 +81,10 @@ STORIES = (
     Story(
         "lag-is-measured-for-each-who-asks",
         "A lag was measured anew for each client that asked, and questions of 40 bytes kept a coordinator busy",
-        instead_of(f"{_COORDINATOR}.shared_answers:SharedAnswers.of", lambda original, self, key: self._find(key)),
+        instead_of(
+            f"{_COORDINATOR}.shared_answers:SharedAnswers.of",
+            lambda original, self, key, question: self._find(question),
+        ),
     ),
     Story(
         "small-calls-with-large-answers",
