@@ -202,7 +202,7 @@ class FetchResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ..., newest_confirmation: _Optional[int] = ..., session: _Optional[_Union[FetchSession, _Mapping]] = ...) -> None: ...
 
 class PartitionFetched(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader", "diverging_epoch", "preferred_read_replica", "last_stable_offset", "aborted", "epochs")
+    __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader", "diverging_epoch", "preferred_read_replica", "last_stable_offset", "aborted", "epochs", "purged_before")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -215,6 +215,7 @@ class PartitionFetched(_message.Message):
     LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     ABORTED_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    PURGED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partition: int
     error: _common_pb2.Error
@@ -227,7 +228,8 @@ class PartitionFetched(_message.Message):
     last_stable_offset: int
     aborted: _containers.RepeatedCompositeFieldContainer[AbortedTransaction]
     epochs: _containers.RepeatedCompositeFieldContainer[EpochStart]
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ..., diverging_epoch: _Optional[_Union[EpochEnd, _Mapping]] = ..., preferred_read_replica: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., aborted: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[EpochStart, _Mapping]]] = ...) -> None: ...
+    purged_before: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ..., diverging_epoch: _Optional[_Union[EpochEnd, _Mapping]] = ..., preferred_read_replica: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., aborted: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[EpochStart, _Mapping]]] = ..., purged_before: _Optional[int] = ...) -> None: ...
 
 class EpochStart(_message.Message):
     __slots__ = ("leader_epoch", "start_offset")

@@ -25,6 +25,7 @@ from ottla.errors import config_error
 from ottla_cli.output import Listing, write
 from ottla_cli.settings import Settings
 from ottla_core.errors import OttlaError
+from ottla_core.files.private_files import private_files, warning_of
 from ottla_core.plural import counted
 from ottla_mirror import mirror_file
 from ottla_stack.embedded_etcd import has_data
@@ -101,15 +102,23 @@ def up(
         files,
     )
     _check_ports(plan)
+    with private_files():
+        raise typer.Exit(_up(plan, ready_within, detach=detach, secure=secure))
+
+
+def _up(plan: StackPlan, ready_within: float, *, detach: bool, secure: bool) -> int:
+    files = plan.secure
     if files is not None and (notice := _notice(files, plan, secure=secure)):
         _err.print(f"ottla up: {notice}", soft_wrap=True)
+    if warning := warning_of(plan.directory):
+        _err.print(f"ottla up: {warning}", soft_wrap=True)
     if detach:
-        raise typer.Exit(_detach(plan, ready_within))
+        return _detach(plan, ready_within)
     held = lock(plan.directory)
     try:
         # Another stack may run in the directory, whose files stay as they are.
         _make_missing(plan)
-        raise typer.Exit(asyncio.run(_supervise(plan, ready_within)))
+        return asyncio.run(_supervise(plan, ready_within))
     finally:
         held.close()
 

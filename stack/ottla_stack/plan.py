@@ -67,6 +67,11 @@ class StackPlan:
         replicas = min(3, self.brokers)
         return {"default.replication.factor": replicas, "min.insync.replicas": max(1, replicas - 1)}
 
+    @property
+    def admin_token(self) -> str:
+        """The token for the services' admin ports, or "" if they need none."""
+        return self.secure.admin_token.read_text().strip() if self.secure is not None else ""
+
     def ports(self) -> list[int]:
         of_services = [p for s in self.services() for p in (s.port, s.admin_port, s.kafka_port) if p]
         return [self.etcd_port, self.etcd_peer_port, *of_services]

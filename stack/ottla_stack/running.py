@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.private_files import private_files
 from ottla_stack.plan import StackPlan
 from ottla_stack.ports import free_port_base
 from ottla_stack.secure_files import files_of
@@ -76,7 +77,6 @@ class RunningStack:
         return self._up.pid
 
     def __enter__(self) -> Self:
-        self.directory.mkdir(parents=True, exist_ok=True)
         plan = self.plan
         command = [sys.executable, "-m", "ottla", "up", "--dir", str(self.directory)]
         command += ["--port-base", str(plan.port_base), "--brokers", str(plan.brokers)]
@@ -84,7 +84,10 @@ class RunningStack:
         command += ["--txn-coordinators", str(plan.txn_coordinators)]
         command += ["--mirror", str(plan.mirror)] if plan.mirror else []
         command += self._secured_by
-        with self._log.open("w") as output:
+        with private_files():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            output = self._log.open("w")
+        with output:
             self._up = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
@@ -125,7 +128,7 @@ class RunningStack:
 
     def _successor(self, old: RunningProcess) -> int | None:
         now = self.process(old.name)
-        if now is None or now.identity == old.identity or not_ready(now.admin_port) is not None:
+        if now is None or now.identity == old.identity or not_ready(now.admin_port, self.plan.admin_token) is not None:
             return None
         return now.identity.pid
 

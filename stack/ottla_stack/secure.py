@@ -37,6 +37,7 @@ def make_missing(plan: StackPlan, files: SecureFiles) -> None:
     make_private_directory(files.directory)
     issue_missing(files.ca, [*services_of(plan), subject(LISTENER_KIND, LISTENER), subject("admin", ADMIN)])
     issue_missing(files.etcd_ca, [subject(LISTENER_KIND, ETCD), subject(CLIENT, SERVICES)])
+    make_password(files.admin_token)
     make_first_user(files)
     ca = str(files.ca / "ca.pem")
     write_private(files.clients, profile(PROFILE, plan.bootstrap, ADMIN, str(files.password), ca))

@@ -57,13 +57,18 @@ class SecureFiles:
         return self.directory / f"{ADMIN}.password"
 
     @property
+    def admin_token(self) -> Path:
+        """The token for the services' admin ports, whose metrics name topics and groups."""
+        return self.directory / "admin-port.token"
+
+    @property
     def clients(self) -> Path:
         """The file of profiles for clients."""
         return self.directory / "clients.toml"
 
     def settings(self, kind: str, kafka_port: int) -> dict[str, object]:
         """Return the settings of a service of this kind, without those of calls between services."""
-        settings: dict[str, object] = {}
+        settings: dict[str, object] = {"admin-token-file": self.admin_token}
         if kind != "mirror":
             settings |= {
                 "etcd-tls-ca": self.etcd_ca / "ca.pem",

@@ -20,6 +20,7 @@ import logging
 import shutil
 import signal
 import time
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
@@ -111,8 +112,9 @@ class Supervisor:
             if service.name.startswith(_AFTER_BROKERS):
                 self._start_late()
             child, log = children[service.name], self._log_of(service.name)
+            ask = partial(not_ready, service.admin_port, self.plan.admin_token)
             tell_at = time.monotonic() + _TELL_S
-            while (reason := await asyncio.to_thread(not_ready, service.admin_port)) is not None:
+            while (reason := await asyncio.to_thread(ask)) is not None:
                 now = time.monotonic()
                 # Every service waits for etcd, so their own reasons would hide this one.
                 if etcd.restarts >= _MOST_STARTS:
@@ -182,11 +184,12 @@ class Supervisor:
         return service.port, service.admin_port, service.kafka_port
 
 
-def not_ready(admin_port: int) -> str | None:
-    """Return None if the service on that admin port is ready, or else the reason why not."""
+def not_ready(admin_port: int, token: str = "") -> str | None:
+    """Return None if the service on that admin port is ready, or else the reason why not. A service with a token tells
+    the reason only to those who have it."""
     connection = HTTPConnection("127.0.0.1", admin_port, timeout=2.0)
     try:
-        connection.request("GET", "/readyz")
+        connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {token}"} if token else {})
         response = connection.getresponse()
         message = response.read().decode().strip()
     except (OSError, HTTPException) as error:

@@ -4,7 +4,7 @@ All rows of the log and their mutants take at most 15 minutes. The rows of group
 with its mutants, and have a summary of their own, the last line. So have F19, cleanings that are killed, F20, mirrors
 between two clusters, F21, hostile connections, F25 to F28, of disks and the metadata store, which go on until each had
 its hits, F30, a starved cluster, whose minutes are those of the busy processes, F31, kill -9 and power cuts at the
-seams of the log, F35, restarts beside clients that write exactly once, and F29, consumers that are interrupted, which
+seams of the log, F35, restarts beside clients that write exactly once, and F29, programs that are interrupted, which
 is run alone.
 
 Exit code 0: every row ran, reached its floors and its goals, and nothing was found;

@@ -28,6 +28,8 @@ class App(RuleBasedStateMachine):
         self.next_offset = dict.fromkeys(PARTITIONS, 0)
         self.committed = dict.fromkeys(PARTITIONS, 0)
         self.handled: dict[TopicPartition, set[int]] = {p: set() for p in PARTITIONS}  # ever
+        # Where the log that each progress belongs to ended, when it lost its end.
+        self.ends: dict[TopicPartition, dict[PartitionProgress, int]] = {p: {} for p in PARTITIONS}
         self.last: dict[tuple[TopicPartition, object], int] = {}  # of a lane, since it was assigned
 
     @rule(partition=st.sampled_from(PARTITIONS), keys=st.lists(st.integers(0, 3), min_size=1, max_size=5))
@@ -35,8 +37,9 @@ class App(RuleBasedStateMachine):
         for key in keys:
             offset = self.next_offset[partition]
             self.next_offset[partition] += 1 + key // 3  # with gaps
-            progress = self.in_flight.of(partition)
+            progress = self.in_flight.of(partition, offset)
             progress.begin(offset)
+            self.ends[partition].setdefault(progress, 1 << 62)
             self.lanes.add(Job(partition, offset % 4, 1, (offset, progress)))
             self.handled[partition] |= set(range(offset + 1, self.next_offset[partition]))  # nothing there
 
@@ -47,10 +50,14 @@ class App(RuleBasedStateMachine):
             return
         offset, progress = job.work
         assert all(job.lane != other.lane for other in [*self.running, *self.live_parked(job)])
-        if not progress.released:
+        if not progress.released and not self.is_lost(job):
             assert self.last.get(job.lane, -1) <= offset
             self.last[job.lane] = offset
         self.running.append(job)
+
+    def is_lost(self, job: Job[Work]) -> bool:
+        offset, progress = job.work
+        return offset >= self.ends[job.partition].get(progress, 0)
 
     def live_parked(self, but: Job[Work]) -> list[Job[Work]]:
         return [job for job in self.parked if job is not but and not job.work[1].released]
@@ -60,7 +67,8 @@ class App(RuleBasedStateMachine):
     def finishes(self, data: st.DataObject) -> None:
         job = self.running.pop(data.draw(st.integers(0, len(self.running) - 1)))
         offset, progress = job.work
-        self.handled[job.partition].add(offset)
+        if not self.is_lost(job):
+            self.handled[job.partition].add(offset)
         self.lanes.finish(job)
         progress.finish(offset)
 
@@ -95,6 +103,19 @@ class App(RuleBasedStateMachine):
         self.next_offset[partition] = self.committed[partition]
         self.last = {lane: offset for lane, offset in self.last.items() if lane[0] != partition}
 
+    @rule(partition=st.sampled_from(PARTITIONS), count=st.integers(1, 6))
+    def loses_its_end(self, partition: TopicPartition, count: int) -> None:
+        """The log has other records at these offsets then, and the first of them is read."""
+        at = max(0, self.next_offset[partition] - count)
+        self.next_offset[partition] = at
+        self.committed[partition] = min(self.committed[partition], at)
+        self.handled[partition] = {offset for offset in self.handled[partition] if offset < at}
+        self.ends[partition] = {progress: min(end, at) for progress, end in self.ends[partition].items()}
+        self.last = {
+            lane: min(offset, at - 1) if lane[0] == partition else offset for lane, offset in self.last.items()
+        }
+        self.reads(partition, [0])
+
     @invariant()
     def nothing_unhandled_is_committed(self) -> None:
         for partition, offset in self.committed.items():
@@ -119,7 +140,8 @@ class App(RuleBasedStateMachine):
             if not self.running:
                 break
             job = self.running.pop()
-            self.handled[job.partition].add(job.work[0])
+            if not self.is_lost(job):
+                self.handled[job.partition].add(job.work[0])
             self.lanes.finish(job)
             job.work[1].finish(job.work[0])
         assert (self.lanes.count, self.lanes.size_bytes) == (0, 0)

@@ -302,7 +302,7 @@ class Node:
         elif following is not None:
             epochs = [EpochStart(each.leader_epoch, each.start_offset) for each in answer.epochs]
             high_watermark = HighWatermark(answer.high_watermark)
-            told = LeaderResponse(answer.records, high_watermark, answer.log_start_offset, epochs)
+            told = LeaderResponse(answer.records, high_watermark, answer.log_start_offset, epochs, answer.purged_before)
             if (copying := following.on_fetched(asked.fetch_offset, told)) is not None:
                 await copying
         return answer

@@ -133,7 +133,13 @@ class Brokers:
         elif answer.diverging is not None:
             await following.on_diverging(answer.diverging, answer.log_start_offset)
         else:
-            told = LeaderResponse(answer.records, answer.high_watermark, answer.log_start_offset, answer.epochs)
+            told = LeaderResponse(
+                answer.records,
+                answer.high_watermark,
+                answer.log_start_offset,
+                answer.epochs,
+                answer.purged_before,
+            )
             if (copying := following.on_fetched(offset, told)) is not None:
                 await copying
         return answer

@@ -55,12 +55,12 @@ def test_coordinators_that_do_not_count_generations_are_caught(tmp_path: Path) -
     assert (fields["mutants"], fields["mutants_caught"]) == (1, 1)
 
 
-def test_programs_that_consume_may_be_interrupted_anywhere_and_a_mutant_is_caught(tmp_path: Path) -> None:
+def test_programs_may_be_interrupted_anywhere_and_a_mutant_is_caught(tmp_path: Path) -> None:
     fields = faults(tmp_path, "--rows", "F29", "--minutes", "0.5")
-    assert fields["interrupts"] >= 40
+    assert fields["interrupts"] >= 70
     assert fields["in_hand"] >= 8
     assert (fields["skipped"], fields["misplaced"]) == (0, 0)
-    assert (fields["mutants"], fields["mutants_caught"]) == (4, 4)
+    assert (fields["mutants"], fields["mutants_caught"]) == (5, 5)
 
 
 @pytest.mark.rule(38, 62)

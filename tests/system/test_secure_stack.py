@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,25 @@ def test_no_port_but_the_admin_ports_serves_plaintext(stack: RunningStack) -> No
         assert _speaks_tls(port), port
 
 
+@pytest.mark.story("secured-stack-names-topics-to-everybody")
+def test_the_admin_ports_need_the_token(stack: RunningStack) -> None:
+    """Metrics name groups and topics. Whoever has no token learns whether a service is ready, and no more."""
+    for service in stack.plan.services():
+        of_service = partial(_page, service.admin_port)
+        assert [of_service("/metrics"), of_service("/metrics", "wrong"), of_service("/readyz")] == [401, 401, 200]
+        assert of_service("/metrics", stack.plan.admin_token) == 200
+
+
+def _page(port: int, path: str, token: str = "") -> int:
+    """The status of a page of an admin port."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
 def _received(connection: socket.socket) -> bytes:
     answer = b""
     try:
@@ -123,10 +143,15 @@ def test_the_files_are_for_their_owner_alone_and_stay_as_they_are(stack: Running
     folder = stack.plan.secure.directory
     assert folder.stat().st_mode & 0o077 == 0
     secret = [
-        path for path in folder.rglob("*") if path.suffix in (".key", ".password", ".toml") or "keystore" in path.name
+        path
+        for path in folder.rglob("*")
+        if path.suffix in (".key", ".password", ".token", ".toml") or "keystore" in path.name
     ]
     assert len(secret) > 10
     assert [path for path in secret if path.stat().st_mode & 0o077] == []
+    others = [path for path in stack.directory.rglob("*") if path.stat().st_mode & 0o077]
+    assert {path.suffix for path in others} == {".pem"}, "certificates, which are no secrets"
+    assert stack.directory.stat().st_mode & 0o077 == 0
     before = _digests(folder)
     stack.__exit__(None, None, None)
     stack.__enter__()

@@ -26,7 +26,7 @@ from ottla_stack.state import ProcessIdentity, StackState
 
 def ottla(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ottla", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S, umask=0o022)
 
 
 def running(directory: Path) -> list[ProcessIdentity]:
@@ -35,6 +35,12 @@ def running(directory: Path) -> list[ProcessIdentity]:
     return [state.supervisor, *(p.identity for p in state.processes)]
 
 
+def for_others(directory: Path) -> list[Path]:
+    """What others than its owner may use of a directory, and of all that is in it."""
+    return [path for path in (directory, *directory.rglob("*")) if path.lstat().st_mode & 0o077]
+
+
+@pytest.mark.story("data-is-readable-by-every-user")
 def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
     base = free_port_base()
     up = ottla("up", "-d", "--port-base", str(base), cwd=tmp_path)
@@ -58,6 +64,7 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
     }
     with Wire(f"127.0.0.1:{kafka_port}") as wire:
         kept = wire.create_topic("kept", await_leaders=False)
+    assert for_others(tmp_path / ".ottla") == []
     assert ottla("down", cwd=tmp_path).returncode == 0
     assert not any(p.alive for p in processes)
     assert ottla("status", cwd=tmp_path).returncode == 4

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
 from random import Random
 from typing import Any
@@ -171,18 +172,18 @@ def test_a_file_has_another_version_after_each_change_and_so_has_its_copy(case: 
     def changed(at: PurePath) -> None:
         versions.append(case.files.version(at))
 
-    for step in (
-        lambda: file.write([b"12345"], 0),
-        lambda: file.write([b"12345"], 0),
-        lambda: file.truncate(3),
-        lambda: case.files.set_modified(path, 12_000_000),
-    ):
+    write, cut, date = partial(file.write, [b"12345"], 0), partial(file.truncate, 3), case.files.set_modified
+    steps: list[tuple[Callable[[], object], PurePath]] = [
+        (write, path),
+        (write, path),
+        (cut, path),
+        (partial(date, path, 12_000_000), path),
+        (partial(case.files.rename, path, other), other),
+    ]
+    for step, renamed in steps:
         time.sleep(0.01)  # the kernel's clock of change times ticks every few milliseconds
         step()
-        changed(path)
-    time.sleep(0.01)
-    case.files.rename(path, other)
-    changed(other)
+        changed(renamed)
     case.files.open_empty(path).write([b"123"], 0)
     changed(path)
     assert len(set(versions)) == len(versions)

@@ -1,1 +1,1 @@
-"""This package reads the files with a service's secrets."""
+"""Files with secrets are read here, and the files that a process makes are kept for its own user."""

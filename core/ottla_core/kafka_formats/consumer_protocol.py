@@ -9,11 +9,11 @@ newest that is known here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS, MalformedError, Reader, Writer
 from ottla_core.model import TopicPartition
 
 PROTOCOL_TYPE: Final = "consumer"
@@ -60,9 +60,10 @@ def encode_subscription(subscription: Subscription) -> bytes:
     return bytes(writer.buffer)
 
 
-def decode_subscription(data: bytes) -> Subscription:
-    """Decode a subscription. Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none."""
-    reader = Reader(memoryview(data))
+def decode_subscription(data: bytes, *, most: int = MAX_ELEMENTS) -> Subscription:
+    """Decode a subscription. Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none, or that have more than `most`
+    topics and partitions."""
+    reader = Reader(memoryview(data), most=most)
     try:
         version = reader.int16()
         topics = tuple(_topic(reader) for _ in range(reader.array(_LEAST_TOPIC_BYTES)))
@@ -83,15 +84,30 @@ def encode_assignment(made: MemberAssignment) -> bytes:
     return bytes(writer.buffer)
 
 
-def decode_assignment(data: bytes) -> MemberAssignment:
-    """Decode an assignment. Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none. Empty bytes are an empty
-    assignment."""
+def decode_assignment(data: bytes, *, most: int = MAX_ELEMENTS) -> MemberAssignment:
+    """Decode an assignment. Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none, or that have more than `most`
+    topics and partitions. Empty bytes are an empty assignment."""
     if not data:
         return MemberAssignment()
-    reader = Reader(memoryview(data))
+    reader = Reader(memoryview(data), most=most)
     try:
         reader.int16()
         return MemberAssignment(read_partitions(reader), bytes(reader.bytes_() or b""))
+    except MalformedError as error:
+        raise _unreadable(error) from None
+
+
+def assigned_numbers(data: bytes) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield each topic of an assignment with its partition numbers, as a client has written them. Neither need exist.
+
+    So the caller may rest or stop in between. Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none.
+    """
+    if not data:
+        return
+    reader = Reader(memoryview(data))
+    try:
+        reader.int16()
+        yield from _numbers_by_topic(reader)
     except MalformedError as error:
         raise _unreadable(error) from None
 
@@ -110,12 +126,14 @@ def write_partitions(writer: Writer, partitions: Iterable[TopicPartition]) -> No
 
 def read_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
     """Read what `write_partitions` writes. Raises MalformedError."""
-    found: list[TopicPartition] = []
+    return tuple(TopicPartition(topic, n) for topic, numbers in _numbers_by_topic(reader) for n in numbers)
+
+
+def _numbers_by_topic(reader: Reader) -> Iterator[tuple[str, tuple[int, ...]]]:
     for _ in range(reader.array(_LEAST_OWNED_BYTES)):
         topic = _topic(reader)
         count = reader.array(_PARTITION_BYTES)
-        found += [TopicPartition(topic, number) for number in reader.unpack(struct.Struct(f">{count}i"))]
-    return tuple(found)
+        yield topic, reader.unpack(struct.Struct(f">{count}i"))
 
 
 def _topic(reader: Reader) -> str:

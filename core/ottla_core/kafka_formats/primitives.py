@@ -27,16 +27,18 @@ class MalformedError(Exception):
 
 
 class Reader:
-    """Reads on from `at`. `flexible` chooses the compact spelling of strings, bytes and arrays, and tags."""
+    """Reads on from `at`. `flexible` chooses the compact spelling of strings, bytes and arrays, and tags. There may be
+    `most` elements of arrays, and tags, together."""
 
-    __slots__ = ("_elements", "at", "data", "end", "flexible")
+    __slots__ = ("_elements", "_most", "at", "data", "end", "flexible")
 
-    def __init__(self, data: memoryview, at: int = 0, *, flexible: bool = False) -> None:
+    def __init__(self, data: memoryview, at: int = 0, *, flexible: bool = False, most: int = MAX_ELEMENTS) -> None:
         self.data = data
         self.at = at
         self.end = len(data)
         self.flexible = flexible
         self._elements = 0
+        self._most = most
 
     @property
     def left(self) -> int:
@@ -143,7 +145,7 @@ class Reader:
 
     def _check_count(self, count: int, element_min_bytes: int, name: str) -> None:
         self._elements += count
-        if count * element_min_bytes > self.left or self._elements > MAX_ELEMENTS:
+        if count * element_min_bytes > self.left or self._elements > self._most:
             raise MalformedError(
                 f"the frame can't hold {count} {name}: it has {self.left} bytes left and already contains "
                 f"{self._elements - count} elements"

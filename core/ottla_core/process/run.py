@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Final, Protocol, TypeVar, cast
 
 from ottla_core import telemetry
 from ottla_core.cluster import etcd_security
 from ottla_core.cluster.etcd_security import EtcdSecurity, EtcdSettings
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.files.private_files import private_files, warning_of
 from ottla_core.files.secret_file import NO_FILE
 from ottla_core.process import lifecycle, service_config
 from ottla_core.process.exposure import Endpoint, check_exposure, is_loopback
@@ -18,9 +20,12 @@ from ottla_core.process.exposure import Endpoint, check_exposure, is_loopback
 _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
 
 
+_log = logging.getLogger(__name__)
+
+
 class ServiceSettings(Protocol):
     """The settings that every service has; see the `config` of each. Services of a cluster have `etcd`, too. A broker
-    has `kafka_endpoints`."""
+    has `kafka_endpoints` and a `data_dir`."""
 
     @property
     def node_id(self) -> int: ...
@@ -52,7 +57,11 @@ def run_service(kind: str, settings_type: type[Settings], build: Callable[[Setti
         print(f"ottla-{kind}: {error}", file=sys.stderr)
         return 2
     telemetry.configure_logging(f"{kind}-{settings.node_id}", level=settings.log_level)
-    return lifecycle.run(lambda: build(settings))
+    with private_files():
+        data: PurePath | None = getattr(settings, "data_dir", None)
+        if data is not None and (warning := warning_of(Path(data))):
+            _log.warning("%s", warning)
+        return lifecycle.run(lambda: build(settings))
 
 
 def check_settings(settings: ServiceSettings) -> None:

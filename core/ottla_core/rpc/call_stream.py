@@ -163,24 +163,32 @@ class CallStream:
     # ---- one stream --------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Serve one stream from its beginning to its end."""
+        """Serve one stream from its beginning to its end, and end the calls that are open then."""
+        try:
+            self._failure = await self._served()
+        except Exception as error:  # without an end of its own, every later call would wait for this stream
+            self._failure = self._failure_by_bug(error)
+        finally:
+            self._running = None
+            self._looks_at = NEVER
+            if not self._is_closed:
+                self._rests_until = self._loop.time() + self._rest.next()
+            self._end_all(self._calls.on_end())
+
+    async def _served(self) -> TransportError:
+        """Return why the stream is over."""
         open_stream = self._channel().stream_stream(self._path, request_serializer=None, response_deserializer=None)
         stream = open_stream(metadata=self._metadata)
         reading = asyncio.create_task(self._read(stream))
         writing = asyncio.create_task(self._write(stream))
         try:
             await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
-            self._failure = await self._failure_of(stream, reading, writing)
+            return await self._failure_of(stream, reading, writing)
         finally:
             for task in (reading, writing):
                 task.cancel()
             stream.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
-            self._running = None
-            self._looks_at = NEVER
-            if not self._is_closed:
-                self._rests_until = self._loop.time() + self._rest.next()
-            self._end_all(self._calls.on_end())
 
     async def _failure_of(
         self, stream: Any, reading: asyncio.Task[None], writing: asyncio.Task[None]
@@ -194,7 +202,7 @@ class CallStream:
                 message = f"{self._address} has sent what is no message of gathered calls: {error}"
                 return TransportError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
             if isinstance(error, Exception) and not isinstance(error, grpc.RpcError | asyncio.InvalidStateError):
-                return TransportError(ErrorCode.UNKNOWN_SERVER_ERROR, log_bug(self._path, "of the stream", error))
+                return self._failure_by_bug(error)
         if not stream.done():  # this process has closed the channel
             return TransportError(ErrorCode.NETWORK_EXCEPTION, f"{self._address}: the connection was closed")
         nothing = grpc.aio.Metadata()
@@ -205,6 +213,9 @@ class CallStream:
         if failure.code == ErrorCode.UNKNOWN_SERVER_ERROR:
             return TransportError(ErrorCode.NETWORK_EXCEPTION, failure.message)
         return failure
+
+    def _failure_by_bug(self, error: Exception) -> TransportError:
+        return TransportError(ErrorCode.UNKNOWN_SERVER_ERROR, log_bug(self._path, "of the stream", error))
 
     async def _write(self, stream: Any) -> None:
         # Calls stay in the queue until the stream is there: if it can't be opened, none of them was sent.

@@ -31,7 +31,7 @@ from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.deadlines import Deadlines
 from ottla_core.rpc.outgoing_calls import MESSAGE_BYTES
 from ottla_core.rpc.status import MAX_RESPONSE_BYTES, log_bug
-from ottla_core.rpc.streams import MAX_OPEN_STREAMS, WRITE_LIMIT_S, Called, EndStreamError
+from ottla_core.rpc.streams import MAX_OPEN_STREAMS, WRITE_LIMIT_S, Called, EndStreamError, is_cancelled
 from ottla_proto.common_pb2 import Frames
 from ottla_proto.contracts import GatheredCalls
 
@@ -235,7 +235,7 @@ class _ServedCalls:
             self._take(number, self._sendable(number, field, response, endpoint))
         except EndStreamError as end:
             self._end(end)
-        # This is a bug outside the method, such as a response that can't be encoded. The client must not wait for it.
+        # This is a bug outside the method. The client must not wait for a response that never comes.
         except Exception as error:
             self._end(EndStreamError(log_bug(endpoint.method.name, self._context.request_id, error)))
 
@@ -244,25 +244,33 @@ class _ServedCalls:
     ) -> Message:
         try:
             response = await calling
-        except asyncio.CancelledError:
-            if number not in self._late:
+        except asyncio.CancelledError as error:
+            if number in self._late:
+                # The deadline ends the wait and not what the method has done.
+                message = f"{endpoint.method.name} was not done within {timeout_ms / 1000:g} s; it may be done later"
+                return endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, message))
+            if is_cancelled():
                 raise
-            # The deadline ends the wait and not what the method has done.
-            message = f"{endpoint.method.name} was not done within {timeout_ms / 1000:g} s; it may still be done later"
-            return endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, message))
+            return self._failed_by_bug(endpoint, error)  # the method has awaited something that was cancelled
         except EndStreamError:
             raise
         except Exception as error:
-            message = log_bug(endpoint.method.name, self._context.request_id, error)
-            return endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+            return self._failed_by_bug(endpoint, error)
         return response
 
+    def _failed_by_bug(self, endpoint: Called, error: BaseException) -> Message:
+        message = log_bug(endpoint.method.name, self._context.request_id, error)
+        return endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+
     def _sendable(self, number: int, field: str, response: Message, endpoint: Called) -> bytes:
-        """Return the frame of the response, or of an error if it is too large.
+        """Return the frame of the response, or of an error if it is too large, or is no response.
 
         gRPC would end the stream at a message above its limit, and with it all other calls (I34).
         """
-        frame = self._frames.response(number, field, response)
+        try:
+            frame = self._frames.response(number, field, response)
+        except Exception as error:
+            return self._frames.response(number, field, self._failed_by_bug(endpoint, error))
         if len(frame) <= MAX_RESPONSE_BYTES - _ENVELOPE_BYTES:
             return frame
         message = f"the response of {len(frame)} bytes is larger than the limit of {MAX_RESPONSE_BYTES}"

@@ -136,7 +136,7 @@ def raise_error(error: Error) -> None:
         raise OttlaError(error.code, error.message)
 
 
-def log_bug(method: str, request_id: str, error: Exception) -> str:
+def log_bug(method: str, request_id: str, error: BaseException) -> str:
     """Log a bug with its traceback. Return the words that a client may see of it."""
     _log.error("%s failed for request %s", method, request_id, exc_info=error)
     return f"internal error, in the log as request {request_id}"

@@ -56,6 +56,12 @@ class EndStreamError(Exception):
     """The only possible response is to end the stream."""
 
 
+def is_cancelled() -> bool:
+    """Return whether the running task itself was cancelled, because its client has given up the call, or has gone."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 class Streams:
     """The streams of one method on one server. Their number and the memory that they hold together are bounded."""
 
@@ -166,25 +172,33 @@ class _ServedStream:
             await self._write(response)
         except EndStreamError as end:
             self._end(end)
-        # This is a bug outside the method, such as a response that can't be encoded. Without an end of the stream the
-        # client would wait for a response that never comes.
+        # This is a bug outside the method. Without an end of the stream the client would wait for a response that never
+        # comes.
         except Exception as error:
             self._end(EndStreamError(log_bug(self._endpoint.method.name, self._context.request_id, error)))
 
     def _sendable(self, correlation_id: int, body: Message) -> bytes:
-        """Return the frame of `body`, or of an error if `body` is too large to be sent.
+        """Return the frame of `body`, or of an error if `body` is too large to be sent, or is no response.
 
         gRPC would end the stream at a frame above its limit, and with it all other calls of the stream (I34).
         """
-        response: bytes = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
+        try:
+            response = self._frame(correlation_id, body)
+        except Exception as error:
+            return self._frame(correlation_id, self._failed_by_bug(error))
         if len(response) <= MAX_RESPONSE_BYTES:
             return response
         message = f"the response of {len(response)} bytes is larger than the limit of {MAX_RESPONSE_BYTES}"
-        failed = self._endpoint.failed(
-            OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="request less data at a time")
-        )
-        frame: bytes = self._types.response(correlation_id=correlation_id, body=failed).SerializeToString()
+        too_large = OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="request less data at a time")
+        return self._frame(correlation_id, self._endpoint.failed(too_large))
+
+    def _frame(self, correlation_id: int, body: Message) -> bytes:
+        frame: bytes = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
         return frame
+
+    def _failed_by_bug(self, error: BaseException) -> Message:
+        message = log_bug(self._endpoint.method.name, self._context.request_id, error)
+        return self._endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
 
     def _on_over(self, in_flight: FrameInFlight, task: asyncio.Task[None]) -> None:
         """Give the frame's bytes back. A callback calls this when the task is done, or cancelled before it started."""
@@ -206,9 +220,12 @@ class _ServedStream:
             return self._endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, message))
         except EndStreamError:
             raise
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            return self._failed_by_bug(error)  # the method has awaited something that was cancelled
         except Exception as error:
-            message = log_bug(self._endpoint.method.name, self._context.request_id, error)
-            return self._endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+            return self._failed_by_bug(error)
 
     async def _write(self, response: bytes) -> None:
         async with self._writing:

@@ -86,8 +86,9 @@ class Groups:
         return self.describe(group, timeout=timeout).members
 
     def lag(self, group: str, *, timeout: Duration | None = None) -> GroupLag:
-        """Return how far the group is behind in each partition, in records and in seconds, as of the response.
+        """Return how far the group is behind in each partition, in records and in seconds.
 
+        The ends of the partitions are as they were at most a second before, and what is committed is as of now.
         Kafka's coordinators can't tell this, so there the client compares offsets: `seconds` is None unless it is 0.
         """
         deadline = self._channel.deadline(timeout)

@@ -22,6 +22,7 @@ from ottla.consumer.group.commit_round import OnCommitted
 from ottla.consumer.group.reader import GroupReader
 from ottla.errors import OttlaError, WakeupError
 from ottla.generics import K, V
+from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla.record import Record
 from ottla_core.model import TopicPartition
 
@@ -118,6 +119,10 @@ class Consumer(Generic[K, V]):
     def group_metadata(self) -> GroupMetadata:
         """Return the identity in the group, like `ottla.Consumer.group_metadata`."""
         return self._sync.group_metadata
+
+    def go_back_unless(self, outcome: TransactionOutcome) -> None:
+        """For producers: go back to the committed offsets, like `ottla.Consumer.go_back_unless`."""
+        self._sync.go_back_unless(outcome)
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Make the group rebalance, like `ottla.Consumer.enforce_rebalance`."""
@@ -252,6 +257,8 @@ class Consumer(Generic[K, V]):
         """
         self._sync.use_guard.guard.check_process()
         async with self._turn:
+            if self._under_way is not None and self._sync.reader.goes_back:
+                await self._end(self._under_way)
             while True:
                 fresh = self._under_way is None
                 if self._under_way is None:

@@ -21,8 +21,9 @@ from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
 from ottla.aio.arguments import same_arguments
+from ottla.aio.carry_through import carry_through, let_go
 from ottla.aio.sending import Sending
-from ottla.aio.transaction import AsyncGroupMember, Transaction
+from ottla.aio.transaction import Transaction
 from ottla.aio.unretrieved import UnretrievedFailures
 from ottla.client.offsets import GroupMetadata, OffsetsLike
 from ottla.client.units import Duration
@@ -30,6 +31,7 @@ from ottla.errors import OttlaError
 from ottla.generics import K, V
 from ottla.machines.failures import line_full
 from ottla.machines.transaction import PreparedTransaction
+from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla.producer.delivery import Delivery, outcomes
 from ottla.producer.producer import Producer as SyncProducer
 from ottla.producer.producer import closed_error
@@ -72,6 +74,7 @@ class Producer(Generic[K, V]):
         self._line_limit: Final = max(_LEAST_LINE_BYTES, self._sync._accumulator.limits.buffer_bytes)
         self._lined_up_bytes = self._worked_off_bytes = 0  # the first counts the loop's bytes, the second the thread's
         self._closed = False
+        self._initialization: asyncio.Future[None] | None = None  # whose end no task has seen
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
 
     def send(
@@ -146,37 +149,55 @@ class Producer(Generic[K, V]):
         self._unretrieved.raise_failures()
 
     async def init_transactions(self) -> None:
-        """Prepare for transactions, like `ottla.Producer.init_transactions`."""
-        await self._behind_line(self._sync.init_transactions)
+        """Prepare for transactions, like `ottla.Producer.init_transactions`.
+
+        If the wait is cancelled, the initialization continues, and the next call waits for it.
+        """
+        if self._initialization is None:
+            self._initialization = self._behind_line(self._sync.init_transactions)
+        initialization = self._initialization
+        await carry_through(initialization)
+        self._initialization = None
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction, like `ottla.Producer.begin_transaction`."""
-        await self._behind_line(self._sync.begin_transaction)
+        """Begin a transaction, like `ottla.Producer.begin_transaction`. If the wait is cancelled, none has begun."""
+        outcome = TransactionOutcome()
+        try:
+            await self._behind_line(self._begin, outcome)
+        except asyncio.CancelledError:
+            let_go(self._behind_line(self._withdraw, outcome))
+            raise
 
     async def send_offsets_to_transaction(
         self, offsets: OffsetsLike, group_metadata: GroupMetadata | GroupMember
     ) -> None:
-        """Add offsets to the transaction, like `ottla.Producer.send_offsets_to_transaction`."""
-        await self._behind_line(self._sync.send_offsets_to_transaction, offsets, group_metadata)
+        """Add offsets to the transaction, like `ottla.Producer.send_offsets_to_transaction`.
+
+        If the wait is cancelled, the call continues; if it fails then, so does the transaction.
+        """
+        await carry_through(self._behind_line(self._sync.send_offsets_to_transaction, offsets, group_metadata))
 
     async def commit_transaction(self) -> None:
         """Commit like `ottla.Producer.commit_transaction`. If the wait is cancelled, the commit continues."""
-        await self._behind_line(self._sync.commit_transaction)
+        await carry_through(self._behind_line(self._sync.commit_transaction))
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
         """Prepare like `ottla.Producer.prepare_transaction`. If the wait is cancelled, the preparation continues."""
-        return await self._behind_line(self._sync.prepare_transaction)
+        return await carry_through(self._behind_line(self._sync.prepare_transaction))
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction, like `ottla.Producer.abort_transaction`."""
-        await self._behind_line(self._sync.abort_transaction)
+        """Abort like `ottla.Producer.abort_transaction`. If the wait is cancelled, the abort continues."""
+        await carry_through(self._behind_line(self._sync.abort_transaction))
 
-    def transaction(self, consumer: AsyncGroupMember | None = None) -> Transaction:
+    def transaction(self, consumer: GroupMember | None = None) -> Transaction:
         """Return a transaction for `async with producer.transaction(consumer) as tx`.
 
-        Otherwise it works like `ottla.Producer.transaction`.
+        Otherwise it works like `ottla.Producer.transaction`. If the task is cancelled while the block ends, the commit
+        or abort continues, and the next block waits for it. The consumer then continues after the records if the commit
+        succeeded, and otherwise returns them again.
         """
-        return Transaction(self.send, self._behind_line, self._unretrieved.forget, self._sync.transaction(), consumer)
+        sync = self._sync.transaction(consumer)
+        return Transaction(self.send, self._behind_line, self._unretrieved.forget, sync)
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Close like `ottla.Producer.close`.
@@ -207,10 +228,16 @@ class Producer(Generic[K, V]):
             if error is None:
                 raise  # otherwise the block's own error is raised
 
-    async def _behind_line(self, call: Callable[..., T], *arguments: Any) -> T:
+    def _behind_line(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Make the call on the thread that works off the line, once everything now in the line has been sent."""
         self._sync._guard.check_process()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+        return asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+    def _begin(self, outcome: TransactionOutcome) -> None:
+        self._sync._transactions().begin(outcome)
+
+    def _withdraw(self, outcome: TransactionOutcome) -> None:
+        self._sync._transactions().withdraw(outcome)
 
     def _close_behind_line(self, timeout: Duration | None) -> None:
         """Like `_behind_line`, on a thread, within the timeout; after that, the records in the line fail."""

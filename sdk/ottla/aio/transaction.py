@@ -1,23 +1,21 @@
 """A transaction as an `async with` block: it does what ottla.Transaction does, on the thread that works off the line.
 
-So the transaction begins after every earlier send, and ends after every send in it.
+So the transaction begins after every earlier send, and ends after every send in it. If the task is cancelled while it
+enters or leaves the block, the thread goes on: what has begun is aborted again, and what was being ended is ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
+from ottla.aio.carry_through import carry_through, let_go
 from ottla.aio.sending import Sending
 from ottla.producer.transactions import ConsumedBatch
 from ottla.producer.transactions import Transaction as SyncTransaction
-
-
-class AsyncGroupMember(Protocol):
-    """A consumer in a group that can go back to the committed offsets."""
-
-    async def seek_to_committed(self) -> None: ...
 
 
 class Transaction:
@@ -26,16 +24,14 @@ class Transaction:
     def __init__(
         self,
         send: Callable[..., Sending],
-        behind_line: Callable[..., Awaitable[Any]],
+        behind_line: Callable[..., asyncio.Future[Any]],
         forget_failures: Callable[[], object],
         sync: SyncTransaction,
-        consumer: AsyncGroupMember | None,
     ) -> None:
         self._send: Final = send
         self._behind_line: Final = behind_line
         self._forget_failures: Final = forget_failures
         self._sync: Final = sync
-        self._consumer: Final = consumer
 
     def send(self, value: Any, **arguments: Any) -> Sending:
         """Send a record like `ottla.aio.Producer.send`. The commit includes it, whether you await the result or not."""
@@ -43,19 +39,24 @@ class Transaction:
 
     async def commit_offsets(self, batch: ConsumedBatch) -> None:
         """Commit offsets in the transaction, like `ottla.Transaction.commit_offsets`."""
-        await self._behind_line(self._sync.commit_offsets, batch)
+        await carry_through(self._behind_line(self._sync.commit_offsets, batch))
 
     async def __aenter__(self) -> Self:
-        await self._behind_line(self._sync.__enter__)
+        try:
+            await self._behind_line(self._sync.__enter__)
+        except BaseException:
+            self._sync.leave()
+            with suppress(RuntimeError):  # the producer or the loop is closed
+                let_go(self._behind_line(self._sync.withdraw))
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._sync.leave()
         try:
-            await self._behind_line(self._sync.__exit__, kind, error, traceback)
+            await carry_through(self._behind_line(self._sync.__exit__, kind, error, traceback))
         finally:
             if self._sync.aborted:
                 self._forget_failures()
-                if self._consumer is not None:
-                    await self._consumer.seek_to_committed()

@@ -61,6 +61,9 @@ _ELSEWHERE: Final = (
 _START: Final = (
     f"start a cluster (`ottla up`), or {_ELSEWHERE}; if the cluster is still starting, set a longer connect_timeout="
 )
+_BOOTSTRAP_AGAIN: Final = ErrorCode.REBOOTSTRAP_REQUIRED
+"""The known brokers are not this cluster's any more (KIP-1102): ask the bootstrap addresses."""
+
 _SUSPICIOUS: Final = frozenset({*UNANSWERED, ErrorCode.TLS_HANDSHAKE_FAILED})
 _SUSPECT_S: Final = 10.0
 """How long a broker that did not answer is tried after the others: it may be hanging."""
@@ -174,6 +177,9 @@ class ClusterClient:
             try:
                 return self.ask(address, ask, min(left, try_s))
             except OttlaError as error:
+                if error.code == _BOOTSTRAP_AGAIN:
+                    self.view = ClusterView()
+                    return OttlaError(ErrorCode.NETWORK_EXCEPTION, f"{address} refers to the bootstrap addresses")
                 # Another broker may have a valid certificate.
                 if not error.retriable and error.code != ErrorCode.TLS_HANDSHAKE_FAILED:
                     raise

@@ -54,6 +54,7 @@ from ottla.errors import WakeupError, config_error
 from ottla.generics import K, V
 from ottla.machines.failures import no_position
 from ottla.machines.subscription import SubscriptionState
+from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla.record import Record
 from ottla.serdes.serdes import DeserializerLike
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
@@ -511,6 +512,13 @@ class Consumer(Generic[K, V]):
         """
         member = self._member()
         return member.metadata(member.committer.topic_ids())
+
+    def go_back_unless(self, outcome: TransactionOutcome) -> None:
+        """For producers: go back to the committed offsets before the next call, unless the transaction is under way or
+        is known to have committed. Any thread may call it."""
+        self._member()
+        assert isinstance(self.reader, GroupReader)
+        self.reader.go_back_unless(outcome)
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Make the group reassign its partitions, beginning with the next poll (KIP-568).

@@ -25,6 +25,7 @@ from ottla.consumer.record_iterator import Handing
 from ottla.errors import OttlaError, SerializationError, WakeupError
 from ottla.generics import K, V
 from ottla.machines.position import FetchedData, Position
+from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
 from ottla_core.model import TopicId, TopicPartition
@@ -71,6 +72,7 @@ class RecordReader(Generic[K, V]):
         # Offset, epoch and topic of what was returned before the last gathering.
         self._before: dict[Position, tuple[int, int, TopicId | None]] = {}
         self._gathered = 0  # records that are in hand
+        self._transactions: Final[list[TransactionOutcome]] = []  # of a group's records, and not settled yet
 
     def records(self, owner: object, use_guard: ConcurrentUseGuard) -> Iterator[Record[K, V]]:
         """Iterate record by record until the stop, or until the consumer is closed; keeps `owner` alive meanwhile."""
@@ -133,7 +135,7 @@ class RecordReader(Generic[K, V]):
         handing = Handing(batch.segments, self._subscription.positions)
         self._handing = handing
         self._before, self._gathered, self._in_hand = {}, 0, False
-        make, counts = self._serdes.record, self._left is not None
+        make, counts, transactions = self._serdes.record, self._left is not None, self._transactions
         for partition, part in handing.segments:
             position = self._subscription.positions.get(partition)
             if position is None or not handing.is_good(position):
@@ -147,6 +149,8 @@ class RecordReader(Generic[K, V]):
                 if counts:
                     self._left -= 1  # type: ignore[operator]  # not None if it counts
                 yield record
+                if transactions and self.goes_back:
+                    return  # the next gathering begins at the committed offsets
                 if position.version != version:  # a seek
                     break
         if self._handing is handing:  # otherwise another call has read meanwhile
@@ -171,6 +175,11 @@ class RecordReader(Generic[K, V]):
             self._consumed.records -= self._gathered
             self._gathered, self._in_hand = 0, False
         self._run, self.is_cut_off = None, False
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the next gathering begins at the committed offsets, because a transaction may not have committed."""
+        return any(outcome.sends_back for outcome in self._transactions)
 
     @property
     def finished(self) -> bool:

@@ -56,6 +56,8 @@ class ScriptedGroups:
         self._topic_ids = topic_ids
         self._groups: dict[str, ScriptedGroup] = {}
         self._ids = itertools.count(1)
+        self.is_undecided: Callable[[str, TopicPartition], bool] = lambda group, partition: False
+        """Whether an open transaction has offsets of the group for the partition."""
 
     def group(self, name: str) -> ScriptedGroup:
         """The group of that name, which may have no members yet."""
@@ -251,6 +253,10 @@ class ScriptedGroups:
         ]
         response = pb.FetchOffsetsResponse()
         for partition in sorted(group.offsets) if request.all else partitions:
+            if request.require_stable and self.is_undecided(request.group, partition):
+                unstable = Error(code=ErrorCode.UNSTABLE_OFFSET_COMMIT, message="a transaction is open")
+                response.offsets.add(topic=partition.topic, partition=partition.partition, offset=-1, error=unstable)
+                continue
             committed = group.offsets.get(partition)
             epoch = None if committed is None or not committed.HasField("leader_epoch") else committed.leader_epoch
             response.offsets.add(

@@ -25,6 +25,8 @@ from ottla_proto.common_pb2 import Error, TxnProducer
 
 Producer = tuple[int, int]
 _LAST_EPOCH = 2**15 - 2
+_EVENTS = 8
+"""How many events of a transactional id are kept."""
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class ScriptedTransactions:
         self._ids = ids
         self._times = itertools.count(1_700_000_000_000, 1000)
         self.by_id: dict[str, ScriptedTransaction] = {}
+        groups.is_undecided = self._has_offsets
 
     def respond(self, body: Message) -> Message | None:
         """Return the coordinator's response; None for a request that does not concern it."""
@@ -146,6 +149,8 @@ class ScriptedTransactions:
         if not transaction.is_open and (request.committed or self.version < TRANSACTIONS_V2):
             raise OttlaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open")
         self._finish(transaction, committed=request.committed, raises=self.version >= TRANSACTIONS_V2)
+        if self.version >= TRANSACTIONS_V2:
+            transaction.former = producer
         transaction.ended.append((producer, request.committed))
         self._note(transaction, "committed" if request.committed else "aborted", "")
         return self._end_response(transaction)
@@ -164,6 +169,14 @@ class ScriptedTransactions:
             raise OttlaError(ErrorCode.INVALID_TXN_STATE, f"{request.group} is not in the transaction")
         transaction.offsets.append(request)
         return self._groups.judge(request)
+
+    def _has_offsets(self, group: str, partition: TopicPartition) -> bool:
+        return any(
+            request.group == group and (offset.topic, offset.partition) == partition
+            for transaction in self.by_id.values()
+            for request in transaction.offsets
+            for offset in request.offsets
+        )
 
     def _describe(self, request: txn_pb2.DescribeTransactionsRequest) -> txn_pb2.DescribeTransactionsResponse:
         response = txn_pb2.DescribeTransactionsResponse()
@@ -203,6 +216,7 @@ class ScriptedTransactions:
                 cause=cause,
             )
         )
+        del transaction.events[:-_EVENTS]
 
 
 def _message(producer: Producer) -> TxnProducer:

@@ -35,7 +35,7 @@ class PartitionProgress:
         self.topic_id = topic_id
         self.end = 0
         # Whether it was given up, or will be soon: what is not finished is for others to do.
-        self.released = earlier is not None and earlier.released
+        self.released: bool = earlier is not None and earlier.released
         self._earlier = earlier
         self._open: deque[int] = deque()  # from the lowest unfinished one on
         self._out_of_order: set[int] = set()  # those of them that are finished

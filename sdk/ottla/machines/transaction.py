@@ -16,6 +16,8 @@ The rules this file owns:
   producer has to add each partition to the transaction before it sends anything there.
 * A transaction that has sent nothing does not exist for the coordinator, so it needs no end.
 * A prepared transaction accepts nothing more, and only a decision ends it: by this producer or by another process.
+* Signal handlers raise only where Python calls something. So each method computes first, and then changes the state and
+  all that belongs to it by plain assignments.
 
 Not thread-safe: the producer holds one lock over it.
 """
@@ -27,6 +29,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.errors import ConfigError, ErrorCode, FencedError, OttlaError, TransactionAborted
+from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.transactions import TRANSACTIONS_V2
@@ -139,6 +142,7 @@ class Transactions:
     `error` is why the transaction or the producer failed. `begun` means that the transaction has sent something, so the
     coordinator may know it. `version` is the version of the current transaction. If the last transaction has ended
     without an epoch for the next one, `used_up` is the epoch of the last one, and `producer` has none until `renew`.
+    `outcome` is what is known of the current transaction.
     """
 
     def __init__(self) -> None:
@@ -148,13 +152,15 @@ class Transactions:
         self.error: OttlaError | None = None
         self.begun = False
         self.used_up: ProducerEpoch | None = None
+        self.outcome = TransactionOutcome()
         self._requested: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
 
     def initialize(self, assigned: Assigned) -> None:
         """Note that the coordinator has assigned an epoch, and no transaction of a predecessor is open."""
-        self._on(TransactionEvent.INITIALIZED)
+        state = self._next(TransactionEvent.INITIALIZED)
         self.producer, self.version = assigned
+        self.state = state
 
     @property
     def current(self) -> Assigned:
@@ -171,11 +177,13 @@ class Transactions:
         self.producer, self.version = assigned
         self.used_up = None
 
-    def begin(self) -> None:
+    def begin(self, outcome: TransactionOutcome | None = None) -> None:
         """Begin the next transaction, which covers every later send. Raises ConfigError and FencedError."""
-        self._on(TransactionEvent.BEGUN)
-        self.error, self.begun = None, False
+        state, outcome = self._next(TransactionEvent.BEGUN), outcome or TransactionOutcome()
         self._requested, self._added = set(), set()
+        self.error, self.begun = None, False
+        self.outcome, self.state = outcome, state
+        outcome.is_open = True
 
     def check_open(self, wish: str = "send") -> None:
         """Raise ConfigError, TransactionAborted or FencedError unless the transaction accepts records and offsets."""
@@ -207,16 +215,21 @@ class Transactions:
 
         Raises ConfigError, TransactionAborted, FencedError.
         """
+        if committed and self.state is TransactionState.OPEN and self.outcome.is_cut_off:
+            message = "the block of this transaction was left by an error: it can only be aborted"
+            raise ConfigError(ErrorCode.INVALID_TXN_STATE, message, hint="call abort_transaction()")
         self._on(TransactionEvent.COMMIT if committed else TransactionEvent.ABORT)
         return self.begun
 
-    def ended(self, assigned: Assigned | None) -> None:
+    def ended(self, assigned: Assigned | None, *, committed: bool) -> None:
         """Note that the transaction is decided. Without the identity for the next one, `wants_epoch` is set."""
-        self._on(TransactionEvent.ENDED)
+        state = self._next(TransactionEvent.ENDED)
         if assigned is None:
             self.producer, self.used_up = NO_EPOCH, self.producer
         else:
-            self.renew(assigned)
+            self.producer, self.version = assigned
+            self.used_up = None
+        self.outcome.is_committed, self.state = committed, state
 
     # ---- partitions, in version 1 ------------------------------------------------------------------------------------
 
@@ -251,10 +264,15 @@ class Transactions:
         return aborted
 
     def _on(self, event: TransactionEvent) -> None:
+        state = self._next(event)
+        is_open = state in (TransactionState.OPEN, TransactionState.FAILED)
+        self.state, self.outcome.is_open = state, is_open
+
+    def _next(self, event: TransactionEvent) -> TransactionState:
         state = NEXT_STATE.get((self.state, event))
         if state is None:
             raise self._refusal(event.value)
-        self.state = state
+        return state
 
     def _refusal(self, wish: str) -> OttlaError:
         if self.state is TransactionState.FATAL and self.error is not None:

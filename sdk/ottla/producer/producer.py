@@ -368,8 +368,8 @@ class Producer(Generic[K, V]):
         """Wait for every send, and commit. The commit is durable on return; consumers see it a moment later.
 
         Raises TransactionAborted if the transaction can't be committed; none of its records take effect. If a record
-        failed, call `abort_transaction()` to end the transaction. Also raises FencedError and ottla.TimeoutError; after
-        a timeout, a second call continues the commit.
+        failed, call `abort_transaction()` to end the transaction. Also raises FencedError, and ottla.TimeoutError or
+        ConnectError if the coordinator does not respond; a second call then continues the commit.
         """
         self._transactions().commit()
 
@@ -401,9 +401,11 @@ class Producer(Generic[K, V]):
                     tx.commit_offsets(batch)
 
         The first block calls `init_transactions`. If the block raises an error, the transaction is aborted and the
-        error propagates. If you passed a `consumer`, it returns to its committed offsets and reads the same records
-        again. The block raises TransactionAborted if the commit fails, after which the next transaction may begin. It
-        also raises FencedError, and ottla.TimeoutError if the outcome is not known.
+        error propagates. The block raises TransactionAborted if the commit fails, after which the next transaction may
+        begin. It also raises FencedError, and ottla.TimeoutError or ConnectError if the outcome is not known.
+
+        If you pass a `consumer`, enter the block at once. Unless the transaction is then known to have committed, the
+        consumer returns to its committed offsets before its next call, and reads the same records again.
         """
         return Transaction(self.send, self._transactions(), self._guard, self._check_open, consumer)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.coordinators import TRY_S
@@ -27,6 +27,7 @@ from ottla.machines.transaction import (
     TransactionState,
     wants_new_epoch,
 )
+from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla.machines.transactional_accumulator import TransactionalAccumulator
 from ottla.producer.delivery import Announcer
 from ottla.producer.options import ProducerOptions
@@ -35,6 +36,8 @@ from ottla.producer.sender import Sender
 from ottla.producer.txn_client import TxnClient
 from ottla_core.model import TopicPartition
 from ottla_core.transactions import TRANSACTIONS_V2
+
+T = TypeVar("T")
 
 logger = logging.getLogger("ottla.producer")
 
@@ -69,88 +72,100 @@ class TransactionManager:
 
     def init(self) -> None:
         """Become the producer of the id: fence the previous producer and abort its open transaction."""
-        with self._in_turn(self._block_s):
-            if self.transactions.state is TransactionState.UNINITIALIZED:
-                assigned = self._client.init(None, timeout=self._block_s)
-                with self._sender.lock:
-                    self.transactions.initialize(assigned)
-            else:
-                self.transactions.initialize(self.transactions.current)  # raises on a second call
+        self._in_turn(self._block_s, self._init)
 
-    def begin(self) -> None:
+    def _init(self) -> None:
+        if self.transactions.state is TransactionState.UNINITIALIZED:
+            assigned = self._client.init(None, timeout=self._block_s)
+            with self._sender.lock:
+                self.transactions.initialize(assigned)
+        else:
+            self.transactions.initialize(self.transactions.current)  # raises on a second call
+
+    def begin(self, outcome: TransactionOutcome | None = None) -> None:
         """Begin the next transaction. In version 1 this requests a new epoch, if another transaction has ended before.
 
         Raises the errors of `Transactions.begin`, and FencedError or ottla.TimeoutError.
         """
         if self.transactions.wants_epoch:
-            self._renew()
+            self._in_turn(self._block_s, self._renew)
         with self._sender.lock:
-            self.transactions.begin()
+            self.transactions.begin(outcome)
 
     def _renew(self) -> None:
-        with self._in_turn(self._block_s):
-            if (used_up := self.transactions.used_up) is not None:  # no other thread was faster
-                assigned = self._renewed(used_up, self._block_s)
-                with self._sender.lock:
-                    self.transactions.renew(assigned)
+        if (used_up := self.transactions.used_up) is not None:  # no other thread was faster
+            assigned = self._renewed(used_up, self._block_s)
+            with self._sender.lock:
+                self.transactions.renew(assigned)
+
+    def withdraw(self, outcome: TransactionOutcome) -> None:
+        """Abort the transaction that `begin` began with `outcome`, if it did: the caller has not come to use it."""
+        if outcome.is_open:
+            with contextlib.suppress(OttlaError):  # the next block, or a close, tries again
+                self.abort()
 
     def send_offsets(self, group: GroupMetadata, offsets: Offsets) -> None:
         """Commit a group's offsets with the transaction. If that fails, the transaction has failed."""
-        with self._in_turn(self._block_s):
+        self._in_turn(self._block_s, self._send_offsets, group, offsets)
+
+    def _send_offsets(self, group: GroupMetadata, offsets: Offsets) -> None:
+        with self._sender.lock:
+            self.transactions.check_open()
+            self.transactions.begun = self.transactions.begun or bool(offsets)
+            current = self.transactions.current
+        if not offsets:
+            return
+        try:
+            self._client.commit_offsets(current, group, offsets, timeout=self._block_s)
+        except BaseException as error:
+            failure = error if isinstance(error, OttlaError) else _interrupted(error)
+            if meaning_of(failure.code) is Meaning.LOST:
+                failure = not_committed(group.group, failure, "")
+            elif wants_new_epoch(failure.code):  # the coordinator has ended the transaction, or forgotten the id
+                failure = TransactionAborted(failure.code, f"{ABORTED}{failure.message}", hint=AGAIN)
             with self._sender.lock:
-                self.transactions.check_open()
-                self.transactions.begun = self.transactions.begun or bool(offsets)
-                current = self.transactions.current
-            if not offsets:
-                return
-            try:
-                self._client.commit_offsets(current, group, offsets, timeout=self._block_s)
-            except BaseException as error:
-                failure = error if isinstance(error, OttlaError) else _interrupted(error)
-                if meaning_of(failure.code) is Meaning.LOST:
-                    failure = not_committed(group.group, failure, "")
-                elif wants_new_epoch(failure.code):  # the coordinator has ended the transaction, or forgotten the id
-                    failure = TransactionAborted(failure.code, f"{ABORTED}{failure.message}", hint=AGAIN)
-                with self._sender.lock:
-                    self.transactions.fail(failure)
-                    self._sender.wake()
-                if isinstance(error, OttlaError):
-                    raise failure from error
-                raise
+                self.transactions.fail(failure)
+                self._sender.wake()
+            if isinstance(error, OttlaError):
+                raise failure from error
+            raise
 
     def commit(self) -> None:
         """Wait for every send, and commit. Raises TransactionAborted if that is impossible."""
-        with self._in_turn(self._flush_s):
-            self._flush()
-            self._end(committed=True, timeout=self._block_s)
+        self._in_turn(self._flush_s, self._commit)
+
+    def _commit(self) -> None:
+        self._flush()
+        self._end(committed=True, timeout=self._block_s)
 
     def prepare(self) -> PreparedTransaction | None:
         """Wait for every send, and keep the transaction open for the holder of the result; None if nothing was sent."""
-        with self._in_turn(self._flush_s):
-            self._flush()
+        return self._in_turn(self._flush_s, self._prepare)
+
+    def _prepare(self) -> PreparedTransaction | None:
+        self._flush()
+        with self._sender.lock:
+            self.transactions.check_open("prepare")
+            if not self.transactions.begun:
+                return None
+            producer = self.transactions.producer
+        try:
+            self._client.prepare(producer, timeout=self._block_s)
+        except OttlaError as error:
+            # Clusters of Kafka have no such call, so nothing has happened.
+            if error.retriable or error.code == ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            cause = self._client.explain(producer) or error.message
             with self._sender.lock:
-                self.transactions.check_open("prepare")
-                if not self.transactions.begun:
-                    return None
-                producer = self.transactions.producer
-            try:
-                self._client.prepare(producer, timeout=self._block_s)
-            except OttlaError as error:
-                # Clusters of Kafka have no such call, so nothing has happened.
-                if error.retriable or error.code == ErrorCode.UNSUPPORTED_VERSION:
-                    raise
-                cause = self._client.explain(producer) or error.message
-                with self._sender.lock:
-                    self.transactions.fail(error_from_code(error.code, cause, hint=error.hint))
-                    self.transactions.check_open()  # raises
-            with self._sender.lock:
-                self.transactions.prepared()
+                self.transactions.fail(error_from_code(error.code, cause, hint=error.hint))
+                self.transactions.check_open()  # raises
+        with self._sender.lock:
+            self.transactions.prepared()
         return PreparedTransaction(self.id, producer.producer_id, producer.epoch)
 
     def abort(self) -> None:
         """Drop the records that are left, and abort. Raises FencedError if another producer has fenced this one."""
-        with self._in_turn(self._block_s):
-            self._end(committed=False, timeout=self._block_s)
+        self._in_turn(self._block_s, self._end, committed=False, timeout=self._block_s)
 
     def close(self, timeout: float) -> None:
         """Abort an open transaction within `timeout` seconds; if that fails, the coordinator aborts it later."""
@@ -163,8 +178,7 @@ class TransactionManager:
         ):
             return
         try:
-            with self._in_turn(timeout):
-                self._end(committed=state is TransactionState.COMMITTING, timeout=timeout)
+            self._in_turn(timeout, self._end, committed=state is TransactionState.COMMITTING, timeout=timeout)
         except OttlaError as error:
             logger.warning("%s: the coordinator will have to end the open transaction: %s", self.id, error)
 
@@ -200,7 +214,7 @@ class TransactionManager:
                 else:
                     raise self._at_its_end(error) from None
         with self._sender.lock:
-            self.transactions.ended(assigned)
+            self.transactions.ended(assigned, committed=committed and failure is None)
         if committed and failure is not None:
             raise failure
 
@@ -285,16 +299,20 @@ class TransactionManager:
             self._sender.wake()
         self._sender.announce(refused.settled)
 
-    @contextlib.contextmanager
-    def _in_turn(self, timeout: float) -> Iterator[None]:
-        if not self.turn.acquire(timeout=max(0.0, timeout)):
-            raise error_from_code(
-                ErrorCode.REQUEST_TIMED_OUT, f"another thread did not end the transaction within {timeout:g} s"
-            )
+    def _in_turn(self, wait_s: float, call: Callable[..., T], /, *arguments: Any, **named: Any) -> T:
+        """Make the call once no other thread makes one. Raises ottla.TimeoutError after `wait_s` seconds."""
         try:
-            yield
+            # Within the block, because a signal handler may raise right behind it: it has to be released then.
+            if not self.turn.acquire(timeout=max(0.0, wait_s)):
+                raise error_from_code(
+                    ErrorCode.REQUEST_TIMED_OUT, f"another thread did not end the transaction within {wait_s:g} s"
+                )
+            return call(*arguments, **named)
         finally:
-            self.turn.release()
+            try:  # noqa: SIM105  # nothing but the release may come first here
+                self.turn.release()
+            except RuntimeError:  # it does not have the turn
+                pass
 
 
 def _interrupted(error: BaseException) -> OttlaError:

@@ -9,21 +9,28 @@ from typing import Any, Final, Protocol, Self
 
 from ottla.client.guard import Guard
 from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, checked_offsets
-from ottla.errors import FencedError, OttlaError, TransactionAborted, config_error
+from ottla.errors import ErrorCode, FencedError, OttlaError, TransactionAborted, config_error
 from ottla.machines.transaction import TransactionState
+from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla.producer.delivery import Delivery
 from ottla.producer.transaction_manager import ABORTED, AGAIN, TransactionManager
 from ottla_core.model import TopicPartition
 
 logger = logging.getLogger("ottla.producer")
 
+_NOT_LEFT: Final = (
+    "the producer's previous block did not end: a signal handler raised before its first line, or this block is within "
+    "it; its transaction was aborted"
+)
+_POLL_AGAIN: Final = "poll again: the consumer has gone back; do not nest blocks of one producer"
+
 
 class GroupMember(Protocol):
-    """A consumer in a group that can go back to the committed offsets."""
+    """A consumer in a group that can go back to the committed offsets, an ottla.Consumer or an ottla.aio.Consumer."""
 
     @property
     def group_metadata(self) -> GroupMetadata: ...
-    def seek_to_committed(self) -> None: ...
+    def go_back_unless(self, outcome: TransactionOutcome) -> None: ...
 
 
 class ConsumedBatch(Protocol):
@@ -36,7 +43,11 @@ class ConsumedBatch(Protocol):
 
 
 class Transaction:
-    """One transaction, used as a `with` block; `Producer.transaction()` returns it."""
+    """One transaction, used as a `with` block; `Producer.transaction()` returns it.
+
+    From then on, the consumer goes back before its next call, unless the block is under way or the transaction is known
+    to have committed. That needs no line of `__exit__`, where a signal handler may raise.
+    """
 
     def __init__(
         self,
@@ -46,11 +57,15 @@ class Transaction:
         check_open: Callable[[], None],
         consumer: GroupMember | None,
     ) -> None:
+        self._outcome = TransactionOutcome(of_block=True)
+        if consumer is not None:
+            consumer.go_back_unless(self._outcome)
         self._send: Final = send
         self._manager: Final = manager
         self._guard: Final = guard
         self._check_open: Final = check_open
         self._consumer: Final = consumer
+        self._was_entered = False
         self.aborted = False  # whether nothing of it counts, so that the work has to be repeated
 
     def send(self, value: Any, **arguments: Any) -> Delivery:
@@ -72,17 +87,25 @@ class Transaction:
         self._usable().send_offsets(group, checked_offsets(offsets))
 
     def __enter__(self) -> Self:
+        if self._was_entered:
+            self._outcome, self.aborted = TransactionOutcome(of_block=True), False
+        self._was_entered, outcome = True, self._outcome
+        if self._consumer is not None:
+            self._consumer.go_back_unless(outcome)  # again: it may have gone back since `transaction()`
         manager = self._usable()
-        if manager.transactions.state is TransactionState.UNINITIALIZED:
-            manager.init()
-        if manager.transactions.state is TransactionState.ABORTING:
-            manager.abort()  # the previous block is over, but its abort got no response in time
-        manager.begin()
+        try:
+            self._end_previous(manager)
+            manager.begin(outcome)
+        except BaseException:
+            self.withdraw()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        # The very first step, and an assignment: a signal handler may raise in any call.
+        self._outcome.is_left = True
         manager = self._manager
         if self._guard.foreign:  # the transaction is the parent's
             return
@@ -91,7 +114,17 @@ class Transaction:
         elif manager.transactions.state in (TransactionState.READY, TransactionState.PREPARED):  # the block ended it
             self._check_open()  # or prepared it, and it was not a close, which aborts
         else:
+            self._outcome.is_complete = True
             self._commit(manager)
+
+    def leave(self) -> None:
+        """For facades: note that the block is over, even if the thread that ends it has not come to that yet."""
+        self._outcome.is_left = True
+
+    def withdraw(self) -> None:
+        """For facades: abort what `__enter__` began, because nobody has entered the block."""
+        self.leave()
+        self._manager.withdraw(self._outcome)
 
     def _usable(self) -> TransactionManager:
         """Return the manager. Raises where the producer's calls raise: in a forked child, or after its close."""
@@ -99,11 +132,26 @@ class Transaction:
         self._check_open()
         return self._manager
 
+    def _end_previous(self, manager: TransactionManager) -> None:
+        """Make the producer ready, whatever point the previous block has come to. Raises if its records may be lost."""
+        match manager.transactions.state:
+            case TransactionState.UNINITIALIZED:
+                manager.init()
+            case TransactionState.ABORTING:
+                manager.abort()  # its abort got no response in time
+            case TransactionState.COMMITTING if self._consumer is not None:
+                manager.commit()  # likewise; where the consumer goes on depends on the outcome alone
+            case TransactionState.OPEN | TransactionState.FAILED if (before := manager.transactions.outcome).of_block:
+                manager.abort()
+                if not before.is_left:
+                    raise TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, _NOT_LEFT, hint=_POLL_AGAIN)
+
     def _commit(self, manager: TransactionManager) -> None:
         try:
             manager.commit()
         except BaseException as failure:
-            if manager.transactions.state is TransactionState.COMMITTING:  # the outcome is not known
+            # The outcome is not known, or was known before a signal handler raised.
+            if manager.transactions.state is TransactionState.COMMITTING or self._outcome.is_committed:
                 raise
             self._abort(manager)
             if isinstance(failure, OttlaError) and manager.transactions.state is not TransactionState.FATAL:
@@ -113,6 +161,7 @@ class Transaction:
 
     def _abort(self, manager: TransactionManager) -> None:
         """Abort, so that the next one may begin. Raises FencedError if the producer was fenced."""
+        self.aborted = not self._outcome.is_committed
         if manager.transactions.state in (TransactionState.OPEN, TransactionState.FAILED):
             try:
                 manager.abort()
@@ -120,6 +169,3 @@ class Transaction:
                 raise
             except OttlaError as error:
                 logger.warning("%s: the transaction has not been aborted yet: %s", manager.id, error)
-        self.aborted = True
-        if self._consumer is not None:
-            self._consumer.seek_to_committed()

@@ -110,6 +110,7 @@ class BrokerService:
                 last_stable_offset=part.last_stable_offset,
                 aborted=[pb.AbortedTransaction(producer_id=a[0], first_offset=a[1]) for a in part.aborted],
                 epochs=[pb.EpochStart(leader_epoch=e.epoch, start_offset=e.start_offset) for e in part.epochs],
+                purged_before=part.purged_before,
             )
             if part.error is not None:
                 self._describe(result, part.id, part.error)

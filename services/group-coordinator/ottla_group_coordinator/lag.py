@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER, PartitionId, TopicPartition
 from ottla_core.records.batch import iter_headers
 from ottla_core.records.reader import read_records
@@ -25,6 +27,8 @@ from ottla_proto.contracts import Broker
 NOTHING_COMMITTED: Final = -1
 
 _ASK_S: Final = 10.0
+_PARTITIONS_A_CALL: Final = 1_000
+"""How many partitions of a leader one call asks about: more would be built, and read, in one long turn of the loop."""
 _FIRST_BATCH: Final = 1  # bytes: the first batch always comes whole (KIP-74)
 
 
@@ -70,7 +74,9 @@ class LagReader:
         tell."""
         found: Lags = {}
         by_leader: dict[str, dict[PartitionId, TopicPartition]] = {}
+        time_slice = Slice()
         for partition, offset in committed.items():
+            await time_slice.rest()
             try:
                 address, partition_id = self._leader(partition)
             except OttlaError as error:
@@ -96,14 +102,24 @@ class LagReader:
         self, address: str, partitions: Mapping[PartitionId, TopicPartition], committed: Mapping[TopicPartition, int]
     ) -> Lags:
         peer = self._peers.at(address)
-        try:
-            lags = await _ends(peer, partitions, committed)
-            behind = [i for i, p in partitions.items() if lags[p].records > 0]
-            if behind:
-                await _add_times(peer, behind, partitions, lags)
-        except OttlaError as error:
-            return {partition: Lag(committed[partition], error=error) for partition in partitions.values()}
+        lags: Lags = {}
+        items = iter(partitions.items())
+        while part := dict(islice(items, _PARTITIONS_A_CALL)):
+            lags |= await _of_few(peer, part, committed)
         return lags
+
+
+async def _of_few(
+    peer: AioPeer, partitions: Mapping[PartitionId, TopicPartition], committed: Mapping[TopicPartition, int]
+) -> Lags:
+    try:
+        lags = await _ends(peer, partitions, committed)
+        behind = [i for i, p in partitions.items() if lags[p].records > 0]
+        if behind:
+            await _add_times(peer, behind, partitions, lags)
+    except OttlaError as error:
+        return {partition: Lag(committed[partition], error=error) for partition in partitions.values()}
+    return lags
 
 
 async def _ends(

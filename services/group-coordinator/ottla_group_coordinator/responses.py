@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
+from ottla_core.cluster.image import Topic
 from ottla_core.errors import OttlaError
-from ottla_core.kafka_formats.consumer_protocol import decode_assignment
+from ottla_core.event_loop.slices import Slice, sliced
+from ottla_core.kafka_formats.consumer_protocol import assigned_numbers
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.lag import Lag
@@ -68,12 +72,25 @@ def event(of: HistoryEvent) -> pb.GroupEvent:
     )
 
 
-def assigned(group: Group) -> dict[TopicPartition, Member]:
-    """Return the member that reads each partition. It is empty if the members don't speak the consumer protocol."""
+async def assigned(
+    members: Iterable[Member], topics: Mapping[str, Topic], time_slice: Slice
+) -> dict[TopicPartition, Member]:
+    """Return the member that reads each partition that exists. It is empty if the members don't speak the consumer
+    protocol.
+
+    A client may assign 100,000 numbers in 400 KB, so nothing is made of a number before it is known to be a
+    partition's.
+    """
+    found: dict[TopicPartition, Member] = {}
     try:
-        return {p: m for m in group.members.values() for p in decode_assignment(m.assignment).partitions}
+        for member in members:
+            for topic, numbers in assigned_numbers(member.assignment):
+                known = topics.get(topic)
+                existing = () if known is None else [n for n in set(numbers) if 0 <= n < known.partition_count]
+                found |= dict.fromkeys(await sliced(partial(TopicPartition, topic), existing, time_slice), member)
     except OttlaError:
         return {}
+    return found
 
 
 def partition_lag(partition: TopicPartition, lag: Lag, member: Member | None) -> pb.PartitionLag:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
@@ -15,6 +15,7 @@ from ottla_core.coordination.shard import Decide, ShardDecision
 from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
@@ -23,6 +24,7 @@ from ottla_group_coordinator.commits_in_transactions import CommitsInTransaction
 from ottla_group_coordinator.deleted_topics import MetadataCatchUp
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
+from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
     Join,
@@ -45,6 +47,7 @@ from ottla_group_coordinator.machines.records import NO_LEADER_EPOCH, CommittedO
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.responses import assigned, described, event, listed, partition_lag
+from ottla_group_coordinator.shared_answers import SharedAnswers
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse
 
@@ -52,6 +55,7 @@ _JOIN_S: Final = 1_800.0
 """A join waits as long as its group's rebalance. Its client's deadline ends it before that."""
 
 _ASK_S: Final = 30.0
+_LAG_S: Final = 30.0
 
 _MOST_MEMBERS: Final = 5_000
 _MOST_PROTOCOLS: Final = 1_000
@@ -63,6 +67,13 @@ _CATCH_UP_S: Final = 1.0
 _INT32_MAX: Final = 2**31 - 1  # the largest number that a record holds
 
 GroupDecide = Decide[GroupShard]
+
+
+class _Positions(NamedTuple):
+    """A group's members, and what it has committed, at one moment."""
+
+    members: Sequence[Member]
+    committed: Mapping[TopicPartition, CommittedOffset]
 
 
 class Metadata(MetadataCatchUp, Protocol):
@@ -88,6 +99,7 @@ class GroupService:
         self._metadata: Final = metadata
         self._node_id: Final = node_id
         self._lag: Final = lag
+        self._lags: Final = SharedAnswers(self._measured_lag, limit_s=_LAG_S)
         self._metrics: Final = metrics
         self._transactions: Final = transactions
         self._new_id: Final = new_id
@@ -347,13 +359,25 @@ class GroupService:
         )
 
     async def lag(self, request: pb.LagRequest, context: RequestContext) -> pb.LagResponse:
-        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            group = shard.group(request.group)
-            return ShardDecision((assigned(group), {p: o.offset for p, o in shard.offsets(request.group).items()}))
+        """Return how far a group is behind. The ends of the partitions are as they were at most a second ago."""
 
-        members, committed = await self._shards.ask(request.group, decide, timeout=_ASK_S)
-        lags = await self._lag.lags(dict.fromkeys(members, NOTHING_COMMITTED) | committed)
-        return pb.LagResponse(partitions=[partition_lag(p, lags[p], members.get(p)) for p in sorted(lags)])
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
+            members = tuple(shard.group(request.group).members.values())
+            return ShardDecision(_Positions(members, shard.offsets(request.group).copy()))
+
+        return await self._lags.of(request.group, await self._shards.ask(request.group, decide, timeout=_ASK_S))
+
+    async def _measured_lag(self, positions: _Positions) -> pb.LagResponse:
+        members, committed = positions
+        time_slice = Slice()
+        readers = await assigned(members, self._metadata.image.topics, time_slice)
+        offsets = dict.fromkeys(readers, NOTHING_COMMITTED) | {p: o.offset for p, o in committed.items()}
+        lags = await self._lag.lags(offsets)
+        response = pb.LagResponse()
+        for partition in sorted(lags):
+            await time_slice.rest()
+            response.partitions.append(partition_lag(partition, lags[partition], readers.get(partition)))
+        return response
 
     async def shards(self, request: ShardsRequest, context: RequestContext) -> ShardsResponse:
         return shards_response(self._shards.statuses(), self._node_id)

@@ -9,6 +9,7 @@ from typing import Final
 
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.context import RequestContext
 from ottla_mirror.failover import Moved, fail_back, fail_over, last_positions
@@ -37,7 +38,7 @@ class MirrorService:
     ) -> pb.TranslateOffsetsResponse:
         flow = self._translating(request.flow)
         await asyncio.to_thread(flow.syncs.catch_up, _CATCH_UP_S)
-        return pb.TranslateOffsetsResponse(offsets=[_translated(at, flow) for at in request.offsets])
+        return pb.TranslateOffsetsResponse(offsets=await sliced(partial(_translated, flow), request.offsets))
 
     async def group_positions(
         self, request: pb.GroupPositionsRequest, context: RequestContext
@@ -59,7 +60,7 @@ class MirrorService:
 
     async def _move(self, move: Callable[..., Moved], request: pb.MoveGroupsRequest) -> pb.MoveGroupsResponse:
         flow, groups = self._translating(request.flow), list(request.groups)
-        return _moved(await asyncio.to_thread(move, flow, groups, dry_run=request.dry_run))
+        return await _moved(await asyncio.to_thread(move, flow, groups, dry_run=request.dry_run))
 
     def _translating(self, name: str) -> Flow:
         """Return the flow whose offsets are translated. Raises INVALID_REQUEST for a flow whose offsets have no
@@ -114,7 +115,7 @@ def _mirrored(partition: CopiedPartition, read: Reading | None, now_ms: int) -> 
     )
 
 
-def _translated(at: pb.SourceOffset, flow: Flow) -> pb.OffsetTranslated:
+def _translated(flow: Flow, at: pb.SourceOffset) -> pb.OffsetTranslated:
     copy = flow.names.target_of(at.topic)
     offset = flow.syncs.translate(TopicPartition(at.topic, at.partition), at.offset)
     if copy is None or offset is None:
@@ -124,9 +125,11 @@ def _translated(at: pb.SourceOffset, flow: Flow) -> pb.OffsetTranslated:
     return pb.OffsetTranslated(copy=copy, partition=at.partition, offset=offset)
 
 
-def _moved(moved: Moved) -> pb.MoveGroupsResponse:
+async def _moved(moved: Moved) -> pb.MoveGroupsResponse:
     response = pb.MoveGroupsResponse(source_reached=moved.source_reached)
+    time_slice = Slice()
     for group in moved.groups:
+        await time_slice.rest()
         added = response.groups.add(group=group.group)
         if group.error is not None:
             added.error.code, added.error.message = group.error.code, str(group.error)

@@ -19,6 +19,7 @@ from ottla_cli.options import Numbers
 from ottla_cli.output import Listing, form_for, write
 from ottla_cli.prompts import confirm
 from ottla_cli.settings import Settings
+from ottla_core.files.private_files import private_files
 from ottla_core.plural import counted
 from ottla_stack.log_tools.compact import compact
 from ottla_stack.log_tools.damage import Damage
@@ -47,7 +48,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help=_HELP)
 
 
 @app.callback(help=_HELP)
-def log() -> None: ...
+def log(ctx: typer.Context) -> None:
+    ctx.with_resource(private_files())  # an export has records, too
 
 
 @app.command("dump", cls=Command)

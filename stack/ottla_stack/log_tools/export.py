@@ -14,11 +14,11 @@ from typing import Final
 
 from ottla.client.settings import check_topic
 from ottla.errors import config_error
-from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import META
 from ottla_broker.storage.log_dir import PARTITION_METADATA
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_stack.log_tools.log_files import LogFiles, name_of, read_metadata, reading
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport

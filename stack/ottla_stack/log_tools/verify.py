@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.errors import ErrorCode, FatalError
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, LeaderEpochs
 from ottla_broker.storage import checkpoint, producer_snapshot
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX
 from ottla_broker.storage.files import DataFile
@@ -28,6 +28,7 @@ from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX, SWAP
 from ottla_core.errors import OttlaError
 from ottla_core.kafka_formats import kafka_uuid
 from ottla_core.records.batch import DELETE_HORIZON, BatchHeader
+from ottla_core.records.leader_epochs import EpochStart
 from ottla_core.records.reader import read_records
 from ottla_stack.log_tools.damage import Damage, IndexCheck, bytes_problem, header_problem
 from ottla_stack.log_tools.log_files import PARTITION_NAME, LogFiles, read_metadata, reading

@@ -37,9 +37,9 @@ def watch_broker(point: KillPoint) -> None:
     take, swap, discard, end_swap = LogCleaner._take, Compaction._swap, Segment.discard, Segment.end_swap
     several: set[Any] = set()
 
-    async def take_group(self: Any, candidate: Any, group: Any) -> None:
+    async def take_group(self: Any, replica: Any, candidate: Any, group: Any) -> None:
         point.pass_by(RESULT)
-        await take(self, candidate, group)
+        await take(self, replica, candidate, group)
 
     def swap_several(self: Any, sources: Any, cleaned: Any) -> bool:
         several.update(sources if len(sources) > 1 else ())

@@ -1,1 +1,1 @@
-"""Row F29: programs that consume are interrupted, again and again, and no record may be left out."""
+"""Row F29: programs that consume, produce or copy are interrupted again and again: no record is left out."""

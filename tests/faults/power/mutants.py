@@ -69,10 +69,10 @@ def _stored_epochs_dropped() -> None:
     """A start that reads batches takes the epochs only from them."""
     recover = ottla_broker.storage.recovery._recover
 
-    def from_batches(segments: list[Segment], first: int, epochs: LeaderEpochs) -> tuple[int, bool]:
+    def from_batches(segments: list[Segment], first: int, epochs: LeaderEpochs, gaps_before: int) -> tuple[int, bool]:
         if first < len(segments):
             epochs.truncate_from_end(segments[first].base_offset)
-        return recover(segments, first, epochs)
+        return recover(segments, first, epochs, gaps_before)
 
     put_in_place(ottla_broker.storage.recovery, "_recover", from_batches)
 

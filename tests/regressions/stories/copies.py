@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.regressions.injection import instead_of
+from tests.regressions.injection import instead_of, skipped
 from tests.regressions.story import Story
 
 from ottla_core.records.leader_epochs import EpochStart
@@ -14,8 +14,8 @@ def _always_behind_the_end(original, records, log_end_offset, latest_epoch, *, m
     return original(records, log_end_offset, latest_epoch)
 
 
-def _by_batches_alone(original, self, records, told, leader_start, now_ms):
-    return original(self, records, (), leader_start, now_ms)
+def _by_batches_alone(original, self, records, told, leader_start, now_ms, *, purged_before=0):
+    return original(self, records, (), leader_start, now_ms, purged_before=purged_before)
 
 
 def _where_the_first_batch_is(original, headers, end_offset, latest_epoch):
@@ -40,5 +40,22 @@ STORIES = (
         "kept records that were never committed, and one of them replaced a committed one after clean elections",
         instead_of(f"{_LOG}:Log.copy", _by_batches_alone),
         instead_of(f"{_LOG}:shown_by", _where_the_first_batch_is),
+    ),
+    Story(
+        "deleted-key-came-back",
+        "A replica that was away for longer than delete.retention.ms kept a key that was deleted meanwhile, because "
+        "its leader no longer had the tombstone. Once it led, the key was back",
+        skipped("ottla_broker.machines.partition:Leader.may_lack", False),
+    ),
+    Story(
+        "marker-gone-at-the-next-leader",
+        "A replica had copied a transaction's records from one leader, and the next leader had removed their marker "
+        "already. The transaction stayed open there, until the producer's next marker ended it in the wrong way",
+        skipped("ottla_broker.machines.partition:Leader.may_lack", False),
+    ),
+    Story(
+        "tombstones-went-before-a-slow-copy-came-to-them",
+        "A leader removed tombstones that a replica was still to copy, so the copy had to begin anew again and again",
+        instead_of("ottla_broker.replication.replica:Replica.purge_limit", lambda original, self: 2**63 - 1),
     ),
 )

@@ -175,4 +175,9 @@ STORIES = (
         "With several brokers of Apache Kafka, `ottla doctor` reported that their ports were swapped",
         constant("ottla_cli.commands.doctor:reports_listeners", lambda info: True),
     ),
+    Story(
+        "a-broker-that-refers-to-the-bootstrap-addresses-ends-the-client",
+        "A broker or proxy that answered REBOOTSTRAP_REQUIRED was a fatal error: the client asked no other address",
+        constant("ottla.client.cluster:_BOOTSTRAP_AGAIN", None),
+    ),
 )

@@ -59,7 +59,57 @@ def _without_the_coordinator(original, kind, items, columns=(), name="name"):
     return original(kind, items, tuple(each for each in columns if each != "coordinator"), name)
 
 
+async def _whatever_is_assigned(original, members, topics, time_slice):
+    from ottla_core.kafka_formats.consumer_protocol import decode_assignment
+
+    return {p: member for member in members for p in decode_assignment(member.assignment).partitions}
+
+
+def _readers_of_all(original, members):
+    from ottla_core.kafka_formats.consumer_protocol import decode_assignment
+
+    return {p: member.member_id for member in members for p in decode_assignment(member.assignment).partitions}
+
+
+def _copied_for_each(original, self, held):
+    self._former_readers = None
+    original(self, held)
+
+
 STORIES = (
+    Story(
+        "assignment-is-expanded-on-the-loop",
+        "An assignment of 360 KB to partitions that did not exist cost 2 s of CPU at each question about the lag",
+        instead_of(f"{_COORDINATOR}.responses:assigned", _whatever_is_assigned),
+    ),
+    Story(
+        "lag-is-measured-for-each-who-asks",
+        "A lag was measured anew for each client that asked, and questions of 40 bytes kept a coordinator busy",
+        instead_of(
+            f"{_COORDINATOR}.shared_answers:SharedAnswers.of",
+            lambda original, self, key, question: self._find(question),
+        ),
+    ),
+    Story(
+        "small-calls-with-large-answers",
+        "A client got as many answers of 10 MB to private calls of 40 bytes as it could ask for",
+        skipped("ottla_broker.kafka.answer_budget:AnswerBudget.pay"),
+    ),
+    Story(
+        "history-reads-all-that-is-assigned",
+        "Each rebalance went through all that a leader had assigned in one turn, and kept 20 MB of it for a group",
+        instead_of(f"{_MACHINES}.rebalance:readers", _readers_of_all),
+    ),
+    Story(
+        "members-that-go-at-once-are-remembered-one-by-one",
+        "When 5,000 members were evicted at once, what they had read was copied 5,000 times: a turn of 0.3 s",
+        instead_of(f"{_MACHINES}.transition:Transition.remember", _copied_for_each),
+    ),
+    Story(
+        "subscriptions-are-read-however-long",
+        "A deletion of offsets read all topics of all subscriptions, of a megabyte together, in one turn: 0.3 s",
+        instead_of(f"{_MACHINES}.group:decode_subscription", lambda original, data, *, most: original(data)),
+    ),
     Story(
         "member-ids-without-a-cap",
         "A client that joined over and over without the id that it was given made a coordinator remember all of them",

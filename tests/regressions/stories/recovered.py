@@ -13,15 +13,15 @@ def _whatever_is_durable(original, segments, first_dirty_offset, last_stable_off
     return original(segments, first_dirty_offset, last_stable_offset, _NO_BOUND, lag, now_ms)
 
 
-def _of_any_segments(original, self, sources, config):
+def _of_any_segments(original, self, sources, config, purged_before=0):
     self.recovery_point = _NO_BOUND
-    return original(self, sources, config)
+    return original(self, sources, config, purged_before)
 
 
-def _by_batches_alone(original, segments, first, epochs):
+def _by_batches_alone(original, segments, first, epochs, most):
     if first < len(segments):
         epochs.truncate_from_end(segments[first].base_offset)
-    return original(segments, first, epochs)
+    return original(segments, first, epochs, most)
 
 
 def _of_what_is_before_the_end(original, self, start_offset, end_offset):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from tests.regressions.injection import altered, constant, instead_of, skipped
 from tests.regressions.story import Story
 
@@ -17,7 +19,23 @@ def _in_plaintext_first(original, address, limit_s, entry):
     return original(address, limit_s, entry)
 
 
+def _without_a_token(original, self, kind, kafka_port):
+    settings = original(self, kind, kafka_port)
+    del settings["admin-token-file"]
+    return settings
+
+
 STORIES = (
+    Story(
+        "secured-stack-names-topics-to-everybody",
+        "The admin ports of a secured stack had no token, so every user of the host could read its topics and groups",
+        instead_of("ottla_stack.secure_files:SecureFiles.settings", _without_a_token),
+    ),
+    Story(
+        "data-is-readable-by-every-user",
+        "Every user of the host could read all records and logs of a cluster, and of a secured one as well",
+        instead_of("ottla_core.files.private_files:private_files", lambda original: nullcontext()),
+    ),
     Story(
         "service-as-a-kafka-client",
         "A service's certificate opened a Kafka listener that trusted its authority: broker 0 was the user CN=0",

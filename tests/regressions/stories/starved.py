@@ -72,6 +72,17 @@ def _by_the_time_of_its_timer(original, self, at):
     original(self, at)
 
 
+def _ended_with_all_others(original, self, *args):
+    from ottla_core.rpc.streams import EndStreamError
+
+    raise EndStreamError("internal error")
+
+
+async def _unless_it_opens(original, self):
+    self._channel()
+    await original(self)
+
+
 async def _with_its_traceback(original, self, timeout):
     try:
         await original(self, timeout)
@@ -84,6 +95,17 @@ STORIES = (
         "alarm-asks-a-timer-for-its-time",
         "A stream between services ended with all its calls, because uvloop's handle of a due timer tells no time",
         instead_of("ottla_core.rpc.alarm:Alarm.set", _by_the_time_of_its_timer),
+    ),
+    Story(
+        "bad-response-ends-the-calls-of-others",
+        "One response that could not be encoded ended a stream between services, and every other call on it",
+        instead_of("ottla_core.rpc.served_calls:_ServedCalls._failed_by_bug", _ended_with_all_others),
+        instead_of("ottla_core.rpc.streams:_ServedStream._failed_by_bug", _ended_with_all_others),
+    ),
+    Story(
+        "stream-that-never-opened-is-never-over",
+        "A stream between services that could not be opened was taken for an open one, and no later call was sent",
+        instead_of("ottla_core.rpc.call_stream:CallStream._run", _unless_it_opens),
     ),
     Story(
         "late-log-takes-the-shard-away",

@@ -254,6 +254,21 @@ async def test_a_call_that_comes_as_its_peer_is_closed_ends(stream: CallStream, 
     assert (error.code, error.indefinite) == (ErrorCode.NETWORK_EXCEPTION, False)
 
 
+@pytest.mark.story("stream-that-never-opened-is-never-over")
+async def test_a_stream_that_can_not_be_opened_ends_its_calls_and_the_next_one_opens(
+    stream: CallStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Any:
+        raise RuntimeError("no such channel")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stream, "_channel", broken)
+        errors = await asyncio.gather(*(failure(beat(stream)) for _ in range(2)))
+    assert [(error.code, error.indefinite) for error in errors] == [(ErrorCode.UNKNOWN_SERVER_ERROR, False)] * 2
+    await until(lambda: stream._loop.time() >= stream._rests_until)
+    assert await beat(stream) == 0
+
+
 async def test_a_channel_that_is_closed_under_the_stream_cancels_nobody(
     stream: CallStream, peer: AioPeer, coordinator: ScriptedCoordinator
 ) -> None:

@@ -401,6 +401,29 @@ async def test_a_bug_is_its_own_call_s(caplog: pytest.LogCaptureFixture) -> None
     await stream.gone()
 
 
+@pytest.mark.story("bad-response-ends-the-calls-of-others")
+@pytest.mark.parametrize("wrong", ["no message", pb.JoinResponse(), asyncio.CancelledError()])
+async def test_a_call_whose_answer_is_wrong_fails_alone(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def answer(number: int) -> Any:
+        return await never(number) if number == 1 else 0
+
+    async def call(request: Any, context: RequestContext) -> Any:
+        if request.generation != 2:
+            return await Heartbeat(answer).call(request, context)
+        if isinstance(wrong, BaseException):
+            raise wrong
+        return wrong
+
+    stream = Stream(answer)
+    stream.endpoint.call = call  # type: ignore[assignment]
+    stream.send(1, 2, 3)
+    await until(lambda: len(stream.responses()) == 2)
+    assert sorted(stream.responses()) == [(2, ErrorCode.UNKNOWN_SERVER_ERROR), (3, 0)]
+    assert "Heartbeat failed for request r-1" in caplog.text
+    assert not stream.serving.done()
+    await stream.gone()
+
+
 async def test_the_number_of_streams_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_OPEN_STREAMS", 0)
     stream = Stream(at_once)

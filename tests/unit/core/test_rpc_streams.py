@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.message import Message
 from waiting import until
 
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError, Streams
@@ -32,6 +32,7 @@ class Call:
         self.taking = asyncio.Event()
         self.taking.set()
         self.written: list[int] = []
+        self.codes: dict[int, int] = {}
         self.status: tuple[grpc.StatusCode, str] | None = None
 
     async def read(self) -> Any:
@@ -39,7 +40,9 @@ class Call:
 
     async def write(self, response: bytes) -> None:
         await self.taking.wait()
-        self.written.append(pb.FetchResponseFrame.FromString(response).correlation_id)
+        frame = pb.FetchResponseFrame.FromString(response)
+        self.written.append(frame.correlation_id)
+        self.codes[frame.correlation_id] = frame.body.error.code
 
     async def abort(self, code: grpc.StatusCode, words: str) -> None:
         self.status = (code, words)
@@ -164,14 +167,32 @@ async def test_a_frame_that_is_read_as_its_client_goes_holds_nothing() -> None:
     assert stream.begun == []
 
 
-async def test_a_frame_whose_answer_can_t_be_sent_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.story("bad-response-ends-the-calls-of-others")
+@pytest.mark.parametrize("wrong", ["no message", pb.ListOffsetsResponse(), asyncio.CancelledError()])
+async def test_a_frame_whose_answer_is_wrong_fails_alone(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def answer(number: int) -> Any:
+        if number == 2:
+            await asyncio.Event().wait()
+        if isinstance(wrong, BaseException):
+            raise wrong
+        return wrong
+
+    stream = Stream(answer)
+    stream.send(2)
+    stream.send(1)
+    await until(lambda: stream.call_of_grpc.codes == {1: ErrorCode.UNKNOWN_SERVER_ERROR})
+    assert "Fetch failed for request r-1" in caplog.text
+    assert not stream.serving.done()
+    stream.serving.cancel()
+
+
+async def test_a_frame_that_can_not_even_be_refused_ends_the_stream() -> None:
     """Its client would wait for ever."""
 
     async def answer(number: int) -> Any:
-        return pb.ListOffsetsResponse()
+        return "no message"
 
     stream = Stream(answer)
+    stream.failed = lambda error: pb.ListOffsetsResponse()  # type: ignore[assignment]
     stream.send(1)
-    status = await stream.until_ended()
-    assert status == (grpc.StatusCode.ABORTED, "internal error, in the log as request r-1")
-    assert "Fetch failed for request r-1" in caplog.text
+    assert await stream.until_ended() == (grpc.StatusCode.ABORTED, "internal error, in the log as request r-1")

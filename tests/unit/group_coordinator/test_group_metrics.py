@@ -19,9 +19,11 @@ from ottla_core.telemetry import Metrics
 from ottla_group_coordinator import scraped_metrics as under_test
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import Lag, Lags
+from ottla_group_coordinator.machines import history
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
+from ottla_group_coordinator.machines.transition import Transition
 from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 
 AT_ONCE = GroupSettings(initial_rebalance_delay_ms=0)
@@ -257,3 +259,33 @@ def test_leaving_and_coming_back_changed_are_causes_too() -> None:
     static.sync("m1", 1, {"m1": assigned(0)})
     static.join(instance_id="i1", protocols={"range": subscription("u")})
     assert counted(static)["replaced"] == 1
+
+
+@pytest.mark.story("history-reads-all-that-is-assigned")
+def test_of_more_partitions_than_are_looked_at_none_is_remembered() -> None:
+    shard, many = two_members(), assigned(*range(history.MOST_READ))
+    shard.join("m1", key="one", reason="")
+    shard.join("m2", key="two")
+    shard.sync("m2", 3)
+    shard.sync("m1", 3, {"m1": many, "m2": assigned(0)})
+    said = [event.cause for event in shard.events() if event.kind is history.Kind.ASSIGNED]
+    assert said[-1] == "2 members in the group; with more than 20,000 partitions it is not counted which have moved"
+    assert counted(shard)["moved"] == 2, "as before"
+    shard.join("m2", key="two again", reason="")
+    shard.sleep(61)  # m1 has not come back, and is out
+    assert shard.group().members.get("m1") is None
+    assert not shard.group().former_readers
+
+
+@pytest.mark.story("members-that-go-at-once-are-remembered-one-by-one")
+def test_what_many_who_go_at_once_had_is_remembered_together() -> None:
+    before = Group("g", former_readers={TopicPartition("t", 0): "m0"})
+    step = Transition(before, Moment(0.0, 0))
+    step.remember({TopicPartition("t", 1): "m1"})
+    remembered = step.group.former_readers
+    step.remember({TopicPartition("t", 2): "m2"})
+    assert step.group.former_readers is remembered
+    assert [p.partition for p in remembered] == [0, 1, 2]
+    step.remember({TopicPartition("t", n): "m3" for n in range(3, history.MOST_READ + 3)})
+    assert len(remembered) == 3, "that would be too many"
+    assert len(before.former_readers) == 1

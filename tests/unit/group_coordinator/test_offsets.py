@@ -12,6 +12,7 @@ from ottla_core.coordination.shard import Entry, Marker, ShardDecision, Transact
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines import shard as machine
+from ottla_group_coordinator.machines.history import MOST_READ
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.offsets import decide_delete_group, decide_delete_offsets
 from ottla_group_coordinator.machines.records import CommittedOffset, OffsetKey, encode_key, encode_offset
@@ -197,6 +198,15 @@ def test_offsets_that_living_members_read_stay(shard: Shard) -> None:
     outcomes = shard.take(decide_delete_offsets(shard.group(), shard.machine.partitions("g"), wanted))
     assert [o if o is None else o.code for o in outcomes] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, None, None]
     assert set(shard.machine.offsets("g")) == {T0}
+
+
+@pytest.mark.story("subscriptions-are-read-however-long")
+def test_subscriptions_that_are_too_long_to_be_read_keep_all_offsets(shard: Shard) -> None:
+    shard.commit(1)
+    shard.stable(3, protocols={"range": subscription(*(f"t{n}" for n in range(MOST_READ // 2)))})
+    assert shard.group().subscribed_topics() is None
+    outcomes = shard.take(decide_delete_offsets(shard.group(), shard.machine.partitions("g"), [T0]))
+    assert [o.code for o in outcomes] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
 
 
 def test_a_group_is_deleted_with_its_offsets_when_nobody_is_in_it(shard: Shard) -> None:

@@ -39,7 +39,7 @@ async def test_a_broker_that_recovers_its_logs_is_waited_for(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     reasons = iter([None, *["it recovers its logs"] * 3])
-    monkeypatch.setattr(module, "not_ready", lambda port: next(reasons, None))
+    monkeypatch.setattr(module, "not_ready", lambda port, token: next(reasons, None))
     await supervisor.until_ready()
     assert supervisor.state().ready
     assert "is not ready yet: it recovers its logs; its log is" in caplog.text
@@ -49,7 +49,7 @@ async def test_a_broker_that_recovers_its_logs_is_waited_for(
 async def test_a_service_that_is_not_ready_in_time_is_named(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "not_ready", lambda port: "it recovers its logs")
+    monkeypatch.setattr(module, "not_ready", lambda port, token: "it recovers its logs")
     with pytest.raises(OttlaError, match=r"is not ready after 0\.01 s: it recovers its logs.*--ready-within"):
         await supervisor.until_ready(0.01)
 
@@ -57,7 +57,7 @@ async def test_a_service_that_is_not_ready_in_time_is_named(
 async def test_a_service_that_ends_again_and_again_is_given_up(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "not_ready", lambda port: "nothing listens")
+    monkeypatch.setattr(module, "not_ready", lambda port, token: "nothing listens")
     for child in supervisor._children:
         child.restarts = 6 * (child.name == "controller-0")
     with pytest.raises(OttlaError, match="controller-0 is not ready and has exited 6 times: nothing listens"):
@@ -67,7 +67,7 @@ async def test_a_service_that_ends_again_and_again_is_given_up(
 async def test_an_etcd_that_ends_again_and_again_is_given_up(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "not_ready", lambda port: "nothing listens")
+    monkeypatch.setattr(module, "not_ready", lambda port, token: "nothing listens")
     for child in supervisor._children:
         child.restarts = 6 * (child.name == "etcd")
     with pytest.raises(OttlaError, match=f"etcd is not ready and has exited 6 times .*{tmp_path}/logs/etcd.log"):

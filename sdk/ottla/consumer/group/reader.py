@@ -19,6 +19,7 @@ from ottla.consumer.reader import FOREVER, RecordReader
 from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError
 from ottla.generics import K, V
 from ottla.machines.position import NO_EPOCH, FetchedData
+from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
 from ottla_core.clock import Clock
@@ -93,9 +94,29 @@ class GroupReader(RecordReader[K, V]):
         return Batch(segments, self._serdes, self._member.metadata(read), self._positions_of(segments))
 
     def take_back(self) -> None:
-        """Like RecordReader.take_back, but does nothing in a callback of the group, during a gathering."""
+        """Like RecordReader.take_back, but does nothing in a callback of the group, during a gathering.
+
+        It also goes back to the committed offsets if a transaction that works on the records may not have committed.
+        """
         if not self._member.busy:
             super().take_back()
+            if self._transactions:
+                self._settle_transactions()
+
+    def go_back_unless(self, outcome: TransactionOutcome) -> None:
+        """Go back to the committed offsets before the next call, unless the transaction is under way or committed."""
+        if outcome not in self._transactions:
+            self._transactions.append(outcome)
+
+    def _settle_transactions(self) -> None:
+        over = [outcome for outcome in self._transactions if not outcome.is_under_way]
+        if any(outcome.sends_back for outcome in over):
+            for position in self._member.of(()):
+                with self._fetcher.lock:
+                    self._subscription.seek_to_time(position, None)
+                self.on_seek(position)
+        for outcome in over:  # only now: if a signal handler raises before, the next call goes back
+            self._transactions.remove(outcome)
 
     def processed(self, *, well: bool) -> Offsets:
         """Return each partition's offset after the processed records; with `well`, those of the last poll included."""

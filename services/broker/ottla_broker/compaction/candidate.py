@@ -72,8 +72,9 @@ class Candidate:
     def is_unchanged_by_truncation(self) -> bool:
         return self.log.compaction.truncations == self.truncations
 
-    def job(self, settings: CleanerSettings, now_ms: int) -> CleaningJob:
-        """Write the segments' indexes of aborted transactions, and return the job of a worker. For a thread.
+    def job(self, settings: CleanerSettings, now_ms: int, purge_limit: int = MAX_INT64) -> CleaningJob:
+        """Write the segments' indexes of aborted transactions, and return the job of a worker, which keeps tombstones
+        and markers at or after `purge_limit`. For a thread.
 
         Raises OSError if an index can't be written, and KAFKA_STORAGE_ERROR if there is no room for the largest
         segment.
@@ -100,6 +101,7 @@ class Candidate:
             most_bytes_per_s=settings.most_bytes_per_s,
             newest_batches=log.producers.newest_batches(),
             drops_keyless=log.config.drops_keyless,
+            purge_limit=purge_limit,
         )
 
     def check_progress(self, result: CleaningResult, settings: CleanerSettings) -> None:
@@ -128,7 +130,7 @@ class Candidate:
         before = sum(segment.size_bytes for segment in sources)
         if group.segment is None:
             return 0
-        if not self.log.compaction.swap(sources, self.log.config):
+        if not self.log.compaction.swap(sources, self.log.config, group.purged_before):
             raise OvertakenError
         return before - group.segment.size_bytes
 

@@ -236,9 +236,9 @@ class LogCleaner:
             # made (I35).
             candidate = await self._secured(replica, candidate)
             candidate.hold()
-            job = await self._threads.keep(candidate.job, settings, self._clock.wall_ms())
+            job = await self._threads.keep(candidate.job, settings, self._clock.wall_ms(), replica.purge_limit)
             saved_before = self.totals.bytes_saved
-            result = await self._run_job(job, partial(self._take, candidate))
+            result = await self._run_job(job, partial(self._take, replica, candidate))
             # A clean that came no further would be due again at once, for ever.
             candidate.check_progress(result, settings)
         except Exception as error:
@@ -277,9 +277,10 @@ class LogCleaner:
         if result.keyless:
             _log.warning("%s: compaction dropped records without a key: %d", replica, result.keyless)
 
-    async def _take(self, candidate: Candidate, group: CleanedGroup) -> None:
+    async def _take(self, replica: Replica, candidate: Candidate, group: CleanedGroup) -> None:
         """Put the group in its place. Raises OvertakenError if a truncation came first."""
-        self.totals.bytes_saved += await self._threads.keep(candidate.swap, group)
+        with replica.purging(group.purged_before):
+            self.totals.bytes_saved += await self._threads.keep(candidate.swap, group)
         candidate.on_passed(group)
 
     async def _on_failure(self, replica: Replica, candidate: Candidate, error: Exception) -> None:

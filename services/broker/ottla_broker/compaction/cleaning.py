@@ -47,6 +47,8 @@ class _Clean:
         self._file: CleanedFile | None = None
         """The file that is being written."""
         self._segments: Final[list[CleanedSegment]] = []
+        self._purged_before = 0
+        """The tombstones and markers that the group has lost lie before this offset."""
         self._bytes_written = self._records_read = self._records_kept = self._keyless = 0
 
     def run(self) -> CleaningResult:
@@ -123,6 +125,7 @@ class _Clean:
             delete_retention_ms=job.delete_retention_ms,
             transactions=self._transactions,
             drops_keyless=job.drops_keyless,
+            purge_limit=job.purge_limit,
         )
         for segment in job.segments:
             if segment.base_offset >= end_offset:
@@ -138,6 +141,8 @@ class _Clean:
                 self._file.add(header, batch, left, stays=stays or header.last_offset in job.newest_batches)
                 self._records_read += header.record_count
                 self._records_kept += left.record_count
+                if left.record_count < header.record_count and survival.purges(header):
+                    self._purged_before = header.next_offset
         if self._file is not None:
             self._close(self._file, end_offset)
 
@@ -151,4 +156,5 @@ class _Clean:
             file.remove()
         self._file = None
         if self._take is not None:
-            self._take(CleanedGroup(file.next_offset, min(file.next_offset, end_offset), segment))
+            purged_before, self._purged_before = self._purged_before, 0
+            self._take(CleanedGroup(file.next_offset, min(file.next_offset, end_offset), segment, purged_before))

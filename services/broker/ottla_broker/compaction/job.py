@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
+from ottla_broker.storage.log_config import MAX_INT64
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSegment:
@@ -30,6 +32,7 @@ class CleaningJob:
     or above `end_offset` is changed. `newest_batches` are the last offsets of the newest batch of each active
     idempotent producer (rule 30). `segment_bytes` bounds the segments of one group, and so the room that the
     clean needs on the disk; a single segment may be larger. `map_bytes` is the whole memory for the map.
+    Tombstones and markers at or after `purge_limit` stay, however old they are.
     `most_bytes_per_s` bounds reads and writes together; 0 is no limit. Records without a key are dropped if
     `drops_keyless`; if not, a log that has one can't be cleaned.
     """
@@ -48,6 +51,7 @@ class CleaningJob:
     most_bytes_per_s: int
     newest_batches: frozenset[int]
     drops_keyless: bool
+    purge_limit: int = MAX_INT64
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CleaningJob:
@@ -80,12 +84,13 @@ class CleanedGroup:
     """A group of cleaned segments, from the end of the group before it to `next_offset`.
 
     Everything before `clean_to` is compacted once `segment` has replaced them. `segment` is None if they lose nothing,
-    and stay.
+    and stay. All tombstones and markers that `segment` lacks lie before `purged_before`, which is 0 if it lacks none.
     """
 
     next_offset: int
     clean_to: int
     segment: CleanedSegment | None
+    purged_before: int = 0
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CleanedGroup | None:
@@ -97,7 +102,7 @@ class CleanedGroup:
         segment = group["segment"] and CleanedSegment(
             **group["segment"] | {"replaced": (*group["segment"]["replaced"],)}
         )
-        return cls(group["next_offset"], group["clean_to"], segment)
+        return cls(group["next_offset"], group["clean_to"], segment, group["purged_before"])
 
     def to_json(self) -> str:
         """Return the group as one line, without its end."""

@@ -59,9 +59,9 @@ class Survivors(NamedTuple):
 class Survival:
     """Decides which records survive a clean that ends before `end_offset`.
 
-    Records before `log_start_offset` are deleted. `newest_offset` gives the newest offset of a key in the dirty part,
-    or -1 if the key has none there. Fences before the newest one of the dirty part no longer count; it is NO_FENCE if
-    that part has none.
+    Records before `log_start_offset` are deleted. Tombstones and markers at or after `purge_limit` stay.
+    `newest_offset` gives the newest offset of a key in the dirty part, or -1 if the key has none there. Fences before
+    the newest one of the dirty part no longer count; it is NO_FENCE if that part has none.
     """
 
     newest_offset: Callable[[bytes], int]
@@ -72,6 +72,16 @@ class Survival:
     delete_retention_ms: int
     transactions: CleanedTransactions
     drops_keyless: bool = True
+    purge_limit: int = MAX_INT64
+
+    def purges(self, header: BatchHeader) -> bool:
+        """Return whether the tombstones of the batch, or its marker, may go now: its delete horizon has passed, every
+        replica that is being filled has it, and the whole batch was looked at."""
+        return (
+            bool(header.attributes & DELETE_HORIZON)
+            and self.now_ms >= header.base_timestamp
+            and header.next_offset <= min(self.purge_limit, self.end_offset)
+        )
 
     def of(self, header: BatchHeader, batch: bytes) -> Survivors:
         """Return the survivors of a sound batch.
@@ -108,8 +118,7 @@ class Survival:
         if not header.record_count or not self.transactions.is_spent(header):
             return Survivors(batch, header.record_count)
         if header.attributes & DELETE_HORIZON:
-            is_over = self.now_ms >= header.base_timestamp
-            return emptied(header) if is_over else Survivors(batch, header.record_count)
+            return emptied(header) if self.purges(header) else Survivors(batch, header.record_count)
         kept = list(split(decompress(header.codec, memoryview(batch)[HEADER_SIZE:])))
         header = self._with_horizon(header, kept)
         return Survivors(sealed(header, kept, divisible=False), header.record_count)
@@ -118,7 +127,7 @@ class Survival:
         # The end of the map may lie within this batch. Then its tombstones wait for a clean of the whole batch: the
         # horizon belongs to the batch, and records behind the end were not looked at yet.
         in_part, has_horizon = header.next_offset > self.end_offset, bool(header.attributes & DELETE_HORIZON)
-        drops_tombstones = has_horizon and not in_part and self.now_ms >= header.base_timestamp
+        drops_tombstones = self.purges(header)
         newest_offset, survives, has_tombstone = self.newest_offset, bytearray(), False
         # With LogAppendTime all records have the batch's own time, which is not in the records.
         largest_ms = header.max_timestamp if header.has_log_append_time else -1

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.access import EVERYTHING, Access, KeptDecisions
+from ottla_broker.kafka.answer_budget import AnswerBudget
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.kafka_formats.primitives import MalformedError, Reader
@@ -80,7 +81,7 @@ class Caller:
     """The client of a connection, the local address that it has connected to, and the listener.
 
     `room` is the memory that its responses may take. `login` is None where the listener expects none. `certified` is
-    the principal by the client's certificate, which counts only there.
+    the principal by the client's certificate, which counts only there. `answers` is its budget for private calls.
     """
 
     client_host: str
@@ -89,6 +90,7 @@ class Caller:
     room: ResponseRoom = field(default=UNBOUNDED, compare=False)
     announcement: Announcement = field(default_factory=Announcement, compare=False)
     decisions: KeptDecisions = field(default_factory=KeptDecisions, compare=False)
+    answers: AnswerBudget = field(default_factory=AnswerBudget, compare=False)
     login: Login | None = field(default=None, compare=False)
     certified: str = ANONYMOUS
 

@@ -27,6 +27,7 @@ from ottla_core.cluster.image import Partition
 from ottla_core.records.leader_epochs import EpochStart
 
 UNKNOWN: Final = -1
+MAX_INT64: Final = 2**63 - 1
 
 
 class IsrProposal(NamedTuple):
@@ -55,12 +56,16 @@ class Follower:
     fetched_at: float = 0.0
     leader_end_at_fetch: int = UNKNOWN  # the leader's log end when it fetched last
     seen_confirmation: int = 0  # the newest check after which it is known to have fetched
+    is_copy: bool = False
+    """All that it has comes from this leader in this epoch, which still has every tombstone and marker behind it."""
 
-    def on_fetch(self, offset: int, broker_epoch: int, leader_end: int, now: float) -> None:
+    def on_fetch(self, offset: int, broker_epoch: int, leader_end: int, now: float, *, begins: bool) -> None:
         """Note a fetch from `offset`, which shows that the follower has everything before it.
 
-        It is caught up if it has all that the leader has now, or had at the follower's last fetch.
+        It is caught up if it has all that the leader has now, or had at the follower's last fetch. If it `begins`, it
+        has nothing. If it goes back, tombstones that the leader has removed may lie behind it again.
         """
+        self.is_copy = begins or (self.is_copy and offset >= self.log_end_offset)
         if offset >= leader_end:
             self.caught_up_at = max(self.caught_up_at, now)
         # Under constant writes a follower never reaches the leader's present end. That it has reached the end of its
@@ -132,17 +137,35 @@ class Leader:
         return self._advance_high_watermark(now)
 
     def on_fetch(
-        self, follower_id: int, broker_epoch: int, offset: int, now: float, *, log_start_offset: int = UNKNOWN
+        self,
+        follower_id: int,
+        broker_epoch: int,
+        offset: int,
+        now: float,
+        *,
+        log_start_offset: int = UNKNOWN,
+        is_purging: bool = False,
     ) -> bool:
         """Note that a follower requests what comes after `offset`, so it has everything from its log's start up to
-        there."""
+        there.
+
+        If the leader `is_purging`, a follower that begins now may get records of which the tombstones go before it gets
+        them.
+        """
         follower = self._followers[follower_id]
         follower.log_start_offset = log_start_offset
-        follower.on_fetch(offset, broker_epoch, self._log_end_offset, now)
+        begins = offset == log_start_offset and not is_purging
+        follower.on_fetch(offset, broker_epoch, self._log_end_offset, now, begins=begins)
         # The proposal comes before the high watermark: from now on the follower counts, so nothing is committed that it
         # lacks if the controller adds it.
         self._let_join(follower_id, follower)
         return self._advance_high_watermark(now)
+
+    def on_purge(self, before: int) -> None:
+        """Note that tombstones and markers before this offset go."""
+        for follower in self._followers.values():
+            if follower.log_end_offset < before:
+                follower.is_copy = False
 
     def on_seen_confirmation(self, follower_id: int, number: int) -> None:
         """Note that a follower fetches in this leader epoch, and has sent its fetch after check `number`."""
@@ -294,6 +317,27 @@ class Leader:
         # A replica whose broker is dead can't delete its records now, and DeleteRecords must not wait for it.
         starts = [f.log_start_offset for follower_id, f in self._followers.items() if follower_id in self.live]
         return min([log_start_offset, *starts])
+
+    @property
+    def purge_limit(self) -> int:
+        """This is the offset from which on tombstones and markers stay, because a live replica does not have them yet.
+
+        A replica whose broker is away does not keep them: it may never return. If it does, it begins anew.
+        """
+        return min((f.log_end_offset for each, f in self._followers.items() if each in self.live), default=MAX_INT64)
+
+    def may_lack(self, follower_id: int, offset: int, purged_before: int) -> bool:
+        """Return whether a follower at `offset` may have records of which this leader has removed the tombstones or the
+        markers, which lay before `purged_before`. It would keep what was deleted or aborted (I16).
+
+        A member of the ISR or the ELR has everything that is committed, so it has met all of them.
+        """
+        follower = self._followers.get(follower_id)
+        return (
+            offset < purged_before
+            and follower_id not in (*self._maximal_isr(), *self.elr)
+            and not (follower is not None and follower.is_copy)
+        )
 
     # ---- the rules -----------------------------------------------------------------------------------------------
 

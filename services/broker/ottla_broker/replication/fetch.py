@@ -48,7 +48,8 @@ class FetchResult(NamedTuple):
     `records` has whole batches and may begin below the requested offset. `aborted` lists the transactions among them
     whose records a consumer of committed records skips. `completes_fetch` says that the fetch waits no longer, whatever
     the other partitions have: an error, a change that can't wait, or more records than fit. `epochs` are those that a
-    follower has to know of the records.
+    follower has to know of the records. Tombstones and markers before `purged_before` may be gone: it is 0 for a
+    follower that has met them.
     """
 
     id: PartitionId
@@ -62,6 +63,7 @@ class FetchResult(NamedTuple):
     last_stable_offset: LastStableOffset = LastStableOffset(-1)
     aborted: Sequence[AbortedTransaction] = ()
     epochs: Sequence[EpochStart] = ()
+    purged_before: int = 0
 
 
 class FetchLimits(NamedTuple):

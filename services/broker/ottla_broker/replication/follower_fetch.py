@@ -256,17 +256,18 @@ class _Looks:
     async def _look(self, followed: Followed, left_bytes: int) -> FetchResult | None:
         self._session.look_at(followed.id, followed.id)
         replica: Replica | None = None
-        records, limit_bytes = b"", min(left_bytes, followed.max_bytes)
+        records, limit_bytes, purged_before = b"", min(left_bytes, followed.max_bytes), 0
         is_first = left_bytes == self._max_bytes
         try:
             replica = self._replicas.find(followed.id)
-            self._known(replica, followed)
+            leading = self._known(replica, followed)
             # The epochs come before the read. If the log start moves during it, they would begin at the new start.
             end, epochs = replica.log.log_end_offset, replica.log.epochs
             if followed.offset != end:
                 records = await replica.disk.read(followed.offset, limit_bytes, end, min_one_batch=is_first)
                 if 0 < len(records) < self._request.min_bytes:
                     self._is_limited |= ends_before(records, end)
+                purged_before = leading.check_has_met_purged(self._request.follower_id, followed.offset)
         except OttlaError as error:
             self._give_up(followed, replica, error)
             return None
@@ -275,7 +276,8 @@ class _Looks:
         if records or start > followed.log_start_offset or (moved and followed.has_readers):
             self._session.respond(followed, watermark, start, records=bool(records))
             told = _epochs_of(records, epochs, followed.last_epoch)
-            return FetchResult(followed.id, records, watermark, start, epochs=told)
+            purged_before = purged_before if purged_before > followed.offset else 0
+            return FetchResult(followed.id, records, watermark, start, epochs=told, purged_before=purged_before)
         if followed.offset != end:
             self._session.look_again(followed.id)  # there was no room for it
             self._is_limited = True

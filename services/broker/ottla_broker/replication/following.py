@@ -30,13 +30,14 @@ class LeaderResponse(NamedTuple):
     """What a leader says of one partition in response to a follower's fetch.
 
     `epochs` are those after the follower's last one that begin before the end of the records. An earlier release names
-    none.
+    none. Tombstones and markers before `purged_before` may be gone at the leader.
     """
 
     records: bytes
     high_watermark: HighWatermark
     log_start_offset: int
     epochs: Sequence[EpochStart] = ()
+    purged_before: int = 0
 
 
 class Following:
@@ -70,7 +71,8 @@ class Following:
             return None
         with self._disk.watching_the_disk():
             if response.records:
-                if not log.is_shown(response.records, response.epochs):
+                is_known = response.purged_before <= log.compaction.purged_before
+                if not (is_known and log.is_shown(response.records, response.epochs)):
                     return self._copy(offset, response)
                 log.append_replicated(response.records, self._clock.wall_ms())
             if log.is_flush_due(self._clock.wall_ms()):
@@ -90,7 +92,12 @@ class Following:
         log = self._disk.log
         if self._may_write and offset == log.log_end_offset:
             copy = partial(
-                log.copy, response.records, response.epochs, response.log_start_offset, self._clock.wall_ms()
+                log.copy,
+                response.records,
+                response.epochs,
+                response.log_start_offset,
+                self._clock.wall_ms(),
+                purged_before=response.purged_before,
             )
             await self._disk.change(copy, then=self._offsets.on_truncated)
 
@@ -118,14 +125,17 @@ class Following:
             await self._truncate(partial(log.truncate_fully_and_start_at, leader_start), leader_start)
 
     async def on_out_of_range(self, leader_start: int) -> None:
-        """Discard the log and begin where the leader's log begins, which is after the end of this one.
+        """Discard the log and begin where the leader's log begins. That is after the end of this one, or before it if
+        the leader has removed tombstones or markers that this log has not met.
 
         A log that ends after the leader's does not come here. The leader finds it to diverge first: by its last epoch
         or, if it knows none, because the two can't be compared.
         """
         if self._may_write:
             end = self._disk.log.log_end_offset
-            text = "%s ends at offset %d, and the log of its leader, broker %s, starts at %d: copying all of that log"
+            text = (
+                "%s ends at offset %d. Its leader, broker %s, has removed what comes next: copying its log from %d on"
+            )
             _log.warning(text, self._disk, end, self.leader_id, leader_start)
             begin = partial(self._disk.log.truncate_fully_and_start_at, leader_start)
             await self._truncate(begin, leader_start)

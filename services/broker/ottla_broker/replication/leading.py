@@ -365,10 +365,33 @@ class Leading:
                 f"follower {follower_id} of {self} is at offset {offset}, but the leader's log goes from "
                 f"{log.log_start_offset} to {log.log_end_offset}",
             )
-        now = self._clock.monotonic()
-        self._after(self.leader.on_fetch(follower_id, broker_epoch, offset, now, log_start_offset=log_start_offset))
+        moved = self.leader.on_fetch(
+            follower_id,
+            broker_epoch,
+            offset,
+            self._clock.monotonic(),
+            log_start_offset=log_start_offset,
+            is_purging=log.compaction.is_purging,
+        )
+        self._after(moved)
         self.deletions.wake(self.id)
         return None
+
+    def check_has_met_purged(self, follower_id: int, offset: int) -> int:
+        """Return the offset before which tombstones and markers may be gone from this log, for a follower to which it
+        was just read from `offset` on.
+
+        Raises OFFSET_OUT_OF_RANGE if one of them may have been about what the follower has. The follower then begins
+        anew. The check comes after the read: what is gone by then may be missing in what was read.
+        """
+        purged_before = self.log.compaction.purged_before
+        if self.leader.may_lack(follower_id, offset, purged_before):
+            raise OttlaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"follower {follower_id} of {self} is at offset {offset}, but tombstones or markers of transactions "
+                f"before offset {purged_before} are gone from the leader's log",
+            )
+        return purged_before
 
     def on_partition(self, partition: Partition) -> None:
         """Apply a decision of the controller that is no new leadership."""

@@ -14,12 +14,13 @@ truncates the log that this broker is to lead.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from ottla_broker.machines.guards import VerificationGuards
 from ottla_broker.machines.offsets import NOTHING_COMMITTED, HighWatermark
-from ottla_broker.machines.partition import Leader
+from ottla_broker.machines.partition import MAX_INT64, Leader
 from ottla_broker.machines.replica_role import NEXT_ROLE, ReplicaRole, RoleEvent
 from ottla_broker.replication.disk_log import DiskLog
 from ottla_broker.replication.following import Following
@@ -272,6 +273,26 @@ class Replica:
         if event is not RoleEvent.EPOCH_STARTED:
             self._on_role_change(self)
             self._announced = (self._partition.leader, self._partition.leader_epoch)
+
+    # ---- compaction ----------------------------------------------------------------------------------------------
+
+    @property
+    def purge_limit(self) -> int:
+        """This is the offset from which on a clean keeps tombstones and markers. Only the leader knows of replicas that
+        are being filled."""
+        return MAX_INT64 if self.leading is None else self.leading.leader.purge_limit
+
+    @contextmanager
+    def purging(self, before: int) -> Iterator[None]:
+        """Have no follower taken for a complete copy that has not met the tombstones and markers before this offset,
+        which a swap removes meanwhile."""
+        self.log.compaction.is_purging = before > 0
+        if self.leading is not None:
+            self.leading.leader.on_purge(before)
+        try:
+            yield
+        finally:
+            self.log.compaction.is_purging = False
 
     # ---- retention -----------------------------------------------------------------------------------------------
 

@@ -369,7 +369,8 @@ class ReplicaFetcher:
             self._leave_out_during(following.on_diverging(leader_end, part.log_start_offset), replica)
         else:
             epochs = [EpochStart(each.leader_epoch, each.start_offset) for each in part.epochs]
-            response = LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset, epochs)
+            high_watermark = HighWatermark(part.high_watermark)
+            response = LeaderResponse(part.records, high_watermark, part.log_start_offset, epochs, part.purged_before)
             copying = following.on_fetched(named.log_end_offset, response)
             if copying is not None:
                 self._leave_out_during(copying, replica)

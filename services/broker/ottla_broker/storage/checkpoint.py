@@ -14,6 +14,7 @@ from typing import Final
 from ottla_broker.machines.epochs import LeaderEpochs
 from ottla_broker.storage import files
 from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.log_config import MAX_INT64
 from ottla_core.cluster.history import History, Term
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.leader_epochs import EpochStart
@@ -24,6 +25,7 @@ LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED: Final = "cleaner-offset-checkpoint"
 METADATA: Final = "metadata-checkpoint"
+PURGED: Final = "purge-checkpoint"
 INCOMPLETE: Final = "incomplete-log-checkpoint"
 
 _VERSION: Final = "0"
@@ -88,6 +90,22 @@ def read_epochs(path: PurePath) -> list[EpochStart] | None:
     except ValueError as error:
         _warn(path, error)
         return None
+
+
+def write_purged(disk: Disk, path: PurePath, offset: int) -> None:
+    """Write the offset before which tombstones and markers may be gone from a log."""
+    _write(disk, path, [str(offset)])
+
+
+def read_purged(path: PurePath) -> int:
+    """Return what `write_purged` wrote. Return 0 without a file: nothing is gone, or a release that kept no such file
+    has removed it. If the file is damaged, all of them may be gone."""
+    try:
+        lines = read_fields(path)
+        return int(lines[0][0]) if lines else 0
+    except ValueError as error:
+        _warn(path, error)
+        return MAX_INT64
 
 
 class EpochsFile:

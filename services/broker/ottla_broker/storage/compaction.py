@@ -16,11 +16,12 @@ so a crash at any moment leaves the old segments or the new one (module swap). R
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 from threading import Lock
 from typing import Final
 
 from ottla_broker.machines.offsets import NOTHING_FLUSHED, RecoveryPoint
-from ottla_broker.storage import swap
+from ottla_broker.storage import checkpoint, swap
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.log_segments import LogSegments
@@ -33,6 +34,7 @@ class Compaction:
         self,
         segments: LogSegments,
         disk: Disk,
+        directory: PurePath,
         lock: Lock,
         cleaned_before: int,
         on_replaced: Callable[[Sequence[int]], None],
@@ -50,6 +52,12 @@ class Compaction:
         self.held_from = MAX_INT64
         """A running cleaning reads the segments from this offset on. Retention and DeleteRecords leave those alone, and
         take only segments that it has passed."""
+        self._purges: Final = directory / checkpoint.PURGED
+        self.purged_before = checkpoint.read_purged(self._purges)
+        """Tombstones and markers before this offset may be gone. A replica that ends before it may still have what they
+        were about, and would keep it (I16). It never goes back."""
+        self.is_purging = False
+        """It tells whether a swap is about to take tombstones or markers."""
         self._segments: Final = segments
         self._disk: Final = disk
         self._lock: Final = lock
@@ -82,8 +90,19 @@ class Compaction:
         """Give all segments back to retention, because no cleaning runs any more."""
         self.held_from = MAX_INT64
 
-    def swap(self, sources: Sequence[Segment], config: LogConfig) -> bool:
-        """Replace `sources` with what a cleaner has made of them. Return whether the log still had all of them.
+    def purge(self, before: int) -> None:
+        """Note that tombstones and markers before this offset go, or are gone from the log that this one copies. With
+        the lock held. Raises KAFKA_STORAGE_ERROR.
+
+        It is on disk before they are gone, and known before a reader misses them.
+        """
+        if before > self.purged_before:
+            checkpoint.write_purged(self._disk, self._purges, before)
+            self.purged_before = before
+
+    def swap(self, sources: Sequence[Segment], config: LogConfig, purged_before: int = 0) -> bool:
+        """Replace `sources` with what a cleaner has made of them, which lacks tombstones or markers before
+        `purged_before`. Return whether the log still had all of them.
 
         It runs in a thread, beside appends and reads, and waits for a truncation or a flush that runs. Readers see the
         old segments or the new one. Raises KAFKA_STORAGE_ERROR: then either the log is as it was, or the directory is
@@ -93,6 +112,7 @@ class Compaction:
         cleaned = Segment(first.path.parent, first.base_offset, self._disk, config, first.created_at_ms)
         with self._lock:
             self._segments.check_open()
+            self.purge(purged_before)
             try:
                 is_swapped = self._swap(sources, cleaned)
             except OSError as error:

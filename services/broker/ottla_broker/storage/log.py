@@ -97,7 +97,7 @@ class Log:
         fence. The recovery point never passes it, because a start does not read these batches again (I15)."""
         self.aborted: Final = AbortedTransactions(self._segments, history)
         self.compaction: Final = Compaction(
-            self._segments, disk, self._flusher.lock, state.cleaned_before, history.on_replaced
+            self._segments, disk, directory, self._flusher.lock, state.cleaned_before, history.on_replaced
         )
         self._epochs_file: Final = epochs_file
         self.unsecured_until = 0
@@ -298,7 +298,9 @@ class Log:
         headers = (header for _, header in iter_headers(records))
         return not told or [*told] == shown_by(headers, self.log_end_offset, self.epochs.latest)
 
-    def copy(self, records: bytes, told: Sequence[EpochStart], leader_start: int, now_ms: int) -> AppendResult:
+    def copy(
+        self, records: bytes, told: Sequence[EpochStart], leader_start: int, now_ms: int, *, purged_before: int = 0
+    ) -> AppendResult:
         """Write a leader's batches as `append_replicated` does, after what a start could not learn from them is on disk
         (I43). For a thread.
 
@@ -307,7 +309,9 @@ class Log:
 
         The log's end may lie within the first batch, because the records before were deleted at the leader, whose log
         starts at `leader_start`. If this log has nothing from there on, the whole batch is written, into a segment that
-        begins where the batch does, and the log starts where it has ended. Raises what `append_replicated` raises.
+        begins where the batch does, and the log starts where it has ended.
+
+        Tombstones and markers before `purged_before` may be gone at the leader. Raises what `append_replicated` raises.
         """
         self._disk.check_room()
         self._check_appendable()
@@ -321,6 +325,7 @@ class Log:
             later = [entry for entry in told if entry.epoch > latest and entry.start_offset < end_offset]
             epochs = self._with_epochs(later or shown_by(headers, self.log_end_offset, latest))
             self._epochs_file.write(epochs, self.log_start_offset, end_offset)
+            self.compaction.purge(purged_before)
             return self._write_replicated(records, headers, epochs, now_ms)
 
     def _begin_within(self, header: BatchHeader) -> None:

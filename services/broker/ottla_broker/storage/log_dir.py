@@ -22,6 +22,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from pathlib import PurePath
+from threading import Lock
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -92,6 +93,8 @@ class LogDir:
         self.incarnation: Incarnation | None = None
         """The directory has everything up to this incarnation of the broker. It is None if that is unknown."""
         self._is_vouched = False
+        self._noting: Final = Lock()
+        """It is held to write vouches, or which logs are incomplete: several threads may have a cause at a time."""
         self._vouch = Vouch(NO_INCARNATION, 0, 0)
         """It is the newest one that was found or written."""
         self._found_renewals = 0
@@ -237,8 +240,9 @@ class LogDir:
         self.incarnation, self.may_have_lost_tail = incarnation, False
         try:
             self._write_incomplete()
-            for _ in soundness.VOUCHES:
-                self._write_vouch(self._vouch._replace(incarnation=incarnation), synced=True)
+            with self._noting:
+                for _ in soundness.VOUCHES:
+                    self._write_vouch(self._vouch._replace(incarnation=incarnation), synced=True)
             self.disk.sync_directory(self.disk.path)
         except (OSError, OttlaError) as error:
             soundness.withdraw(self.disk.path)
@@ -270,7 +274,8 @@ class LogDir:
             return
         self._is_renewal_due = False
         try:
-            self._write_vouch(self._renewed, synced=False)
+            with self._noting:
+                self._write_vouch(self._renewed, synced=False)
         except OSError as error:
             self._is_renewal_due = True
             raise self.disk.error(f"recording that {self.disk.path} is complete", error) from error
@@ -345,11 +350,12 @@ class LogDir:
     def _write_incomplete(self) -> None:
         """Write down which logs may lack records. It comes before the directory is vouched for again, and before new
         logs take the place of lost ones. Raises what `Disk.replace_file` raises."""
-        incomplete = dict(self._incomplete)
-        if incomplete != self._incomplete_on_disk:
-            names = {id_: checkpoint.name_of(id_) for id_ in incomplete}
-            checkpoint.write_offsets(self.disk, self.disk.path / checkpoint.INCOMPLETE, incomplete, names)
-            self._incomplete_on_disk = incomplete
+        with self._noting:
+            incomplete = dict(self._incomplete)
+            if incomplete != self._incomplete_on_disk:
+                names = {id_: checkpoint.name_of(id_) for id_ in incomplete}
+                checkpoint.write_offsets(self.disk, self.disk.path / checkpoint.INCOMPLETE, incomplete, names)
+                self._incomplete_on_disk = incomplete
 
     @property
     def logs(self) -> Mapping[PartitionId, Log]:

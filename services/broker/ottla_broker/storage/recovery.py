@@ -89,12 +89,12 @@ def open_segments(
         # A broker has thousands of sealed segments, most of which are not read soon. Their indexes are opened when they
         # are used.
         segment.load_when_used()
-    log_end_offset, is_damaged, most = -1, False, MAX_INT64
+    log_end_offset, is_damaged, gaps_before = -1, False, MAX_INT64
     if clean and segments:
         log_end_offset = segments[-1].load()
         # An orderly stop has fsynced everything. If the end is another one, a base offset is wrong, which the CRC does
         # not cover.
-        most = recovery_point or MAX_INT64
+        gaps_before = recovery_point or MAX_INT64
         if recovery_point and log_end_offset != recovery_point:
             log_end_offset = -1
         # The marker of an orderly stop does not fit the file, so it is not believed.
@@ -103,7 +103,7 @@ def open_segments(
     recovered_from = log_end_offset
     if log_end_offset < 0:
         recovered_from = segments[sealed_count].base_offset if sealed_count < len(segments) else 0
-        log_end_offset, is_damaged = _recover(segments, sealed_count, epochs, most)
+        log_end_offset, is_damaged = _recover(segments, sealed_count, epochs, gaps_before)
     if log_end_offset < log_start_offset:
         # What lay from the log start on is lost. Offsets are never given twice, so the log continues from there.
         _discard(segments, 0, f"the log ends at {log_end_offset} and starts at {log_start_offset}")
@@ -194,9 +194,9 @@ def _count_below(bases: list[int], recovery_point: RecoveryPoint) -> int:
     return max(0, sum(base <= recovery_point for base in bases) - 1)
 
 
-def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs, most: int) -> tuple[int, bool]:
-    """Check and mend from `segments[first]` on. Return the log end offset, at most `most`, and whether something was
-    damaged.
+def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs, gaps_before: int) -> tuple[int, bool]:
+    """Check and mend from `segments[first]` on. Return the log end offset, and whether something was damaged. After a
+    gap, no batch reaches `gaps_before`.
 
     The stored epochs stay, and the batches add later ones, which may have begun after the last flush.
     """
@@ -214,7 +214,7 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs, most: in
             break
         found_bytes = files.size_bytes(segment.path)
         follows = next_offset if number > first else segment.base_offset
-        trusted = _Trusted(segment, follows, found_bytes, epochs, most)
+        trusted = _Trusted(segment, follows, found_bytes, epochs, gaps_before)
         next_offset = segment.refill(iter(trusted))
         if segment.size_bytes < found_bytes:
             is_damaged = trusted.is_damaged or number + 1 < len(segments)
@@ -240,12 +240,14 @@ def _discard(segments: list[Segment], start: int, reason: str) -> None:
 
 class _Trusted:
     """The sound batches of a segment, up to the first whose offsets don't follow those before it, don't fit into the
-    segment, or pass `most`.
+    segment, or come after a gap that reaches `gaps_before`.
 
     The CRC does not cover the base offset, so a batch with a right CRC may still be out of order.
     """
 
-    def __init__(self, segment: Segment, end_offset: int, size_bytes: int, epochs: LeaderEpochs, most: int) -> None:
+    def __init__(
+        self, segment: Segment, end_offset: int, size_bytes: int, epochs: LeaderEpochs, gaps_before: int
+    ) -> None:
         """Begin with a segment that follows batches up to `end_offset`."""
         self.is_damaged = False
         """It tells whether what follows the trusted batches is anything else than a torn append, once they are all
@@ -254,15 +256,16 @@ class _Trusted:
         self._end_offset: Final = end_offset
         self._size_bytes: Final = size_bytes
         self._epochs: Final = epochs
-        self._most: Final = most
+        self._gaps_before: Final = gaps_before
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader]]:
         base_offset, epochs = self._segment.base_offset, self._epochs
         next_offset, follows, end = base_offset, self._end_offset, 0
         for position, header in sound_batches(self._segment.file(), self._size_bytes):
-            if not next_offset <= header.base_offset <= header.last_offset < self._most:
+            if header.base_offset < next_offset or header.last_offset - base_offset > MAX_INT32:
                 break
-            if header.last_offset - base_offset > MAX_INT32:
+            # No gap lies behind this offset, because nothing there was cleaned. So the base offset is damaged.
+            if header.base_offset > next_offset and header.last_offset >= self._gaps_before:
                 break
             # Only later epochs are added. The starts of earlier ones are stored, and compaction may have taken their
             # first batches.

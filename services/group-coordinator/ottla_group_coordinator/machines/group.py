@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from ottla_core.errors import OttlaError
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.model import TopicPartition
-from ottla_group_coordinator.machines.history import Readers
+from ottla_group_coordinator.machines.history import MOST_READ, Readers
 from ottla_group_coordinator.machines.members import Member, Members
 from ottla_group_coordinator.machines.records import GroupRecord, MemberRecord
 from ottla_group_coordinator.machines.states import NEXT, GroupState, GroupStateEvent
@@ -70,13 +70,17 @@ class Group:
         return self.members.support(protocols, but)
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics that the members of a consumer group read, or None if that can't be known."""
+        """Return the topics that the members of a consumer group read, or None if that can't be known, or takes too
+        long."""
         if not self.is_consumers or self.protocol is None:
             return None if self.members else frozenset()
         topics: set[str] = set()
+        left = MOST_READ
         try:
             for member in self.members.values():
-                topics.update(decode_subscription(member.metadata(self.protocol)).topics)
+                read = decode_subscription(member.metadata(self.protocol), most=max(left, 0)).topics
+                topics.update(read)
+                left -= len(read)
         except OttlaError:
             return None
         return frozenset(topics)

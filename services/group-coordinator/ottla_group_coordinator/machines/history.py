@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 from ottla_core.errors import OttlaError
-from ottla_core.kafka_formats.consumer_protocol import decode_assignment
+from ottla_core.kafka_formats.consumer_protocol import assigned_numbers
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.members import Member
 
@@ -20,6 +20,13 @@ KEPT: Final = 200
 MOST_BYTES: Final = 1 << 20
 """About how much memory the events of all groups of a shard may take. Beyond it, the events of the group with the
 longest rest go."""
+
+MOST_READ: Final = 20_000
+"""How many topics and partitions of what a group's members tell each other are looked at in one decision, at most.
+
+A client may name hundreds of thousands, which need not exist. To go through them would take too long for one turn of
+the loop, and to remember them megabytes for each group.
+"""
 
 _EVENT_BYTES: Final = 250
 _LONGEST: Final = 200
@@ -104,13 +111,21 @@ Readers = Mapping[TopicPartition, str]
 """The member id that reads each partition."""
 
 
-def readers(members: Iterable[Member]) -> Readers:
-    """Return the reader of each partition, by the assignments of the members. It is empty if the members don't speak
-    the consumer protocol."""
+def readers(members: Iterable[Member]) -> Readers | None:
+    """Return the reader of each partition, by the assignments of the members, or None for more than MOST_READ. It is
+    empty if the members don't speak the consumer protocol."""
+    found: dict[TopicPartition, str] = {}
+    seen = 0
     try:
-        return {p: member.member_id for member in members for p in decode_assignment(member.assignment).partitions}
+        for member in members:
+            for topic, numbers in assigned_numbers(member.assignment):
+                seen += 1 + len(numbers)
+                if seen > MOST_READ:
+                    return None
+                found.update((TopicPartition(topic, number), member.member_id) for number in numbers)
     except OttlaError:
         return {}
+    return found
 
 
 def partitions_moved(before: Readers, after: Readers) -> int:

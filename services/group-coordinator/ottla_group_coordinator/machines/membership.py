@@ -24,7 +24,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.plural import counted
 from ottla_group_coordinator.machines.group import Group
-from ottla_group_coordinator.machines.history import Kind
+from ottla_group_coordinator.machines.history import MOST_READ, Kind
 from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.rebalance import (
     assign,
@@ -317,9 +317,10 @@ def _has_same_subscription(group: Group, old: Member, new: Member) -> bool:
     if was == now or group.protocol_type != PROTOCOL_TYPE:
         return was == now
     try:
-        return set(decode_subscription(was).topics) == set(decode_subscription(now).topics)
+        topics = [set(decode_subscription(each, most=MOST_READ).topics) for each in (was, now)]
     except OttlaError:
         return False
+    return topics[0] == topics[1]
 
 
 def _was_to_give_up(group: Group, member: Member) -> bool:
@@ -327,8 +328,8 @@ def _was_to_give_up(group: Group, member: Member) -> bool:
     if group.protocol_type != PROTOCOL_TYPE:
         return False
     try:
-        held = decode_subscription(member.metadata(group.protocol)).owned
-        return not set(held) <= set(decode_assignment(member.assignment).partitions)
+        held = decode_subscription(member.metadata(group.protocol), most=MOST_READ).owned
+        return not set(held) <= set(decode_assignment(member.assignment, most=MOST_READ).partitions)
     except OttlaError:
         return False
 

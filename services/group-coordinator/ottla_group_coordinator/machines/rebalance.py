@@ -16,12 +16,13 @@ in which members commit.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ottla_core.errors import OttlaError
 from ottla_core.plural import counted
-from ottla_group_coordinator.machines.history import Kind, partitions_moved, readers
+from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.history import MOST_READ, Kind, partitions_moved, readers
 from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.responses import (
     Joined,
@@ -141,24 +142,34 @@ def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     # A member that the leader left out gets an empty assignment, and not the one of its last generation.
     assigned = [step.change(m, assignment=assignments.get(m.member_id, b""), syncing=None) for m in members]
     changed = [(was, now) for was, now in zip(members, assigned, strict=True) if was.assignment != now.assignment]
-    before = {**group.former_readers, **readers(was for was, _ in changed)}
-    after = readers(now for _, now in changed)
-    moved = partitions_moved(before, after)
-    # They are the partitions that no member reads now. One that is unclaimed twice in a row is forgotten, like those of
-    # a deleted topic.
-    unclaimed = [p for p in before if p not in after]
-    group.former_readers = {p: before[p] for p in unclaimed if p not in group.unclaimed}
-    group.unclaimed = frozenset(unclaimed)
+    moved = _count_moved(group, [was for was, _ in changed], [now for _, now in changed])
     group.move(GroupStateEvent.ASSIGNED)
     group.state_since_ms = step.now.wall_ms
     took_ms = max(0, step.now.wall_ms - group.rebalance_began_ms)
     cause = f"{counted(len(members), 'member')} in the group"
-    step.note(Kind.ASSIGNED, cause, duration_ms=took_ms, moved=moved)
+    if moved is None:
+        cause += f"; with more than {MOST_READ:,} partitions it is not counted which have moved"
+    step.note(Kind.ASSIGNED, cause, duration_ms=took_ms, moved=moved or 0)
     step.write()
     waited = [(was.syncing, now) for was, now in zip(members, assigned, strict=True) if was.syncing is not None]
     for waiting, member in waited:
         step.resolve(waiting, synced(step, member))
     synchronized(step, [member for _, member in waited])
+
+
+def _count_moved(group: Group, were: Sequence[Member], are: Sequence[Member]) -> int | None:
+    """Return how many partitions have another reader, or None if there are too many to be counted. Remember who read
+    those that no member reads now."""
+    held, after = readers(were), readers(are)
+    if held is None or after is None:
+        group.former_readers, group.unclaimed = {}, frozenset()
+        return None
+    before = {**group.former_readers, **held}
+    # One that is unclaimed twice in a row is forgotten, like those of a deleted topic.
+    unclaimed = [p for p in before if p not in after]
+    group.former_readers = {p: before[p] for p in unclaimed if p not in group.unclaimed}
+    group.unclaimed = frozenset(unclaimed)
+    return partitions_moved(before, after)
 
 
 def reject_assignment(step: Transition, error: OttlaError, initial_delay_ms: int) -> None:
@@ -194,11 +205,10 @@ def evict_unsynchronized(step: Transition, initial_delay_ms: int) -> None:
 
 
 def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
-    """Remove a member, and reject its requests that wait."""
+    """Remove a member, and reject its requests that wait. A rebalance of the others has to follow."""
     group = step.group
     group.members.remove(member.member_id)
-    group.former_readers = {**group.former_readers, **readers([member])}
-    group.unsynced -= {member.member_id}
+    step.remember(readers([member]) or {})
     step.end_session(member.member_id)
     for waiting in (member.joining, member.syncing):
         if waiting is not None:

@@ -6,14 +6,14 @@ Nothing of it shows before the runtime takes the `ShardDecision` in which it end
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry, Later, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.group import Group
-from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind, shortened
+from ottla_group_coordinator.machines.history import MOST_READ, Happened, HistoryEvent, Kind, Readers, shortened
 from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 
@@ -31,6 +31,9 @@ class RebalanceTimer(NamedTuple):
     group: str
 
 
+_NOBODY: Final = Member("", None, "", "", 0, 0, {})
+
+
 class Transition:
     def __init__(self, group: Group, now: Moment) -> None:
         self.group: Final = group.copy()
@@ -39,6 +42,7 @@ class Transition:
         self._timers: dict[TimerKey, float | None] = {}
         self._effects: list[Any] = []
         self._events: list[HistoryEvent] = []
+        self._former_readers: dict[TopicPartition, str] | None = None
 
     def decision(self, response: Any) -> ShardDecision[Any]:
         happened = [Happened(self.group.group_id, tuple(self._events))] if self._events else []
@@ -68,17 +72,29 @@ class Transition:
         self, kind: Kind, cause: str, member: Member | None = None, *, duration_ms: int = 0, moved: int = 0
     ) -> None:
         """Keep an event for `Group.ExplainGroup`."""
-        generation, cause = self.group.generation, shortened(cause)
-        event = HistoryEvent(self.now.wall_ms, kind, cause, generation, duration_ms=duration_ms, moved=moved)
-        if member is not None:
-            event = replace(
-                event,
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                client_id=shortened(member.client_id),
-                client_host=member.client_host,
+        who = member or _NOBODY
+        self._events.append(
+            HistoryEvent(
+                self.now.wall_ms,
+                kind,
+                shortened(cause),
+                self.group.generation,
+                who.member_id,
+                who.instance_id,
+                shortened(who.client_id),
+                who.client_host,
+                duration_ms,
+                moved,
             )
-        self._events.append(event)
+        )
+
+    def remember(self, held: Readers) -> None:
+        """Keep who read these partitions, as long as they are not too many."""
+        group = self.group
+        if group.former_readers is not self._former_readers:  # one copy, however many members go at once
+            group.former_readers = self._former_readers = dict(group.former_readers)
+        if len(self._former_readers) + len(held) <= MOST_READ:
+            self._former_readers.update(held)
 
     # ---- members ----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from batches import NOON, sealed
 from cleanings import DAY_MS, batches_in, clean, header_of, job_for, pairs, placed, rows_of, swap, write_segments
 
 from ottla_broker.compaction import cleaned_file, cleaning
-from ottla_broker.compaction.job import CleanedSegment, SourceSegment
+from ottla_broker.compaction.job import CleanedGroup, CleanedSegment, SourceSegment
 from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.files import DataFile
@@ -362,3 +362,18 @@ def test_tombstones_end_when_their_horizon_is_over(tmp_path: Path) -> None:
         left = swap(job, clean(job))
         rows.append([row[0] for row in rows_of(*batches_in(tmp_path, left))])
     assert rows == [[1, 2], [1, 2], [1]]
+
+
+@pytest.mark.feature(100)
+def test_a_clean_says_which_tombstones_are_gone_and_keeps_those_that_a_replica_still_needs(tmp_path: Path) -> None:
+    left = write_segments(tmp_path, [pairs(0, (b"b", b"2")), pairs(1, (b"a", None)), pairs(2, (b"c", None))])
+    gone = []
+    for now_ms, limit in ((NOON, 9), (NOON + DAY_MS, 1), (NOON + DAY_MS, 2), (NOON + DAY_MS, 9), (NOON + DAY_MS, 9)):
+        groups: list[CleanedGroup] = []
+        job = job_for(tmp_path, left, now_ms=now_ms, purge_limit=limit)
+        result = cleaning.clean(job, groups.append)
+        left = swap(job, result)
+        told = [CleanedGroup.from_json(group.to_json()) for group in groups]
+        assert told == groups
+        gone.append([group.purged_before for group in groups if group.segment is not None])
+    assert gone == [[0], [], [2], [3], []]

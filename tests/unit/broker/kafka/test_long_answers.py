@@ -18,6 +18,7 @@ from ottla_broker.kafka.handlers import (
     alter_replica_log_dirs,
     create_partitions,
     create_topics,
+    describe_groups,
     describe_quorum,
     describe_topic_partitions,
     join_group,
@@ -28,13 +29,14 @@ from ottla_broker.kafka.handlers import (
 )
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
-from ottla_core.errors import ErrorCode
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import (
     AddPartitionsToTxnRequest,
     AlterConfigsRequest,
     AlterReplicaLogDirsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DescribeGroupsRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     IncrementalAlterConfigsRequest,
@@ -195,6 +197,16 @@ def describing() -> Coroutine[Any, Any, Any]:
     return describe_topic_partitions.handle(backend, asked, request(0))
 
 
+def describing_groups() -> Coroutine[Any, Any, Any]:
+    async def denied(operation: object, kind: object, names: list[str]) -> dict[str, OttlaError]:
+        return dict.fromkeys(names, OttlaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "not allowed"))
+
+    access: Any = Told(denied=denied)
+    context = KafkaContext(1, 1, "me", Reader(memoryview(b"")), Caller("", ""), access)
+    backend: Any = Backend()
+    return describe_groups.handle(backend, DescribeGroupsRequest(groups=[f"g{n}" for n in range(MANY)]), context)
+
+
 async def check_turns_during(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     answering = asyncio.create_task(answer())
     assert await turns_during(answering) > 12, "without slices a handful of them, for the call"
@@ -205,7 +217,7 @@ async def check_turns_during(answer: Callable[[], Coroutine[Any, Any, Any]]) -> 
 @pytest.mark.parametrize(
     "answer",
     [
-        *(quorum, log_dirs, offsets, configs, joining, synchronizing, resources),
+        *(quorum, log_dirs, offsets, configs, joining, synchronizing, resources, describing_groups),
         *(commit_in_a_transaction, adding_to_a_transaction),
     ],
 )

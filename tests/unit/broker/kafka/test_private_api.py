@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from images import image_of
 
-from ottla_broker.kafka import coordinator_calls, private_methods
+from ottla_broker.kafka import answer_budget, coordinator_calls, private_methods
 from ottla_broker.kafka.apis import APIS, PRIVATE
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import Dispatcher
@@ -78,9 +78,15 @@ class Services:
         return answer
 
 
-async def called(backend: Any, method: str, body: bytes, timeout_ms: int = 2500) -> OttlaCallResponse:
+def connected() -> Caller:
+    return Caller("10.0.0.2", "10.0.0.1", "inside")
+
+
+async def called(
+    backend: Any, method: str, body: bytes, timeout_ms: int = 2500, caller: Caller | None = None
+) -> OttlaCallResponse:
     """Call the method as a client does, and return the response as the client gets it."""
-    context = KafkaContext(0, 1, "me", Reader(memoryview(b"")), Caller("10.0.0.2", "10.0.0.1", "inside"))
+    context = KafkaContext(0, 1, "me", Reader(memoryview(b"")), caller or connected())
     request = OttlaCallRequest(method=method, timeout_ms=timeout_ms, body=body)
     response = await ottla_call.handle(cast(Backend, backend), request, context)
     return codec.decode(OttlaCallResponse, codec.encode(response, 0), 0)
@@ -274,6 +280,28 @@ async def test_garbage_and_what_is_too_large_is_refused() -> None:
         assert response.error_code == ErrorCode.INVALID_REQUEST
         assert words in (response.error_message or "")
     assert backend.asked == []
+
+
+@pytest.mark.story("small-calls-with-large-answers")
+async def test_a_large_answer_is_paid_by_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_budget, "BYTES_PER_S", 1)
+    large = Error(code=ErrorCode.UNKNOWN_SERVER_ERROR, message="x" * (answer_budget.AT_ONCE_BYTES + 60))
+    backend, greedy = Services(Lag=group_pb2.LagResponse(error=large)), connected()
+    assert (await called(backend, Group.LAG.path, b"", caller=greedy)).error_code == 0
+    refused = await called(backend, Group.LAG.path, b"", caller=greedy)
+    assert refused.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert "the next one may begin in 8" in (refused.error_message or "")
+    assert len(backend.asked) == 1
+    assert (await called(backend, Group.LAG.path, b"", caller=connected())).error_code == 0
+
+
+async def test_a_call_waits_if_it_has_the_time() -> None:
+    backend, greedy = Services(), connected()
+    greedy.answers.pay(answer_budget.AT_ONCE_BYTES + answer_budget.BYTES_PER_S // 4, asyncio.get_running_loop().time())
+    calling = asyncio.create_task(called(backend, Group.LAG.path, b"", caller=greedy))
+    await called(backend, Group.SHARDS.path, b"", caller=connected())
+    assert not calling.done()
+    assert (await calling).error_code == 0
 
 
 async def test_a_commit_is_taken_only_if_kafkas_message_can_not_express_it() -> None:

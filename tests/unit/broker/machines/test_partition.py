@@ -55,6 +55,45 @@ class Led:
         return None if self.leader.proposal is None else self.leader.proposal.isr
 
 
+# ---- tombstones and markers that are gone ----------------------------------------------------------------------------
+
+
+def test_only_a_replica_that_is_not_in_sync_may_lack_tombstones_that_are_gone() -> None:
+    led = Led(replace(LED, replicas=(1, 2, 3, 4), isr=(1, 2), elr=(4,)), end=10)
+    assert [led.leader.may_lack(follower, 4, purged_before=5) for follower in (2, 3, 4)] == [False, True, False]
+    assert not led.leader.may_lack(3, 5, purged_before=5)
+
+
+def test_a_copy_lacks_nothing_until_a_tombstone_behind_its_end_goes() -> None:
+    led = Led(replace(LED, isr=(1, 2)), end=10)
+    led.leader.on_fetch(3, 13, 0, led.now, log_start_offset=0)
+    led.leader.on_fetch(3, 13, 4, led.now, log_start_offset=0)
+    led.leader.on_purge(4)
+    assert not led.leader.may_lack(3, 4, purged_before=8)
+    led.leader.on_purge(5)
+    assert led.leader.may_lack(3, 4, purged_before=8)
+
+
+@pytest.mark.parametrize("is_purging", [True, False])
+def test_a_follower_that_goes_back_or_begins_during_a_purge_is_no_copy(is_purging: bool) -> None:
+    led = Led(replace(LED, isr=(1, 2)), end=10)
+    led.leader.on_fetch(3, 13, 0, led.now, log_start_offset=0, is_purging=is_purging)
+    if not is_purging:
+        led.leader.on_fetch(3, 13, 6, led.now, log_start_offset=0)
+    led.leader.on_fetch(3, 13, 4, led.now, log_start_offset=0)
+    assert led.leader.may_lack(3, 4, purged_before=5)
+
+
+def test_tombstones_stay_until_every_live_replica_has_them() -> None:
+    led = Led(end=10)
+    assert led.leader.purge_limit == UNKNOWN, "none has fetched in this epoch"
+    led.fetch(2, 10)
+    led.fetch(3, 6)
+    assert led.leader.purge_limit == 6
+    del led.live[3]
+    assert led.leader.purge_limit == 10
+
+
 @pytest.mark.rule(6)
 @pytest.mark.feature(176)
 def test_the_high_watermark_waits_for_every_member_of_the_isr() -> None:

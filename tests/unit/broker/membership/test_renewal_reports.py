@@ -93,7 +93,8 @@ async def test_a_directory_that_was_never_opened_is_not_reported() -> None:
 async def test_a_report_that_fails_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     await put(store, "mine")
-    reporting, snapshot, failed = Reporting(store), store.snapshot, []
+    reporting, snapshot = Reporting(store), store.snapshot
+    failed: list[str] = []
 
     async def unavailable(prefix: str, *, timeout: float) -> Any:
         if len(failed) < 2:

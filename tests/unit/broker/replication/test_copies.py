@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 from batches import NOON, sealed
-from logs import SMALL, fill
+from compacted_brokers import ALL, COMPACTED, catch_up, compact, put
+from logs import fill
 from replicas import Brokers
 
-from ottla_broker.compaction.candidate import Candidate
-from ottla_broker.compaction.cleaning import clean
-from ottla_broker.compaction.job import CleanedGroup
-from ottla_broker.compaction.settings import CleanerSettings
-from ottla_core.cluster.image import Partition
 from ottla_core.records.leader_epochs import ReplicaEpochs, unequal_epochs
 
-ALL = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1, 2, 3), partition_epoch=1)
 ALONE = replace(ALL, replicas=(1, 2), isr=(1,))
-COMPACTED = replace(SMALL, compacts=True, deletes=False, segment_bytes=400, delete_retention_ms=0)
 
 
 def epochs_of(brokers: Brokers, *ids: int) -> dict[int, ReplicaEpochs]:
@@ -28,34 +22,6 @@ def epochs_of(brokers: Brokers, *ids: int) -> dict[int, ReplicaEpochs]:
         each: ReplicaEpochs(r.log.epochs.entries, r.log.log_start_offset, r.offsets.high_watermark)
         for each, r in zip(ids, found, strict=True)
     }
-
-
-async def catch_up(brokers: Brokers, follower: int, leader: int) -> None:
-    """Fetch until nothing is new, and once more, which tells the leader so."""
-    for _ in range(8):
-        await brokers.fetch(follower, leader)
-    assert brokers.replicas[follower].log.log_end_offset == brokers.replicas[leader].log.log_end_offset
-
-
-def put(brokers: Brokers, leader: int, key: bytes, *values: bytes) -> None:
-    for value in values:
-        brokers.leading(leader).append(sealed([(0, NOON, key, value, [])]))
-
-
-def compact(brokers: Brokers, broker: int) -> None:
-    """Clean all but the active segment."""
-    replica = brokers.replicas[broker]
-    log = replica.log
-    log.secure_sealed()
-    candidate = Candidate.of(log, replica.offsets.last_stable_offset, NOON)
-    candidate.hold()
-
-    def take(group: CleanedGroup) -> None:
-        candidate.swap(group)
-        candidate.on_passed(group)
-
-    clean(candidate.job(CleanerSettings(map_bytes=1 << 20), NOON), take)
-    candidate.release()
 
 
 @pytest.mark.story("start-within-a-batch-was-never-copied")
@@ -72,8 +38,9 @@ async def test_a_follower_joins_though_its_leader_starts_within_a_batch(tmp_path
     log, leader = brokers.replicas[2].log, brokers.replicas[1].log
     assert log.log_start_offset == 5
     assert log.read(5, 1 << 20, 30) == leader.read(5, 1 << 20, 30)
-    assert brokers.leading(1).proposal is not None
-    assert brokers.leading(1).proposal.isr == (1, 2)
+    proposal = brokers.leading(1).proposal
+    assert proposal is not None
+    assert proposal.isr == (1, 2)
 
 
 async def test_a_follower_with_records_of_its_own_before_its_leaders_start_begins_anew(tmp_path: Path) -> None:

@@ -464,8 +464,8 @@ async def test_a_consumer_is_sent_to_no_replica_whose_log_starts_after_its_offse
     """The follower's retention was ahead of the leader's."""
     for n in range(4):
         append(brokers.replicas[1], b"%d" % n)
-    for follower in (2, 3, 2, 3, 2):
-        await brokers.fetch(follower, 1)
+    for broker_id in (2, 3, 2, 3, 2):
+        await brokers.fetch(broker_id, 1)
     follower = brokers.replicas[2]
     follower.log.delete_records_before(2, follower.offsets.high_watermark)
     await brokers.fetch(2, 1)

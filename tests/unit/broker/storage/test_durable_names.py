@@ -71,6 +71,7 @@ def test_the_marker_of_an_orderly_stop_is_gone_from_the_platter_before_anything_
 def test_a_partitions_directory_is_on_the_platter_before_it_takes_records(tmp_path: Path, steps: list[str]) -> None:
     data = tmp_path / "data"
     log_dir = LogDir.open(data, ME, SMALL, now_ms=NOON)
+    log_dir.vouch()
     steps.clear()
     log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
     assert steps[:3] == ["sync partition.metadata.tmp", f"sync {log.directory.name}", "sync data"]

@@ -360,10 +360,12 @@ def test_a_damaged_marker_is_named_by_a_start_that_reads_it(tmp_path: Path) -> N
     log = open_log(tmp_path / "log")
     log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
     end_transaction(log, end_of(7, 1, committed=False))
+    marker_end = log.segments[-1].size_bytes
+    fill(log, 1)
     log.flush(NOON)
     path = Path(log.segments[-1].path)
     data = path.read_bytes()
-    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    path.write_bytes(data[: marker_end - 1] + bytes([data[marker_end - 1] ^ 1]) + data[marker_end:])
     with pytest.raises(OSError, match=rf"the control batch at \d+ of {path} is damaged") as caught:
         open_log(log.directory, clean=True)
     assert caught.value.errno == EBADMSG

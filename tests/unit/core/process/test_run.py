@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import ottla_broker.__main__
 import ottla_controller.__main__
 from ottla_broker.config import BrokerConfig
+from ottla_core import telemetry
 from ottla_core.errors import OttlaError
-from ottla_core.process import lifecycle
+from ottla_core.process import lifecycle, run
 from ottla_core.process.run import check_settings
 
 
@@ -59,3 +61,23 @@ def test_what_can_be_bound_and_not_dialled_has_to_be_advertised_by_another_name(
 def test_to_advertise_every_interface_is_refused_too() -> None:
     with pytest.raises(OttlaError, match=r"^advertised_host='0\.0\.0\.0'"):
         check_settings(BrokerConfig(advertised_host="0.0.0.0"))
+
+
+@pytest.mark.parametrize("warning", ["", "other users of this host can use /data/t-0"])
+def test_a_data_directory_that_is_open_to_others_is_in_the_log(
+    warning: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[Path] = []
+
+    def warning_of(directory: Path) -> str:
+        asked.append(directory)
+        return warning
+
+    monkeypatch.setattr(run, "warning_of", warning_of)
+    monkeypatch.setattr(telemetry, "configure_logging", lambda *_, **named: None)
+    monkeypatch.setattr(sys, "argv", ["service", "--data-dir=/data"])
+    assert ottla_broker.__main__.main() == 0
+    monkeypatch.setattr(sys, "argv", ["service"])
+    assert ottla_controller.__main__.main() == 0
+    assert asked == [Path("/data")]
+    assert caplog.messages == [warning] * bool(warning)

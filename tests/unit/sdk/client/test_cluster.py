@@ -44,6 +44,17 @@ def test_a_broker_with_a_bad_certificate_keeps_no_client_from_the_others() -> No
     assert asked(brokers) == ["b0:1", "b1:1"]
 
 
+@pytest.mark.story("a-broker-that-refers-to-the-bootstrap-addresses-ends-the-client")
+def test_a_client_that_has_to_bootstrap_again_asks_the_given_addresses() -> None:
+    brokers = ScriptedCluster({"t": 1}, brokers=3)
+    cluster = ClusterClient(["b0:1"], brokers.connect)
+    cluster.fetch_metadata(timeout=5)
+    brokers.will(Client.METADATA, Reject(ErrorCode.REBOOTSTRAP_REQUIRED))
+    cluster.fetch_metadata(timeout=5)
+    assert asked(brokers)[2:] == ["b0:1"]
+    assert len(cluster.view.brokers) == 3
+
+
 def test_a_client_that_no_broker_s_certificate_convinces_is_told_at_once() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=2)
     cluster = ClusterClient(["b0:1", "b1:1"], brokers.connect)

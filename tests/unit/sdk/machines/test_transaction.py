@@ -49,7 +49,7 @@ EVENTS: dict[TransactionEvent, Callable[[Transactions], object]] = {
     TransactionEvent.PREPARED: Transactions.prepared,
     TransactionEvent.COMMIT: lambda t: t.end(committed=True),
     TransactionEvent.ABORT: lambda t: t.end(committed=False),
-    TransactionEvent.ENDED: lambda t: t.ended(Assigned(ProducerEpoch(7, 1))),
+    TransactionEvent.ENDED: lambda t: t.ended(Assigned(ProducerEpoch(7, 1)), committed=True),
     TransactionEvent.FATAL: lambda t: t.fail_for_good(FENCED),
 }
 
@@ -100,7 +100,7 @@ def test_the_producer_of_the_next_transaction_comes_with_the_end_and_nothing_is_
     transactions = in_state(S.OPEN)
     transactions.begun = True
     assert transactions.end(committed=True)
-    transactions.ended(Assigned(ProducerEpoch(7, 1)))
+    transactions.ended(Assigned(ProducerEpoch(7, 1)), committed=False)
     transactions.begin()
     assert (transactions.producer, transactions.begun) == (ProducerEpoch(7, 1), False)
 
@@ -146,7 +146,7 @@ def test_every_partition_begins_at_0_in_the_transactions_epoch_and_batches_bear_
     assert transactions.begun
     answer(acc, drained.requests[0])
     transactions.end(committed=True)
-    transactions.ended(Assigned(ProducerEpoch(7, 1)))
+    transactions.ended(Assigned(ProducerEpoch(7, 1)), committed=False)
     with pytest.raises(ConfigError, match="between transactions"):
         add(acc, 0)
     transactions.begin()
@@ -262,7 +262,8 @@ def test_no_batch_carries_another_transactions_epoch_and_all_are_settled(data: s
                     transactions.end(committed=commits)
                     settled |= set(dropped := acc.abort(transactions.reason()))
                     acc.on_announced(dropped)
-                    transactions.ended(Assigned(transactions.producer._replace(epoch=transactions.producer.epoch + 1)))
+                    following = transactions.producer._replace(epoch=transactions.producer.epoch + 1)
+                    transactions.ended(Assigned(following), committed=commits)
                     assert not acc.incomplete
                 transactions.begin()
         for batch in (part.batch for request in under_way for part in request.parts):

@@ -15,7 +15,7 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, instance_id_of
 from ottla_broker.kafka.metadata_wire import NOT_REQUESTED
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import few_at_once
+from ottla_core.event_loop.slices import few_at_once, sliced
 from ottla_core.kafka.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla_core.rpc.status import error_message
 from ottla_core.security.resource import ResourceType
@@ -41,8 +41,10 @@ async def handle(backend: Backend, request: DescribeGroupsRequest, context: Kafk
         is_shown = request.include_authorized_operations and group not in denied
         return access.operations(ResourceType.GROUP, group) if is_shown else NOT_REQUESTED
 
-    groups = [_reported(entry, context.version, operations(entry.group)) for entry in described]
-    return DescribeGroupsResponse(groups=groups)
+    def reported(entry: pb.GroupDescription) -> _Group:
+        return _reported(entry, context.version, operations(entry.group))
+
+    return DescribeGroupsResponse(groups=await sliced(reported, described))
 
 
 async def _describe(backend: Backend, group: str) -> pb.GroupDescription:

@@ -7,6 +7,7 @@ the method's error. The error code of OttlaCall's response says why no method wa
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -33,10 +34,15 @@ async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaCont
     except DecodeError:
         text = f"the body is not a {called.method.name} request"
         return OttlaCallResponse(**error_fields(OttlaError(ErrorCode.INVALID_REQUEST, text)))
+    limit_s = min(max(request.timeout_ms / 1000, _LEAST_S), _MOST_S)
+    loop, budget = asyncio.get_running_loop(), context.caller.answers
+    if wait_s := budget.wait_s(loop.time()):
+        if wait_s > limit_s:
+            return OttlaCallResponse(**error_fields(_throttled(wait_s)))
+        await asyncio.sleep(wait_s)
     # Whatever the client claims, the request names the client that has sent it.
     if "client_id" in called.method.request.DESCRIPTOR.fields_by_name:
         message.client_id, message.client_host = context.client_id, context.caller.client_host
-    limit_s = min(max(request.timeout_ms / 1000, _LEAST_S), _MOST_S)
     del request  # a body may be large, and the method may wait for long
     try:
         for need in PRIVATE_NEEDS[called.method.path]:
@@ -44,7 +50,17 @@ async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaCont
         response = await called.serve(backend, message, PrivateCall(context.caller.principal, limit_s))
     except OttlaError as error:
         response = called.method.response(error=error_message(error))
-    return OttlaCallResponse(error_message=None, body=response.SerializeToString())
+    body = response.SerializeToString()
+    budget.pay(len(body), loop.time())
+    return OttlaCallResponse(error_message=None, body=body)
+
+
+def _throttled(wait_s: float) -> OttlaError:
+    return OttlaError(
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        f"private calls have had large answers on this connection, and the next one may begin in {wait_s:.1f} s",
+        hint="ask less often, or allow the call more time",
+    )
 
 
 def _called(request: OttlaCallRequest) -> PrivateMethod:
