@@ -134,6 +134,8 @@ class Ledger:
         self._all_rest = False
         """Even the restless one rests."""
         self._repeats: Final = not goes_by_dates and cluster.world.chance("repeats").random() < 0.5
+        self.holds_repeats = False
+        """Batches are sent again later."""
         self.is_copied = False
         """A replica was copied anew. Like Kafka's, it does not know the producers of deleted records."""
 
@@ -361,6 +363,8 @@ class Ledger:
                     await self._append(process, raw, [entry], producer, sequences, None)
                     write.fate, write.committed_at = Fate.COMMITTED, self._cluster.world.now
                     await asyncio.sleep(random.expovariate(1 / _LATE_S))
+                    while self.holds_repeats:
+                        await asyncio.sleep(0.1)
                     batch = batch_of(entry.key, entry.value, timestamp_ms, producer, sequence)
                     await self._send_again(raw, entry, batch)
             await asyncio.sleep(0.2)

@@ -208,6 +208,7 @@ class Weather:
             self._workload.service.release()
         else:
             self._workload.rest(0.0)
+            self._workload.holds_repeats = False
 
     def _strike(self) -> None:
         if self._blows:
@@ -370,6 +371,7 @@ class Weather:
         if not (yield from self._hold()):
             return
         ledger.rest(_WAIT_S, everyone=True)
+        ledger.holds_repeats = True
         yield uniform(0.3, 1.0)
         ledger.empty()
         yield self._random.choice((0.3, _EMPTIED_S))
@@ -390,7 +392,7 @@ class Weather:
                 self._kill_now(name)
                 yield from self._until(lambda: ledger.is_led_by(one), _NOTICED_S)
         ledger.rest(0.0)
-        self._is_held = False
+        self._is_held = ledger.holds_repeats = False
         yield uniform(0.5, 3.0)
         for name in others:
             cluster.start(name)
