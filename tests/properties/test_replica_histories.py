@@ -119,7 +119,7 @@ class History:
 
     def change(self, **fields: object) -> None:
         epoch = self.partition.partition_epoch + 1
-        self.partition = replace(self.partition, partition_epoch=epoch, **fields)  # type: ignore[arg-type]
+        self.partition = replace(self.partition, partition_epoch=epoch, **fields)  # type: ignore[arg-type]  # any of its fields
         self.brokers.apply(self.partition, *self.alive)
 
     def tick(self) -> None:
