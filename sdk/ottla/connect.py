@@ -12,6 +12,7 @@ A mirror opens no record: `BatchReader` returns batches as they are in the log, 
 
 from ottla.admin.acl import acl_of, core_acl
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
+from ottla.client.epoch_ends import epoch_ends
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
 from ottla.client.security.names import SECURITY_NAMES, merged_security
@@ -70,6 +71,7 @@ __all__ = [
     "check_config",
     "check_topic",
     "core_acl",
+    "epoch_ends",
     "list_offsets",
     "list_offsets_or_end",
     "load_profile",

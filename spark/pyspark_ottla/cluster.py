@@ -20,6 +20,7 @@ from ottla.connect import (
     KafkaTransport,
     TopicView,
     bootstrap_addresses,
+    epoch_ends,
     list_offsets,
     list_offsets_or_end,
 )
@@ -36,7 +37,7 @@ from ottla_core.model import EARLIEST_LOCAL_TIMESTAMP, TopicPartition
 from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 from pyspark_ottla.machines.decisions import TOPIC as DECISIONS_TOPIC
-from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets, TopicIds, differing
+from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Epochs, Offsets, TopicIds, differing
 from pyspark_ottla.options import ConsumerStrategy, ReadOptions
 
 T = TypeVar("T")
@@ -55,6 +56,8 @@ class SourcePartitions:
         self._options: Final = options
         self.ids: TopicIds = {}
         """The ids of the topics that `existing` found last."""
+        self.epochs: Final[dict[TopicPartition, int]] = {}
+        """The epochs of the leaders that `latest` has asked last."""
         transport = KafkaTransport(options.client_id, options.access.security())
         self._cluster: Final = ClusterClient(bootstrap_addresses(options.access.bootstrap), transport)
 
@@ -109,14 +112,25 @@ class SourcePartitions:
         """
         timestamps = dict.fromkeys(partitions, LATEST)
         for left in reversed(range(self._options.fetch_offset_retries + 1)):
-            found = self._at(timestamps)
+            found = self._at(timestamps, epochs=self.epochs)
             behind = {p: at for p, at in (read or {}).items() if found.get(p, at) < at}
-            ends = self._at(dict.fromkeys(behind, LATEST), read_committed=False)
+            ends = self._at(dict.fromkeys(behind, LATEST), epochs=self.epochs, read_committed=False)
             found |= {p: min(ends[p], at) for p, at in behind.items()}
             if not left or all(found[p] == at for p, at in behind.items()):
                 break
             time.sleep(self._options.fetch_offset_interval_s)
         return found
+
+    def truncated(self, read: Offsets, epochs: Epochs) -> Offsets:
+        """Return where logs were truncated that had reached the offsets `read` in these epochs. `latest` comes first.
+
+        While a partition has the same leader epoch, its log is not truncated, and no broker is asked.
+        """
+        asked = {p: epoch for p, epoch in epochs.items() if p in read and epoch < self.epochs.get(p, epoch)}
+        if not asked:
+            return {}
+        ends = self._tried(lambda: epoch_ends(self._cluster, asked, timeout=_TRY_S))
+        return {partition: end for partition, end in ends.items() if end < read[partition]}
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return where each log ends, with its open transactions."""
@@ -192,13 +206,19 @@ class SourcePartitions:
             ) from error
 
     def _at(
-        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = True
+        self,
+        timestamps: Mapping[TopicPartition, int],
+        *,
+        read_committed: bool = True,
+        epochs: dict[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, int]:
         if not timestamps:
             return {}
         read_committed = read_committed and self._options.client.get("isolation.level") != "read_uncommitted"
         return self._tried(  # no further than its tasks read, which leave open transactions alone
-            lambda: list_offsets_or_end(self._cluster, timestamps, timeout=_TRY_S, read_committed=read_committed)
+            lambda: list_offsets_or_end(
+                self._cluster, timestamps, timeout=_TRY_S, read_committed=read_committed, epochs=epochs
+            )
         )
 
     def _topics(self, strategy: ConsumerStrategy, skip_missing: bool, known: Set[str]) -> Mapping[str, TopicView]:

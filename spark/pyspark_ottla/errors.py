@@ -52,6 +52,20 @@ def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
     )
 
 
+def truncated(missing: Sequence[Range]) -> OffsetOutOfRangeError:
+    """Return the error for logs that were truncated, and may have other records now. Each range begins there."""
+    named = "; ".join(
+        f"{p} was truncated to {end}, and the query had read up to {at}" for p, end, at in missing[:_NAMED]
+    )
+    return OffsetOutOfRangeError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"logs have lost records that the query has read or planned: {named}"
+        + ("; …" if len(missing) > _NAMED else ""),
+        hint="after an unclean election, other records may have these offsets, which the query would leave out; to "
+        "continue without them, set failOnDataLoss to false, or use a new checkpointLocation",
+    )
+
+
 def foreign_checkpoint(held: str, read: str) -> ConfigError:
     """Return the error for a checkpoint that holds other partitions than the query reads, or no offsets at all."""
     return ConfigError(

@@ -3,8 +3,8 @@
 Spark promises exactly-once processing only if a micro-batch that is done again reads the same records. So Spark keeps a
 batch's offsets in its checkpoint before it runs the batch, and everything here is a function of these offsets: no range
 depends on when it is asked for (I24). What the checkpoint says may not be in the cluster any more: partitions may be
-deleted, topics recreated, records expired. Each of these is lost data, and is reported before a single row is missing
-silently (`failOnDataLoss`).
+deleted, topics recreated, records expired, logs truncated. Each of these is lost data, and is reported before a single
+row is missing silently (`failOnDataLoss`).
 
 One object lives as long as the query, in a Python process beside the driver, and Spark calls it before each
 micro-batch. Tasks run elsewhere and only get ranges.
@@ -40,9 +40,21 @@ from pyspark_ottla.errors import (
     partitions_gone,
     raise_or_warn,
     topics_recreated,
+    truncated,
 )
 from pyspark_ottla.machines.admission import Admission
-from pyspark_ottla.machines.offsets import Json, Offsets, TopicIds, differing, from_json, ids_in, to_json
+from pyspark_ottla.machines.offsets import (
+    Epochs,
+    Json,
+    Offsets,
+    TopicIds,
+    differing,
+    epochs_in,
+    epochs_of,
+    from_json,
+    ids_in,
+    to_json,
+)
 from pyspark_ottla.machines.ranges import Range, cut, lost, ranges_between, without
 from pyspark_ottla.options import ReadOptions
 from pyspark_ottla.reading import RangeOfOffsets, RangeReader
@@ -68,6 +80,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ids: TopicIds = {}  # those of the topics in `_latest`
         # Names and ids of topics whose recreation was reported, so that it is reported once and not in each batch.
         self._reported_recreated: set[tuple[str, str]] = set()
+        self._reported_truncated: set[Range] = set()  # likewise
 
     # ---- what Spark calls, in this order -----------------------------------------------------------------------------
 
@@ -81,7 +94,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._report_beyond([Range(p, last[p], at) for p, at in start.items() if at > last[p]])
         # The offsets are bounded by the log: the checkpoint keeps them, and an offset outside the log would be reported
         # as lost at every start.
-        return to_json({p: min(max(at, first[p]), last[p]) for p, at in start.items()}, partitions.ids)
+        begins = {p: min(max(at, first[p]), last[p]) for p, at in start.items()}
+        return to_json(begins, partitions.ids, epochs=partitions.epochs)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of a batch, by which `latestOffset` recognizes a trigger that is to read everything
@@ -100,10 +114,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Json:
         """Return where the next micro-batch ends. `start` means "nothing yet". Everything before `start` has been
         processed."""
-        read, ids = self._offsets(start), ids_in(start)
+        read, ids, epochs = self._offsets(start), ids_in(start), epochs_in(start)
         # With Trigger.AvailableNow the end is looked up once. On a topic that is written to all the time, the query
         # would never end.
-        latest = _twice(lambda: self._ends(read, ids)) if self._target is None else self._target
+        latest = _twice(lambda: self._ends(read, ids, epochs)) if self._target is None else self._target
         processed = self._unchanged(read, ids)
         # Spark's `commit` comes one batch late, and for the last batch never. `start` says the same earlier.
         self._commit({p: at for p, at in processed.items() if p in latest})
@@ -115,11 +129,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins = self._with_new({p: min(at, latest.get(p, at)) for p, at in processed.items()}, latest)
         if isinstance(limit, ReadAllAvailable):
             # Retention may have moved the start of a new partition past the end that was looked up before.
-            return to_json({p: max(at, begins[p]) for p, at in latest.items()}, self._ids)
+            return self._json({p: max(at, begins[p]) for p, at in latest.items()}, read, epochs)
         sizes = {} if self._options.limits.max_bytes is None else self._source_partitions().record_bytes(latest)
         patient = not self._available_now  # a query over the existing records does not wait for more
         end = self._admission.end_of(begins, latest, time.monotonic(), sizes, patient=patient)
-        return start if end is None else to_json(end, self._ids)
+        return start if end is None else self._json(end, read, epochs)
 
     def reportLatestOffset(self) -> Json | None:
         """Return where the logs ended at the last lookup, and how many records were open there.
@@ -136,6 +150,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Offsets of the former topic mean nothing in the new one, which is read from its beginning (I29).
         begins = {p: at for p, at in begins.items() if p.topic not in recreated}
         ranges, first, last = _twice(lambda: self._ranges(begins, self._offsets(end), ids))
+        self._report_truncated({p: at for p, _, at in ranges}, epochs_in(end))
         gone = lost(ranges, first)
         self._report_lost(gone)
         self._report_beyond([Range(p, last[p], at) for p, _, at in ranges if at > last[p]])
@@ -187,7 +202,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise_or_warn(error, self._options)
         return {partition: offset for partition, offset in offsets.items() if partition not in foreign}
 
-    def _ends(self, read: Offsets, ids: TopicIds) -> Offsets:
+    def _json(self, ends: Offsets, read: Offsets, epochs: Epochs) -> Json:
+        return to_json(ends, self._ids, epochs=epochs_of(ends, self._source_partitions().epochs, read, epochs))
+
+    def _ends(self, read: Offsets, ids: TopicIds, epochs: Epochs) -> Offsets:
         """Return where the logs end now. Partitions that are gone are a loss of data, and have no end."""
         partitions = self._source_partitions()
         # While a recreated topic has no records, `ids` keeps the former id. Once the recreation was reported, no later
@@ -203,6 +221,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = partitions.latest(existing, processed)
         self._open = {p: at - self._latest[p] for p, at in high_watermarks.items() if at > self._latest[p]}
         self._report_beyond([Range(p, at, processed[p]) for p, at in self._latest.items() if at < processed.get(p, 0)])
+        self._report_truncated({p: at for p, at in processed.items() if p in self._latest}, epochs)
         return self._latest
 
     def _unchanged(self, read: Offsets, ids: TopicIds) -> dict[TopicPartition, int]:
@@ -250,6 +269,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_beyond(self, missing: list[Range]) -> None:
         if missing:
             raise_or_warn(beyond_end(missing), self._options)
+
+    def _report_truncated(self, read: Offsets, epochs: Epochs) -> None:
+        """Report logs that have other records than the query has read, even if they are as long again by now."""
+        ends = self._source_partitions().truncated(read, epochs)
+        missing = {Range(p, end, read[p]) for p, end in ends.items()} - self._reported_truncated
+        if missing:
+            raise_or_warn(truncated(sorted(missing)), self._options)
+            self._reported_truncated |= missing
 
     def _commit(self, processed: Offsets) -> None:
         if self._options.commit_group and processed:

@@ -13,7 +13,6 @@ from tests.fuzz.kafka_wire import KafkaWire
 import ottla
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 from ottla_core.kafka import codec
-from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -47,7 +46,7 @@ class OttlaWire(KafkaWire):
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
         assert self.asked(request, 3, ApiVersionsResponse, tagged=False).error_code == 0
 
-    def asked(self, request: Message, version: int, answer: type[Any], *, tagged: bool = True) -> Any:
+    def asked(self, request: Any, version: int, answer: type[Any], *, tagged: bool = True) -> Any:
         """Send a request of a flexible version, and return its response."""
         head = RequestHeader(
             request_api_key=request.API_KEY, request_api_version=version, correlation_id=1, client_id="costs"
@@ -74,14 +73,15 @@ def requests(cluster: Cluster) -> dict[Method[Any, Any], Any]:
     """The largest request of each private method: of those with as many parts as it may have, where it has parts."""
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create("t", partitions=PARTITIONS, replicas=1)
-        copy = bytes.fromhex(admin.topics.create("copy", partitions=1, replicas=1).id)
+        created = admin.topics.create("copy", partitions=1, replicas=1)
+        assert created is not None
     offsets = [group_pb2.OffsetToCommit(topic="t", partition=n, metadata="m" * 40) for n in range(10_000)]
     marker = TxnMarker(producer=TxnProducer(id=1, epoch=1))
     places = [mirror_pb2.SourceOffset(topic="t", partition=n, offset=n) for n in range(30_000)]
     groups = mirror_pb2.MoveGroupsRequest(flow="a->b", groups=[str(n) for n in range(60_000)])
     return {
         Client.IMPORT_RECORDS: client_pb2.ImportRecordsRequest(
-            topic_id=copy, records=batches(1_000, 15 << 10), timeout_ms=30_000
+            topic_id=bytes.fromhex(created.id), records=batches(1_000, 15 << 10), timeout_ms=30_000
         ),
         Controller.DECLARE_RESTORED: controller_pb2.DeclareRestoredRequest(),
         Group.COMMIT_OFFSETS: group_pb2.CommitOffsetsRequest(

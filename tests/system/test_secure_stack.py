@@ -138,6 +138,14 @@ def test_doctor_leaves_no_warning_in_the_brokers_log(stack: RunningStack) -> Non
     assert log.read_text().count("closing a Kafka connection") == before
 
 
+@pytest.mark.story("data-is-readable-by-every-user")
+def test_no_other_user_can_read_data_logs_or_state(stack: RunningStack) -> None:
+    found = [stack.directory, *stack.directory.rglob("*")]
+    assert {"logs", "broker-0", "state.json", "broker-0.log", "up.log"} <= {path.name for path in found}
+    others = [path for path in found if path.stat().st_mode & 0o077]
+    assert {path.suffix for path in others} == {".pem"}, "certificates, which are no secrets"
+
+
 def test_the_files_are_for_their_owner_alone_and_stay_as_they_are(stack: RunningStack) -> None:
     assert stack.plan.secure is not None
     folder = stack.plan.secure.directory
@@ -149,9 +157,6 @@ def test_the_files_are_for_their_owner_alone_and_stay_as_they_are(stack: Running
     ]
     assert len(secret) > 10
     assert [path for path in secret if path.stat().st_mode & 0o077] == []
-    others = [path for path in stack.directory.rglob("*") if path.stat().st_mode & 0o077]
-    assert {path.suffix for path in others} == {".pem"}, "certificates, which are no secrets"
-    assert stack.directory.stat().st_mode & 0o077 == 0
     before = _digests(folder)
     stack.__exit__(None, None, None)
     stack.__enter__()

@@ -40,7 +40,6 @@ def for_others(directory: Path) -> list[Path]:
     return [path for path in (directory, *directory.rglob("*")) if path.lstat().st_mode & 0o077]
 
 
-@pytest.mark.story("data-is-readable-by-every-user")
 def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
     base = free_port_base()
     up = ottla("up", "-d", "--port-base", str(base), cwd=tmp_path)

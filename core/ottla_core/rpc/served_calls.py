@@ -244,14 +244,14 @@ class _ServedCalls:
     ) -> Message:
         try:
             response = await calling
-        except asyncio.CancelledError as error:
+        except asyncio.CancelledError as cancelled:
             if number in self._late:
                 # The deadline ends the wait and not what the method has done.
                 message = f"{endpoint.method.name} was not done within {timeout_ms / 1000:g} s; it may be done later"
                 return endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, message))
             if is_cancelled():
                 raise
-            return self._failed_by_bug(endpoint, error)  # the method has awaited something that was cancelled
+            return self._failed_by_bug(endpoint, cancelled)  # the method has awaited something that was cancelled
         except EndStreamError:
             raise
         except Exception as error:
@@ -274,8 +274,8 @@ class _ServedCalls:
         if len(frame) <= MAX_RESPONSE_BYTES - _ENVELOPE_BYTES:
             return frame
         message = f"the response of {len(frame)} bytes is larger than the limit of {MAX_RESPONSE_BYTES}"
-        error = OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="request less data at a time")
-        return self._frames.response(number, field, endpoint.failed(error))
+        too_large = OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="request less data at a time")
+        return self._frames.response(number, field, endpoint.failed(too_large))
 
     def _take(self, number: int, frame: bytes) -> None:
         """Queue the response. The call counts until it is written, because slow readers would otherwise take unbounded

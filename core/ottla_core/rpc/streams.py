@@ -220,10 +220,10 @@ class _ServedStream:
             return self._endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, message))
         except EndStreamError:
             raise
-        except asyncio.CancelledError as error:
+        except asyncio.CancelledError as cancelled:
             if is_cancelled():
                 raise
-            return self._failed_by_bug(error)  # the method has awaited something that was cancelled
+            return self._failed_by_bug(cancelled)  # the method has awaited something that was cancelled
         except Exception as error:
             return self._failed_by_bug(error)
 

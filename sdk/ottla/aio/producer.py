@@ -156,8 +156,11 @@ class Producer(Generic[K, V]):
         if self._initialization is None:
             self._initialization = self._behind_line(self._sync.init_transactions)
         initialization = self._initialization
-        await carry_through(initialization)
-        self._initialization = None
+        try:
+            await carry_through(initialization)
+        finally:
+            if initialization.done():
+                self._initialization = None
 
     async def begin_transaction(self) -> None:
         """Begin a transaction, like `ottla.Producer.begin_transaction`. If the wait is cancelled, none has begun."""
@@ -165,7 +168,8 @@ class Producer(Generic[K, V]):
         try:
             await self._behind_line(self._begin, outcome)
         except asyncio.CancelledError:
-            let_go(self._behind_line(self._withdraw, outcome))
+            with contextlib.suppress(RuntimeError):  # the producer is closed
+                let_go(self._behind_line(self._withdraw, outcome))
             raise
 
     async def send_offsets_to_transaction(

@@ -42,8 +42,9 @@ class Transaction:
         await carry_through(self._behind_line(self._sync.commit_offsets, batch))
 
     async def __aenter__(self) -> Self:
+        self._sync.prepare(asyncio.current_task())
         try:
-            await self._behind_line(self._sync.__enter__)
+            await self._behind_line(self._sync.enter)
         except BaseException:
             self._sync.leave()
             with suppress(RuntimeError):  # the producer or the loop is closed

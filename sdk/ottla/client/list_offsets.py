@@ -37,6 +37,7 @@ def list_offsets(
     timeout: float,
     read_committed: bool = False,
     topic_ids: dict[TopicPartition, TopicId] | None = None,
+    epochs: dict[TopicPartition, int] | None = None,
     offline: set[TopicPartition] | None = None,
     skips_missing: bool = False,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -44,9 +45,10 @@ def list_offsets(
 
     -2 is the beginning, and -4 that of what is not in tiered storage (KIP-405). Any other timestamp (ms) is the first
     record at or after it, None if no record is that recent.
-    The ids of the topics are added to `topic_ids`. Partitions without a leader are added to `offline` and left out, so
-    that they keep no other from being found; without `offline` they are waited for. With `skips_missing`, so are those
-    that do not exist. Raises UnknownTopicError, or after `timeout` seconds the brokers' last error.
+    The ids of the topics are added to `topic_ids`, and the epochs of the leaders that answered to `epochs`. Partitions
+    without a leader are added to `offline` and left out, so that they keep no other from being found; without `offline`
+    they are waited for. With `skips_missing`, so are those that do not exist. Raises UnknownTopicError, or after
+    `timeout` seconds the brokers' last error.
     """
     started_at = cluster.clock.monotonic()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -61,6 +63,8 @@ def list_offsets(
         last = _request_leaders(cluster, view, left, found, remaining, read_committed=read_committed)
         if topic_ids is not None:
             topic_ids |= {p: view.routes[p].partition_id.topic_id for p in left if p in found}
+        if epochs is not None:  # a request names the epoch, so no leader of another one has answered
+            epochs |= {p: view.routes[p].leader_epoch for p in left if p in found}
         if last is not None:
             unknown = isinstance(last, UnknownTopicError)
             pause = backoff.next()
@@ -78,12 +82,13 @@ def list_offsets_or_end(
     timeout: float,
     read_committed: bool = False,
     topic_ids: dict[TopicPartition, TopicId] | None = None,
+    epochs: dict[TopicPartition, int] | None = None,
     offline: set[TopicPartition] | None = None,
     skips_missing: bool = False,
 ) -> dict[TopicPartition, int]:
     """Like `list_offsets`, but returns the end of the log if no record is that recent."""
     how: Any = {"timeout": timeout, "read_committed": read_committed, "topic_ids": topic_ids}
-    how |= {"offline": offline, "skips_missing": skips_missing}
+    how |= {"epochs": epochs, "offline": offline, "skips_missing": skips_missing}
     found = list_offsets(cluster, timestamps, **how)
     offsets = {partition: at.offset for partition, at in found.items() if at is not None}
     if none := {partition: LATEST_TIMESTAMP for partition, at in found.items() if at is None}:

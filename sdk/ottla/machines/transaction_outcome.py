@@ -12,15 +12,17 @@ from __future__ import annotations
 class TransactionOutcome:
     """The outcome of a transaction that is to begin. Each field changes by one assignment, from any thread."""
 
-    __slots__ = ("is_committed", "is_complete", "is_left", "is_open", "of_block")
+    __slots__ = ("is_committed", "is_complete", "is_cut_short", "is_left", "is_open", "owner")
 
-    def __init__(self, *, of_block: bool = False) -> None:
-        self.of_block = of_block
-        """Whether a block begins and ends it, and not the program's own calls."""
+    def __init__(self) -> None:
+        self.owner: object = None
+        """The thread or task whose block begins and ends the transaction; None if the program's own calls do."""
         self.is_open = False
         """Whether it has begun, and nothing has begun to end it."""
         self.is_left = False
         """Whether the program has left the block."""
+        self.is_cut_short = False
+        """Whether another block of the producer aborted it before this one was left."""
         self.is_complete = False
         """Whether the block was left at its end, and not by an error."""
         self.is_committed = False
@@ -34,7 +36,7 @@ class TransactionOutcome:
     @property
     def is_cut_off(self) -> bool:
         """Whether the block was left by an error, so that only an abort is right."""
-        return self.of_block and self.is_left and not self.is_complete
+        return self.owner is not None and self.is_left and not self.is_complete
 
     @property
     def sends_back(self) -> bool:

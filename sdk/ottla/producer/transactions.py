@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -22,6 +23,7 @@ _NOT_LEFT: Final = (
     "the producer's previous block did not end: a signal handler raised before its first line, or this block is within "
     "it; its transaction was aborted"
 )
+_CUT_SHORT: Final = f"{ABORTED}another block of the producer has begun within this one, and aborted it"
 _POLL_AGAIN: Final = "poll again: the consumer has gone back; do not nest blocks of one producer"
 
 
@@ -57,7 +59,7 @@ class Transaction:
         check_open: Callable[[], None],
         consumer: GroupMember | None,
     ) -> None:
-        self._outcome = TransactionOutcome(of_block=True)
+        self._outcome = TransactionOutcome()
         if consumer is not None:
             consumer.go_back_unless(self._outcome)
         self._send: Final = send
@@ -87,15 +89,24 @@ class Transaction:
         self._usable().send_offsets(group, checked_offsets(offsets))
 
     def __enter__(self) -> Self:
+        self.prepare(get_ident())
+        return self.enter()
+
+    def prepare(self, owner: object) -> None:
+        """For facades: make what follows the block of this thread or task. It comes before `enter`."""
         if self._was_entered:
-            self._outcome, self.aborted = TransactionOutcome(of_block=True), False
+            self._outcome, self.aborted = TransactionOutcome(), False
         self._was_entered, outcome = True, self._outcome
+        outcome.owner = owner
         if self._consumer is not None:
             self._consumer.go_back_unless(outcome)  # again: it may have gone back since `transaction()`
+
+    def enter(self) -> Self:
+        """For facades: begin the transaction."""
         manager = self._usable()
         try:
             self._end_previous(manager)
-            manager.begin(outcome)
+            manager.begin(self._outcome)
         except BaseException:
             self.withdraw()
             raise
@@ -111,6 +122,8 @@ class Transaction:
             return
         if error is not None:
             self._abort(manager)
+        elif self._outcome.is_cut_short:
+            raise TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, _CUT_SHORT, hint=AGAIN)
         elif manager.transactions.state in (TransactionState.READY, TransactionState.PREPARED):  # the block ended it
             self._check_open()  # or prepared it, and it was not a close, which aborts
         else:
@@ -141,10 +154,20 @@ class Transaction:
                 manager.abort()  # its abort got no response in time
             case TransactionState.COMMITTING if self._consumer is not None:
                 manager.commit()  # likewise; where the consumer goes on depends on the outcome alone
-            case TransactionState.OPEN | TransactionState.FAILED if (before := manager.transactions.outcome).of_block:
-                manager.abort()
-                if not before.is_left:
-                    raise TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, _NOT_LEFT, hint=_POLL_AGAIN)
+            case TransactionState.OPEN | TransactionState.FAILED:
+                self._end_block(manager, manager.transactions.outcome)
+
+    def _end_block(self, manager: TransactionManager, before: TransactionOutcome) -> None:
+        """Abort the transaction of a block that has been left, or whose end was never reached.
+
+        Leave alone what the program began itself, and the blocks of other threads and tasks: `begin` refuses.
+        """
+        if before.owner is None or not (before.is_left or before.owner == self._outcome.owner):
+            return
+        before.is_cut_short = not before.is_left
+        manager.abort()
+        if before.is_cut_short:
+            raise TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, _NOT_LEFT, hint=_POLL_AGAIN)
 
     def _commit(self, manager: TransactionManager) -> None:
         try:

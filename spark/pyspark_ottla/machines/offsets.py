@@ -1,9 +1,10 @@
 """Offsets as Spark keeps them, and where a query may begin and end.
 
 In the checkpoint and in options they are the JSON of Spark's own Kafka source: {"orders": {"0": 23, "1": -2}}. In the
-checkpoint each topic has its "id", too, because offsets mean nothing in another topic of its name. Older checkpoints
-have none. A query's report of its topics' ends may have "open", too: for each partition, the records behind the end of
-what is committed.
+checkpoint each topic has its "id", too, because offsets mean nothing in another topic of its name. It has "epochs": for
+each partition, a leader epoch in which the log had every record before the offset. After an unclean election they tell
+whether the log still has them (KIP-320). Older checkpoints have neither. A query's report of its topics' ends may have
+"open", too: for each partition, the records behind the end of what is committed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartitio
 Offsets = Mapping[TopicPartition, int]
 """For each partition, the next offset to read."""
 
+Epochs = Mapping[TopicPartition, int]
+"""For each partition, an epoch of its leader in which the log reached an offset."""
+
 TopicIds = Mapping[str, str]
 """Topic ids by the names of topics."""
 
 Json = dict[str, dict[str, Any]]
 
-ID, OPEN = "id", "open"
+ID, EPOCHS, OPEN = "id", "epochs", "open"
 """These keys are beside the numbers of a topic's partitions."""
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
@@ -31,7 +35,9 @@ LATEST: Final = LATEST_TIMESTAMP
 """It is -1 instead of an offset."""
 
 
-def to_json(offsets: Offsets, ids: TopicIds | None = None, uncommitted: Offsets | None = None) -> Json:
+def to_json(
+    offsets: Offsets, ids: TopicIds | None = None, uncommitted: Offsets | None = None, epochs: Epochs | None = None
+) -> Json:
     """Return offsets as JSON, with topics and partitions in order, so that equal offsets are equal texts."""
     json_offsets: Json = {}
     for (topic, number), offset in sorted(offsets.items()):
@@ -39,8 +45,9 @@ def to_json(offsets: Offsets, ids: TopicIds | None = None, uncommitted: Offsets 
     for topic, numbers in json_offsets.items():
         if ids and topic in ids:
             numbers[ID] = ids[topic]
-    for topic, numbers in to_json(uncommitted).items() if uncommitted else ():
-        json_offsets[topic][OPEN] = numbers
+    for key, values in ((EPOCHS, epochs), (OPEN, uncommitted)):
+        for topic, numbers in to_json(values).items() if values else ():
+            json_offsets[topic][key] = numbers
     return json_offsets
 
 
@@ -52,7 +59,7 @@ def from_json(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartit
         TopicPartition(topic, int(number)): at
         for topic, numbers in json_offsets.items()
         for number, at in numbers.items()
-        if number not in (ID, OPEN)
+        if number not in (ID, EPOCHS, OPEN)
     }
 
 
@@ -60,6 +67,23 @@ def open_in(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartitio
     """Return for each partition that has any the number of records that are not committed yet, or lie behind such
     records."""
     return from_json({topic: numbers[OPEN] for topic, numbers in json_offsets.items() if OPEN in numbers})
+
+
+def epochs_in(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """Return the epochs of the partitions' leaders, as far as they have one."""
+    return from_json({topic: numbers[EPOCHS] for topic, numbers in json_offsets.items() if EPOCHS in numbers})
+
+
+def epochs_of(offsets: Offsets, latest: Epochs, before: Offsets, epochs_before: Epochs) -> Epochs:
+    """Return the epochs to keep with `offsets`: of the last lookup where they have advanced, and else as before.
+
+    So equal offsets stay equal texts, whichever broker leads.
+    """
+    return {
+        partition: epoch
+        for partition, offset in offsets.items()
+        if (epoch := (epochs_before if before.get(partition) == offset else latest).get(partition, -1)) >= 0
+    }
 
 
 def ids_in(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -119,9 +119,10 @@ def _keeping_the_topic_of_what_was_gathered(original, self):
         position.read_topic_id = topic_id
 
 
-def _progress_of_any_topic(original, self, partition, topic_id=None):
-    progress = self._partitions.get(partition)
-    return original(self, partition, topic_id) if progress is None else progress
+def _progress_of_any_topic(original, self, partition, first, topic_id=None):
+    progress = self._partitions.get(partition) or original(self, partition, first, topic_id)
+    progress.end = min(progress.end, first)
+    return progress
 
 
 def _left_when_given_up(original, self, partitions):

@@ -18,7 +18,7 @@ def _by_batches_alone(original, self, records, told, leader_start, now_ms, *, pu
     return original(self, records, (), leader_start, now_ms, purged_before=purged_before)
 
 
-def _where_the_first_batch_is(original, headers, end_offset, latest_epoch):
+def where_the_first_batch_is(original, headers, end_offset, latest_epoch):
     shown = []
     for header in headers:
         if header.leader_epoch > latest_epoch:
@@ -39,7 +39,7 @@ STORIES = (
         "A follower took an epoch to begin at the first batch that compaction had left. Once it led, a former leader "
         "kept records that were never committed, and one of them replaced a committed one after clean elections",
         instead_of(f"{_LOG}:Log.copy", _by_batches_alone),
-        instead_of(f"{_LOG}:shown_by", _where_the_first_batch_is),
+        instead_of(f"{_LOG}:shown_by", where_the_first_batch_is),
     ),
     Story(
         "deleted-key-came-back",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.regressions.injection import instead_of, skipped
+from tests.regressions.stories.copies import where_the_first_batch_is
 from tests.regressions.story import Story
 
 _STORAGE = "ottla_broker.storage"
@@ -119,6 +120,7 @@ STORIES = (
         "Recovery took leader epochs from the batches that compaction had left: a former leader's own records were not "
         "found to differ, and took the place of a committed value",
         instead_of(f"{_STORAGE}.recovery:_recover", _by_batches_alone),
+        instead_of(f"{_STORAGE}.recovery:shown_by", where_the_first_batch_is),
     ),
     Story(
         "snapshot-older-than-a-clean",

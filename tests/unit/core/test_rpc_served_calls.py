@@ -415,7 +415,7 @@ async def test_a_call_whose_answer_is_wrong_fails_alone(wrong: Any, caplog: pyte
         return wrong
 
     stream = Stream(answer)
-    stream.endpoint.call = call  # type: ignore[assignment]
+    stream.endpoint.call = call
     stream.send(1, 2, 3)
     await until(lambda: len(stream.responses()) == 2)
     assert sorted(stream.responses()) == [(2, ErrorCode.UNKNOWN_SERVER_ERROR), (3, 0)]

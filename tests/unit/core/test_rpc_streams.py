@@ -193,6 +193,6 @@ async def test_a_frame_that_can_not_even_be_refused_ends_the_stream() -> None:
         return "no message"
 
     stream = Stream(answer)
-    stream.failed = lambda error: pb.ListOffsetsResponse()  # type: ignore[assignment]
+    stream.failed = lambda error: pb.ListOffsetsResponse()
     stream.send(1)
     assert await stream.until_ended() == (grpc.StatusCode.ABORTED, "internal error, in the log as request r-1")

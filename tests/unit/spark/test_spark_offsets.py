@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from ottla_core.model import TopicPartition
 from pyspark_ottla.lag import lag_of
-from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, differing, from_json, ids_in, to_json
+from pyspark_ottla.machines.offsets import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    differing,
+    epochs_in,
+    epochs_of,
+    from_json,
+    ids_in,
+    to_json,
+)
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 PARTITIONS = st.tuples(st.sampled_from(["a", "b-1", "c.d_e"]), st.integers(0, 2000)).map(lambda p: TopicPartition(*p))
@@ -33,6 +43,14 @@ def test_each_topic_has_its_id_beside_its_partitions_and_older_checkpoints_have_
     assert ids_in(told) == {"a": "one"}
     assert differing(ids_in(told), {"a": "two", "b": "three"}) == {"a"}
     assert differing(ids_in(told), {"b": "three"}) == frozenset()
+
+
+def test_each_offset_has_an_epoch_beside_it_which_changes_only_with_it() -> None:
+    epochs = epochs_of({A0: 5, A1: 7, B0: 3}, {A0: 9, A1: 9}, {A0: 5, A1: 6}, {A0: 4})
+    assert epochs == {A0: 4, A1: 9}
+    told = to_json({A0: 5, A1: 7, B0: 3}, {"a": "one"}, epochs=epochs)
+    assert json.dumps(told) == '{"a": {"0": 5, "1": 7, "id": "one", "epochs": {"0": 4, "1": 9}}, "b": {"0": 3}}'
+    assert (from_json(told), epochs_in(told)) == ({A0: 5, A1: 7, B0: 3}, epochs)
 
 
 def test_of_a_topic_that_was_made_anew_nothing_was_read() -> None:

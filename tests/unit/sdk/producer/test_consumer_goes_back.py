@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -216,6 +217,33 @@ def test_blocks_of_one_producer_are_not_nested() -> None:
     assert [request.committed for request in cluster.requests(txn_pb2.EndTxnRequest)] == [False]
 
 
+def test_a_block_that_goes_on_after_another_one_within_it_does_not_count() -> None:
+    cluster = cluster_of(2)
+    with producer_of(cluster) as producer, consumer_of(cluster, commit="manual") as consumer:
+        batch = consumer.poll(WAIT)
+
+        def nest() -> None:
+            with suppress(TransactionAborted):
+                producer.transaction().__enter__()
+
+        with pytest.raises(TransactionAborted, match="another block"):
+            work_on(batch, producer, consumer, nest)
+        assert offsets(consumer.poll(WAIT)) == [0, 1]
+
+
+def test_a_block_of_another_thread_is_left_alone() -> None:
+    cluster = cluster_of(2)
+    with producer_of(cluster) as producer, consumer_of(cluster, commit="manual") as consumer:
+        batch = consumer.poll(WAIT)
+
+        def enter_elsewhere() -> None:
+            with ThreadPoolExecutor(1) as threads, pytest.raises(ConfigError, match="in a transaction"):
+                threads.submit(producer.transaction().__enter__).result(WAIT)
+
+        work_on(batch, producer, consumer, enter_elsewhere)
+        assert consumer.position(("t", 0)) == 2
+
+
 # ---- asyncio
 
 
@@ -293,6 +321,31 @@ async def test_an_initialization_that_was_cancelled_is_waited_for_by_the_next_ca
         await producer.begin_transaction()
         await producer.commit_transaction()
     assert len(cluster.requests(txn_pb2.InitProducerRequest)) == 1
+
+
+async def test_a_block_of_another_task_is_left_alone() -> None:
+    cluster = cluster_of(0)
+    async with aio_producer_of(cluster) as producer:
+
+        async def enter_elsewhere() -> None:
+            with pytest.raises(ConfigError, match="in a transaction"):
+                await producer.transaction().__aenter__()
+
+        async with producer.transaction() as tx:
+            await tx.send(1)
+            await asyncio.create_task(enter_elsewhere())
+            await tx.send(2)
+    assert [request.committed for request in cluster.requests(txn_pb2.EndTxnRequest)] == [True]
+
+
+async def test_an_initialization_that_failed_can_be_tried_again() -> None:
+    cluster = cluster_of(0)
+    async with aio_producer_of(cluster) as producer:
+        cluster.will(Txn.INIT_PRODUCER, *SILENCE)
+        with pytest.raises(ottla.TimeoutError):
+            await producer.init_transactions()
+        cluster.forget(Txn.INIT_PRODUCER)
+        await producer.init_transactions()
 
 
 @pytest.mark.story("cancelled-begin-leaves-a-transaction-open")
