@@ -80,7 +80,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "truncates-at-the-leaders-end-alone",
                     "unclean-elections-everywhere",
                 ),
-                "changing": ("minimum-isr-of-the-next-epoch",),
+                "changing": ("min-isr-from-the-next-epoch-on",),
                 "closest": ("high-watermark-beyond-the-log",),
                 "diverging": ("joins-before-the-epoch-start",),
                 "emptying": ("emptied-follower-took-an-epoch-of-another-offset",),
@@ -138,13 +138,6 @@ def _remembered(original: Any, self: Any, offset: int, response: Any) -> None:
         vars(self).setdefault("fetched", []).append(offset)
 
 
-def _configured(original: Any, self: Any, config: Any, lag_max_s: float) -> None:
-    min_isr = None if self.leading is None else self.leading.leader.min_isr
-    original(self, config, lag_max_s)
-    if min_isr is not None:
-        self.leading.leader.min_isr = min_isr
-
-
 def _believed(original: Any, self: Any, high_watermark: int) -> None:
     original(self, high_watermark)
     self.high_watermark = max(self.high_watermark, high_watermark)
@@ -193,7 +186,6 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
                 follower.log_end_offset >= self.high_watermark and self._is_eligible(follower_id, follower)
             ),
         ),
-        "minimum-isr-of-the-next-epoch": instead_of(f"{_BROKER}.replication.replica:Replica.configure", _configured),
         "high-watermark-beyond-the-log": instead_of(
             f"{_BROKER}.replication.replica_offsets:ReplicaOffsets.on_leader_high_watermark", _believed
         ),
