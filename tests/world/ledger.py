@@ -41,8 +41,8 @@ _RESTLESS: Final = "w2"
 """This producer goes on while the others rest."""
 _NOTICED_S: Final = 0.02
 """Within this time the peers of a process that was killed find their connections reset."""
-_HOUR_SHARE: Final = 0.1
-"""In this share of ledgers, all clients rest for an hour. Such an hour costs as much as several storms."""
+_RESTING: Final = 0.1
+"""In this share of ledgers, all clients rest for long. Such a rest costs more than a storm."""
 _LATE_S: Final = 4.0
 """After this time, on average, a batch is sent again that was acknowledged."""
 _PATIENCE_S: Final = 15.0
@@ -169,9 +169,10 @@ class Ledger:
 
     @property
     def rests_long(self) -> bool:
-        """This tells whether all clients of this seed rest for an hour after the storm, and work again."""
+        """This tells whether all clients of this seed rest for long after the storm, and work again."""
         return (
-            not (self.goes_by_dates or self._has_passing) and self._cluster.world.chance("hour").random() < _HOUR_SHARE
+            not (self.goes_by_dates or self._has_passing)
+            and self._cluster.world.chance("long rest").random() < _RESTING
         )
 
     def rest_with_groups(self, seconds: float) -> None:

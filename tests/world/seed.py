@@ -41,7 +41,8 @@ from ottla_broker.storage.log import Log
 _HEALED_S: Final = 60.0
 _JUDGED_S: Final = 700.0
 """A broker may wait for up to ten minutes before it tries to clean a log again that had no room on the disk."""
-_HOUR_S: Final = 3600.0
+_REST_S: Final = 1200.0
+"""This is longer than the ten minutes after which idle connections are closed and groups are looked at."""
 _AWAKE_S: Final = 10.0
 _RARE_LOOK_S: Final = 10.0
 """While nothing happens, the world itself looks this often whether a process is dead."""
@@ -214,7 +215,7 @@ def _live(
     _blow(cluster, workload, weather, plan.storm_s)
     if isinstance(workload, Ledger) and workload.rests_long:
         _rest(cluster, workload)
-        findings.counts["hours of rest"] += 1
+        findings.counts["long rests"] += 1
     outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
     _heal(cluster, outcome)
     _judge(cluster, findings, workload, outcome, measures_growth=measures_growth)
@@ -258,15 +259,15 @@ def _blow(cluster: Cluster, workload: Table | Ledger, weather: Weather, storm_s:
 
 
 def _rest(cluster: Cluster, ledger: Ledger) -> None:
-    """Have all clients rest for an hour in a whole cluster, and then work again."""
+    """Have all clients rest for twenty minutes in a whole cluster, and then work again."""
     world, look_s = cluster.world, cluster.network.look_s
     for name in cluster.services:
         cluster.start(name)
     world.run_until(cluster.metadata.is_whole, limit_s=_HEALED_S)
-    world.note("all clients rest for an hour")
+    world.note("all clients rest")
     cluster.network.look_s = _RARE_LOOK_S
-    ledger.rest_with_groups(_HOUR_S)
-    world.run_for(_HOUR_S)
+    ledger.rest_with_groups(_REST_S)
+    world.run_for(_REST_S)
     cluster.network.look_s = look_s
     ledger.rest_with_groups(0.0)
     world.run_for(_AWAKE_S)

@@ -370,11 +370,12 @@ class Table:
             for name in self._cluster.brokers:
                 if overdue := self._overdue_on(name):
                     return overdue
-        for rack in ("", *self._cluster.racks):
-            reading = await self._reader.read_all(raw, rack)
-            if reading is None:
+        # The last one reads at the leader.
+        for rack in (*self._cluster.racks, ""):
+            if (reading := await self._reader.read_all(raw, rack)) is None:
                 return "the topic can't be read"
             self.judge(reading, {})
+        assert reading is not None, "the leader was read"
         for offset in self._random.sample(list(reading.records), min(_LOOK_UPS, len(reading.records))):
             time_ms = self._time_of(reading.records[offset][1]) + self._random.choice((0, 0, 1))
             if difference := await self._reader.look_up(raw, reading, self._time_of, time_ms):
