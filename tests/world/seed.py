@@ -372,6 +372,9 @@ def _ledger(
         "min.cleanable.dirty.ratio": str(LEAST_DIRTY_RATIO),
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
     }
+    if profile == "repeated":
+        # Each batch has a segment of its own. So what a leader writes behind deleted records begins a segment.
+        configs["segment.bytes"] = "100"
     repeats = _REPEATING if profile == "repeated" else int(cluster.world.chance("repeats").random() < 0.5)
     return Ledger(
         cluster,
