@@ -47,6 +47,19 @@ _LEAST_IN_100_SEEDS: Final = {
     "cleanings": 3_000,
     "takeovers": 150,
     "recoveries": 40,
+    "trims": 30,
+    "alterations": 6,
+    "promises judged": 50_000,
+    "referred": 20,
+    "looked up": 130,
+    "epochs compared": 14_000,
+    "late answers": 2,
+    "lost refusals": 2,
+    "turns": 10,
+    "copies put back": 3,
+    "cuts to the start": 2,
+    "repeats": 40,
+    "long rests": 1,
 }
 """About half of what sixty seeds had, so that weather that no longer does its work is noticed."""
 _FEW_STEPS: Final = 30

@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from tests.growth.roles import part
@@ -35,11 +35,14 @@ class InSync:
 
     def look(self) -> None:
         for id_, partition in self._cluster.metadata.partitions.items():
-            leader = next(self._serving(str(id_), [partition.leader]), None)
+            serving = dict(self._serving(str(id_), partition.replicas))
+            for number, replica in serving.items():
+                self._check_order(number, replica)
+            leader = serving.get(partition.leader)
             if leader is not None and leader.leading is not None and leader.leader_epoch == partition.leader_epoch:
-                self._compare(leader, self._serving(str(id_), partition.isr))
+                self._compare(leader, {each: serving[each] for each in partition.isr if each in serving})
 
-    def _serving(self, id_: str, brokers: Iterable[int]) -> Iterator[Replica]:
+    def _serving(self, id_: str, brokers: Iterable[int]) -> Iterator[tuple[int, Replica]]:
         """Iterate over the replicas of these brokers, if they are registered and no thread is at work on the log.
 
         A broker that has just started may have another disk. It is in the ISR until it registers.
@@ -50,30 +53,29 @@ class InSync:
             if cluster.is_up(name) and cluster.metadata.registered_at[number] >= cluster.processes[name].started_at:
                 for replica in part(cluster.apps[name], Replicas).table.all():
                     if str(replica.id) == id_ and not replica.disk.is_in_a_thread:
-                        self._check_order(name, replica)
-                        yield replica
+                        yield number, replica
 
-    def _check_order(self, name: str, replica: Replica) -> None:
+    def _check_order(self, number: int, replica: Replica) -> None:
         log, high_watermark = replica.log, replica.offsets.high_watermark
         if not log.log_start_offset <= high_watermark <= log.log_end_offset:
             self._findings.violate(
-                f"{replica} on {name} has log start {log.log_start_offset}, high watermark {high_watermark} and log "
-                f"end {log.log_end_offset}, which are in no order"
+                f"{replica} on broker {number} has log start {log.log_start_offset}, high watermark {high_watermark} "
+                f"and log end {log.log_end_offset}, which are in no order"
             )
 
-    def _compare(self, leader: Replica, in_sync: Iterable[Replica]) -> None:
+    def _compare(self, leader: Replica, in_sync: Mapping[int, Replica]) -> None:
         """Compare the epochs of what is committed. A member of the ISR may have to truncate what is not."""
         committed = leader.offsets.high_watermark
         found = {
-            replica.log.directory.parts[1]: ReplicaEpochs(
+            number: ReplicaEpochs(
                 replica.log.epochs.entries, replica.log.log_start_offset, min(committed, replica.log.log_end_offset)
             )
-            for replica in in_sync
+            for number, replica in in_sync.items()
         }
         self._findings.counts["epochs compared"] += len(found) > 1
         if unequal := unequal_epochs(found):
             said = (
-                f"{name} has {', '.join(f'{each.epoch} from {each.start_offset}' for each in epochs)}"
-                for name, epochs in unequal.items()
+                f"broker {number} has {', '.join(f'{each.epoch} from {each.start_offset}' for each in epochs)}"
+                for number, epochs in unequal.items()
             )
             self._findings.violate(f"the epochs of the in-sync replicas of {leader} differ: {'; '.join(said)}")

@@ -41,7 +41,7 @@ _RESTLESS: Final = "w2"
 """This producer goes on while the others rest."""
 _NOTICED_S: Final = 0.02
 """Within this time the peers of a process that was killed find their connections reset."""
-_RESTING: Final = 0.06
+_RESTING: Final = 0.12
 """In this share of ledgers, all clients rest for long. Such a rest costs more than a storm."""
 _LATE_S: Final = 4.0
 """After this time, on average, a batch is sent again that was acknowledged."""

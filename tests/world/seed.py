@@ -79,7 +79,7 @@ _DELETING: Final = ("compact,delete", "delete")
 _REPEATING: Final = 3
 """So many producers send batches again that were acknowledged."""
 _THREE_BROKERS: Final = ("eligible", "restored", "diverging")
-_FETCHED_BYTES: Final = ("600", "1048576")
+_FETCHED_BYTES: Final = "600"
 _SEVERAL: Final = 0.5
 """In these tables, so many batches have more than one record, so that a deletion often ends within a batch."""
 _CROWDED: Final = 0.3
@@ -240,7 +240,7 @@ def _configs(world: World, random: Random, profile: str, shrunk_by: int, *, meas
         "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
         **cluster_configs(shrunk_by),
         # A follower that catches up by several small fetches knows a high watermark beyond its own log's end.
-        **({"replica.fetch.max.bytes": internal.choice(_FETCHED_BYTES)} if profile == "closest" else {}),
+        **({"replica.fetch.max.bytes": _FETCHED_BYTES} if profile == "closest" else {}),
         "offsets.topic.segment.bytes": internal.choice(sizes),
         "transaction.state.log.segment.bytes": internal.choice(sizes),
         **({"producer.id.expiration.ms": str(int(PRODUCERS_S * 1000))} if measures_growth else {}),
