@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record._crecords.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader, read_header, write_header
+from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader, Buffer, read_header, write_header
 from ottla_core.records.builder import RecordBatchBuilder, check_timestamp
-from ottla_core.records.record import MAX_TIMESTAMP_MS, OFFSET, Header, Headers, RawRecord
+from ottla_core.records.record import MAX_TIMESTAMP_MS, Header, Headers, RawRecord
 
 _NAMES: Final = ("offset", "timestamp", "key", "value", "headers")
 _fields = attrgetter(*_NAMES)
@@ -132,12 +132,12 @@ class CompiledSource:
 
     __slots__ = ("_batch", "_count")
 
-    def __init__(self, header: BatchHeader, records: bytes) -> None:
+    def __init__(self, header: BatchHeader, records: Buffer) -> None:
         self._count = header.record_count
         self._batch = memoryview(b"".join((write_header(header), records, _PADDING)))[: -len(_PADDING)]
 
-    def offsets(self) -> Iterator[int]:
-        return map(_getters[OFFSET], DefaultRecordBatch(self._batch))
+    def each(self, *fields: int) -> Iterator[Any]:
+        return map(attrgetter(*map(_NAMES.__getitem__, fields)), DefaultRecordBatch(self._batch))
 
     def records(self) -> Iterator[RawRecord]:
         return map(_fields, self._parsed())

@@ -10,9 +10,10 @@ A length of -1 is a null. Source: KIP-98, KIP-82, org.apache.kafka.common.record
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, ClassVar, Final
 
-from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader
+from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader, Buffer
 from ottla_core.records.builder import RecordBatchBuilder, check_timestamp
 from ottla_core.records.record import Header, Headers, RawRecord
 from ottla_core.records.varint import decode_varint, encode_varint
@@ -98,12 +99,12 @@ class PureSource:
 
     __slots__ = ("_header", "_records")
 
-    def __init__(self, header: BatchHeader, records: bytes) -> None:
+    def __init__(self, header: BatchHeader, records: Buffer) -> None:
         self._header = header
-        self._records = records
+        self._records = bytes(records)
 
-    def offsets(self) -> Iterator[int]:
-        return (record[0] for record in self.records())
+    def each(self, *fields: int) -> Iterator[Any]:
+        return map(itemgetter(*fields), self.records())
 
     def records(self) -> Iterator[RawRecord]:
         data, at = self._records, 0

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from batches import NOON, raw_batch, sealed, simple_records
 from groups import Shard, subscription
 from waiting import until
 
@@ -18,7 +19,7 @@ from ottla_core.model import TopicPartition
 from ottla_core.telemetry import Metrics
 from ottla_group_coordinator import scraped_metrics as under_test
 from ottla_group_coordinator.group_metrics import GroupMetrics
-from ottla_group_coordinator.lag import Lag, Lags
+from ottla_group_coordinator.lag import Lag, Lags, _timestamp_at
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
@@ -257,3 +258,9 @@ def test_leaving_and_coming_back_changed_are_causes_too() -> None:
     static.sync("m1", 1, {"m1": assigned(0)})
     static.join(instance_id="i1", protocols={"range": subscription("u")})
     assert counted(static)["replaced"] == 1
+
+
+def test_a_batch_that_no_one_can_read_has_no_time() -> None:
+    """Its lag is known all the same, and so is that of the leader's other partitions."""
+    assert _timestamp_at(raw_batch(b"no records at all, really", 3), 1) is None
+    assert _timestamp_at(sealed(simple_records(3)), 1) == NOON + 1
