@@ -14,8 +14,9 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
 
 import ottla
+import ottla_core
 
-_SDK: Final = str(Path(ottla.__file__).parent)
+_OURS: Final = (str(Path(ottla.__file__).parent), str(Path(ottla_core.__file__).parent / "records"))
 _NOT_OURS: Final = ("scripted", "fakes", "condition")
 
 
@@ -85,7 +86,7 @@ class Interrupting:
 
 @lru_cache(1_000)
 def _is_ours(file: str) -> bool:
-    return file.startswith(_SDK) and not Path(file).stem.startswith(_NOT_OURS)
+    return file.startswith(_OURS) and not Path(file).stem.startswith(_NOT_OURS)
 
 
 @lru_cache(10_000)
