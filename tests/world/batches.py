@@ -79,9 +79,13 @@ def named_records(data: Buffer) -> list[tuple[int, bytes, bytes]]:
 
 
 class Batches:
-    """This chooses batches. The product's limits are divided by `shrunk_by`."""
+    """This chooses batches. The product's limits are divided by `shrunk_by`.
 
-    def __init__(self, random: Random, shrunk_by: int) -> None:
+    `several` is the share of batches that have more than one record.
+    """
+
+    def __init__(self, random: Random, shrunk_by: int, several: float = _SEVERAL_SHARE) -> None:
+        self._several: Final = several
         self._random: Final = random
         self._shrunk_by: Final = shrunk_by
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 8, 100, 1000)))]
@@ -96,7 +100,7 @@ class Batches:
         random = self._random
         if random.random() < _BIG_SHARE and self._shrunk_by > 1:
             return self._giant() if self._shrunk_by == GIANTS else self._large()
-        if random.random() < _SEVERAL_SHARE:
+        if random.random() < self._several:
             records = [self._record() for _ in range(random.randint(*_SEVERAL))]
             return Batch(records, random.choice(list(Codec)))
         return Batch([self._record()], Codec.NONE)

@@ -18,9 +18,11 @@ from ottla.client.kafka.apis import (
     END_TXN,
     FETCH,
     HEARTBEAT,
+    INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
     LEAVE_GROUP,
+    LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT_BY_NAME,
     OFFSET_FETCH_BY_NAME,
@@ -41,9 +43,11 @@ from ottla_core.kafka.messages import (
     EndTxnRequest,
     FetchRequest,
     HeartbeatRequest,
+    IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -59,6 +63,8 @@ from ottla_core.records.twins import new_builder
 KAFKA_PORT: Final = 9092
 _PROTOCOL: Final = "range"
 ACKS_ALL: Final = -1
+_TOPIC: Final = 2
+"""The type of a topic among the resources that have configs."""
 _CONNECT_S: Final = 3.0
 
 
@@ -100,6 +106,8 @@ class Fetched(NamedTuple):
     last_stable_offset: int
     aborted: list[tuple[int, int]]
     """First offsets and producer ids of the aborted transactions in `records`."""
+    preferred: int = -1
+    """The broker that is to be asked instead, because it is in the client's rack (KIP-392), or -1."""
 
     def next_offset(self, offset: int) -> int:
         """Return the offset at which a reader goes on. Compaction leaves batches without records, which count, too."""
@@ -279,9 +287,17 @@ class RawClient:
         return await asyncio.gather(*map(produce, batches))
 
     async def fetch(
-        self, host: str, topic: str, topic_id: bytes, offset: int, partition: int = 0, *, committed: bool = False
+        self,
+        host: str,
+        topic: str,
+        topic_id: bytes,
+        offset: int,
+        partition: int = 0,
+        *,
+        committed: bool = False,
+        rack: str = "",
     ) -> Fetched:
-        """Fetch from an offset. With `committed`, fetch as a read_committed consumer does.
+        """Fetch from an offset, as a consumer in this rack. With `committed`, fetch as a read_committed consumer does.
 
         Raises OSError for a damaged batch, too: as in Java's consumer, its CRC does not let it pass.
         """
@@ -290,6 +306,7 @@ class RawClient:
             min_bytes=1,
             max_bytes=1 << 20,
             isolation_level=int(committed),
+            rack_id=rack,
             topics=[
                 FetchRequest.FetchTopic(
                     topic=topic,
@@ -312,7 +329,37 @@ class RawClient:
             found.records or b"",
             found.last_stable_offset,
             [(each.first_offset, each.producer_id) for each in found.aborted_transactions or ()],
+            found.preferred_read_replica,
         )
+
+    async def find_time(self, host: str, topic: str, timestamp_ms: int) -> Answer:
+        """Look up the first record of partition 0 that is not older. The offset is -1 if there is none."""
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                ListOffsetsRequest.ListOffsetsTopic(
+                    name=topic,
+                    partitions=[ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=timestamp_ms)],
+                )
+            ],
+        )
+        found = (await self.ask(host, LIST_OFFSETS, 7, request)).topics[0].partitions[0]
+        return Answer(found.error_code, found.offset)
+
+    async def alter_configs(self, host: str, topic: str, configs: Mapping[str, str]) -> int:
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                IncrementalAlterConfigsRequest.AlterConfigsResource(
+                    resource_type=_TOPIC,
+                    resource_name=topic,
+                    configs=[
+                        IncrementalAlterConfigsRequest.AlterableConfig(name=name, config_operation=0, value=value)
+                        for name, value in configs.items()
+                    ],
+                )
+            ]
+        )
+        return int((await self.ask(host, INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code)
 
     async def delete_records(self, host: str, topic: str, offset: int, partition: int = 0) -> Answer:
         request = DeleteRecordsRequest(

@@ -36,10 +36,10 @@ from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 _NAME: Final = "ottla"
-_OFTEN: Final[Mapping[str, Any]] = MappingProxyType({"retention_check_interval_s": 2.0, "checkpoint_interval_s": 1.0})
-_RARELY: Final[Mapping[str, Any]] = MappingProxyType(
-    {"retention_check_interval_s": 30.0, "checkpoint_interval_s": 30.0}
-)
+_TIDIES_S: Final = 2.0
+_TURNS_S: Final = (2.0, 2.0, 15.0)
+_CHECKPOINTS_S: Final = 1.0
+_RARELY_S: Final = 30.0
 """A broker tidies up and writes its checkpoints that often, in an idle cluster rarely."""
 _LONG_LEASE: Final[Mapping[str, Any]] = MappingProxyType({"lease_ttl_s": 60})
 _SUPERVISED_S: Final = 1.0
@@ -59,8 +59,8 @@ class _NoAdminPort:
 class Cluster:
     """This starts, stops and kills the processes of a cluster. It has `coordinators` processes of each kind.
 
-    One of the controllers leads, and the others wait. With `is_idle`, they tidy up and
-    renew their leases rarely.
+    One of the controllers leads, and the others wait. With `is_idle`, they tidy up and renew their leases rarely. With
+    `is_spread`, each broker is in a rack of its own, and some brokers tidy up less often than others.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Cluster:
         controllers: int = 1,
         coordinators: int = 0,
         is_idle: bool = False,
+        is_spread: bool = False,
     ) -> None:
         self.world: Final = world
         self.network: Final = network
@@ -88,6 +89,10 @@ class Cluster:
         self._is_idle: Final = is_idle
         self._configs: Final = tuple(f"{name}={value}" for name, value in configs.items())
         self.brokers: Final = [f"broker-{number}" for number in range(brokers)]
+        self.racks: Final = [f"rack-{number}" for number in range(brokers if is_spread else 0)]
+        turns = world.chance("turns")
+        tidies_s = _RARELY_S if is_idle else _TIDIES_S
+        self._tidies_s: Final = [turns.choice(_TURNS_S) if is_spread else tidies_s for _ in self.brokers]
         self.coordinators: Final = [f"{kind}-{n}" for kind in _COORDINATORS for n in range(coordinators)]
         self.controllers: Final = [f"controller-{number}" for number in range(controllers)]
         self.services: Final = [*self.controllers, *self.brokers, *self.coordinators]
@@ -125,6 +130,12 @@ class Cluster:
         self.world.note(f"{name} gets {'an old copy of its disk' if by_backup else 'an empty disk'}")
         self.disks.replace(name, by_backup=by_backup)
         self._with_another_disk.add(name)
+
+    def copy_back(self, name: str, *, below: bool) -> None:
+        """Copy an old copy of the disk of a broker that is down over its files, or `below` its file system."""
+        self.world.note(f"{name} gets an old copy of its files {'below them' if below else 'in their place'}")
+        volume = self.disks.volumes[name]
+        volume.roll_back() if below else volume.copy_back()
 
     def discard_log(self, name: str, directory: PurePath) -> None:
         """Remove a partition's directory from the disk of a broker that is down, so that it copies the partition."""
@@ -234,8 +245,10 @@ class Cluster:
             host=process.name,
             data_dir=_data_dir(process.name),
             kafka_port=KAFKA_PORT,
+            rack=self.racks[int(number)] if self.racks else "",
+            retention_check_interval_s=self._tidies_s[int(number)],
+            checkpoint_interval_s=_RARELY_S if self._is_idle else _CHECKPOINTS_S,
             **lease,
-            **(_RARELY if self._is_idle else _OFTEN),
         )
         return ottla_broker.app.build(
             broker, store=store, clock=process, admin=_NoAdminPort, run_cleaning=_Cleaner(process).run

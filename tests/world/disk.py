@@ -212,10 +212,37 @@ class Volume:
         assert self._backup is not None
         self.root = self._backup.copied(new_inode)
 
+    def copy_back(self) -> None:
+        """Copy the last copy over what is there, as rsync --delete does, and sync. Files that are there keep their
+        inodes."""
+        assert self._backup is not None
+        _copy_over(self._backup, self.root)
+        for node in _all(self.root):
+            node.sync_to(node.synced + len(node.changes))
+
+    def roll_back(self) -> None:
+        """Put the last copy in the place of the disk below its file system: inodes and times are those of the copy."""
+        self.restore(_unchanged)
+
     def crash(self, world: World) -> None:
         """Lose what a power cut loses, and boot again."""
         self.root = self.root.after_crash(world)
         self.boot += 1
+
+
+def _copy_over(source: Directory, target: Directory) -> None:
+    for name in [name for name in target.names if name not in source.names]:
+        target.change(lambda names, name=name: names.pop(name, None))
+    for name, node in source.names.items():
+        there = target.names.get(name)
+        if isinstance(node, Directory) and isinstance(there, Directory):
+            _copy_over(node, there)
+        elif isinstance(node, File) and isinstance(there, File):
+            there.change(0)
+            there.change((0, bytes(node.data)))
+        else:
+            copy = node.copied()
+            target.change(lambda names, name=name, copy=copy: names.update({name: copy}))
 
 
 class SimulatedFile(DataFile):

@@ -24,6 +24,9 @@ NAME: Final = "readers"
 _MEMBERS: Final = 3
 _SESSION_MS: Final = 6_000
 _HEARTBEAT_S: Final = 1.0
+_SLOW_HEARTBEAT_S: Final = 2.5
+_SETTLED_S: Final = 60.0
+"""Within this time after a rest has begun, all members have joined."""
 _LEAST_PAUSE_S: Final = 0.02
 _STALLS: Final = 0.01
 _STALL_S: Final = (0.0, 12.0)
@@ -50,11 +53,15 @@ class _RejoinError(Exception):
 
 
 class Group:
-    """This is the group. It reads partitions 0 to `partitions` - 1 of a topic."""
+    """This is the group. It reads partitions 0 to `partitions` - 1 of a topic.
+
+    As long as the group `rests`, its members do nothing but send heartbeats, and nobody may expel them.
+    """
 
     def __init__(
         self, cluster: Cluster, findings: Findings, random: Random, books: Books, topic: str, partitions: int
     ) -> None:
+        self.rests = False
         self._cluster: Final = cluster
         self._findings: Final = findings
         self._random: Final = random
@@ -129,7 +136,9 @@ class Group:
         world, random = self._cluster.world, self._random
         ends_at, heartbeat_at = world.now + random.expovariate(0.1), world.now
         positions = {number: await self._position(raw, number) for number in partitions}
-        while world.now < ends_at:
+        while world.now < ends_at or self.rests:
+            if self.rests:
+                await self._wait(raw, member)
             await asyncio.sleep(_LEAST_PAUSE_S + random.expovariate(10.0))
             if random.random() < _STALLS:
                 # The member goes on where it was, like a suspended process. The group may have gone on without it.
@@ -145,6 +154,18 @@ class Group:
                 positions[number] = await self._read_from(raw, number, positions[number])
                 if random.random() < 0.3:
                     await self._commit(raw, member, number, positions[number])
+
+    async def _wait(self, raw: RawClient, member: Member) -> None:
+        """Send heartbeats as long as the group rests. Raises _RejoinError, which is right only at the beginning."""
+        began = self._cluster.world.now
+        while self.rests:
+            try:
+                await self._retried(lambda: raw.heartbeat(self._any(), NAME, member))
+            except _RejoinError as error:
+                if self._cluster.world.now - began > _SETTLED_S:
+                    self._findings.violate(f"{member} waited, and was expelled with {error}")
+                raise
+            await asyncio.sleep(_SLOW_HEARTBEAT_S)
 
     async def _position(self, raw: RawClient, number: int) -> int:
         """Return the committed offset, or 0 if there is none. Check it, unless a commit comes between."""

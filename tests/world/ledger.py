@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.world import crowds
 from tests.world.books import Books, Entry, Fate, Reading, Transaction
-from tests.world.client import Answer, Producer, RawClient, batch_of, batches_in, records_of, without_aborted
+from tests.world.client import ACKS_ALL, Answer, Producer, RawClient, batch_of, batches_in, records_of, without_aborted
 from tests.world.cluster import Cluster, create_topic
 from tests.world.findings import Findings
 from tests.world.group import Group
@@ -41,6 +41,10 @@ _RESTLESS: Final = "w2"
 """This producer goes on while the others rest."""
 _NOTICED_S: Final = 0.02
 """Within this time the peers of a process that was killed find their connections reset."""
+_RESTING: Final = 0.1
+"""In this share of ledgers, all clients rest for long. Such a rest costs more than a storm."""
+_LATE_S: Final = 4.0
+"""After this time, on average, a batch is sent again that was acknowledged."""
 _PATIENCE_S: Final = 15.0
 """A producer gives up a request that has failed for this long."""
 _NOTHING_DONE: Final = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -112,7 +116,7 @@ class Ledger:
         self.is_compacted: Final = "compact" in configs["cleanup.policy"]
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
         self._cluster: Final = cluster
-        self._findings: Final = findings
+        self.findings: Final = findings
         self._random: Final = random
         self._configs: Final = configs
         self._keys: Final = [b"k%d" % n for n in range(random.choice((2, 4, 30)))]
@@ -127,6 +131,13 @@ class Ledger:
         self._newcomers: Final = itertools.count()
         self._rests_until = 0.0
         """Producers begin nothing before then."""
+        self._all_rest = False
+        """Even the restless one rests."""
+        self._repeats: Final = not goes_by_dates and cluster.world.chance("repeats").random() < 0.5
+        self.holds_repeats = False
+        """Batches are sent again later."""
+        self.is_copied = False
+        """A replica was copied anew. Like Kafka's, it does not know the producers of deleted records."""
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
@@ -140,8 +151,9 @@ class Ledger:
                 self._audit(RawClient()),
                 *(self._transact(process, name) for name in ("t1", "t2", "t3", "t3")),
                 *(self._write(process, name) for name in ("w1", _RESTLESS)),
+                *((self._repeat(process),) if self._repeats else ()),
                 *((self._group.run(),) if self._group is not None else ()),
-                *((Passing(self._cluster, self._findings, self._random).run(process),) if self._has_passing else ()),
+                *((Passing(self._cluster, self.findings, self._random).run(process),) if self._has_passing else ()),
             )
 
         self._cluster.start_client(work)
@@ -150,9 +162,24 @@ class Ledger:
         """Delete records of a partition soon: often all before the high watermark, even those of open transactions."""
         self._have_client_do(lambda _: self._delete_records(RawClient()))
 
-    def rest(self, seconds: float) -> None:
-        """Have all producers but one begin nothing for `seconds`."""
+    def rest(self, seconds: float, *, everyone: bool = False) -> None:
+        """Have all producers but one begin nothing for `seconds`, or have everyone rest."""
         self._rests_until = self._cluster.world.now + seconds
+        self._all_rest = everyone
+
+    @property
+    def rests_long(self) -> bool:
+        """This tells whether all clients of this seed rest for long after the storm, and work again."""
+        return (
+            not (self.goes_by_dates or self._has_passing)
+            and self._cluster.world.chance("long rest").random() < _RESTING
+        )
+
+    def rest_with_groups(self, seconds: float) -> None:
+        """Have all clients do nothing for `seconds` but send heartbeats."""
+        self.rest(seconds, everyone=True)
+        if self._group is not None:
+            self._group.rests = seconds > 0
 
     def empty(self) -> None:
         """Delete all records soon."""
@@ -161,6 +188,13 @@ class Ledger:
     def segments(self, name: str, number: int) -> list[int]:
         """Return where the segments of a partition begin on a disk, or -1 if it has none."""
         return [int(path.stem) for path in self._cluster.segments(name, TOPIC, number)] or [-1]
+
+    def leader(self, number: int) -> int:
+        return self._cluster.metadata.leader(TOPIC, number)
+
+    def is_led_by(self, name: str) -> bool:
+        """Return whether a broker leads all partitions."""
+        return all(f"broker-{self.leader(number)}" == name for number in range(PARTITIONS))
 
     def introduce(self, on_added: Callable[[], None]) -> None:
         """Have a producer begin whose transactional id nobody has used before.
@@ -175,7 +209,7 @@ class Ledger:
 
     def compact_offline(self, name: str) -> None:
         """Have `ottla log compact` clean a partition on the disk of a broker that is down."""
-        counts = self._findings.counts
+        counts = self.findings.counts
         number = self._random.randrange(PARTITIONS)
         self._cluster.compact_offline(name, TOPIC, number, lambda: counts.update(compacted_offline=1))
 
@@ -267,7 +301,7 @@ class Ledger:
                 # A later transaction may have committed before this answer came. Its offset is higher.
                 later = {each for each in self._offsets[name] if each > transaction.offset}
                 self._offsets[name] = {transaction.offset, *later}
-        self._findings.counts["committed" if commit else "aborted"] += 1
+        self.findings.counts["committed" if commit else "aborted"] += 1
 
     async def _add_topics(self, raw: RawClient, name: str, producer: Producer) -> None:
         """Add partitions to which nothing is written, until the transaction takes no more."""
@@ -295,7 +329,7 @@ class Ledger:
                 producer = await self._init(raw, None)
                 sequences = dict.fromkeys(range(PARTITIONS), 0)
                 while True:
-                    if name != _RESTLESS:
+                    if name != _RESTLESS or self._all_rest:
                         await self._rest()
                     number = random.randrange(PARTITIONS)
                     # A batch that was given up may be appended late, behind those of the next producer id.
@@ -310,6 +344,41 @@ class Ledger:
                     await asyncio.sleep(random.expovariate(15.0 / len(writes)))
             except GivenUpError:
                 await asyncio.sleep(0.2)
+
+    async def _repeat(self, process: Process) -> None:
+        """Write as an idempotent producer that hears some answers late: it sends a batch again that was acknowledged.
+
+        Whoever leads by then must know the batch, even if its records are deleted.
+        """
+        raw, random = RawClient(), self._random
+        while True:
+            with contextlib.suppress(GivenUpError):
+                producer = await self._init(raw, None)
+                sequences = dict.fromkeys(range(PARTITIONS), 0)
+                number = random.randrange(PARTITIONS)
+                for _ in range(random.randint(1, 5)):
+                    if self._all_rest:
+                        await self._rest()
+                    sequence, write = sequences[number], self._books.begin(f"repeats as {producer.id}", Fate.UNKNOWN)
+                    entry, timestamp_ms = self._new_entry(write, number), process.wall_ms()
+                    await self._append(process, raw, [entry], producer, sequences, None)
+                    write.fate, write.committed_at = Fate.COMMITTED, self._cluster.world.now
+                    await asyncio.sleep(random.expovariate(1 / _LATE_S))
+                    while self.holds_repeats:
+                        await asyncio.sleep(0.1)
+                    batch = batch_of(entry.key, entry.value, timestamp_ms, producer, sequence)
+                    await self._send_again(raw, entry, batch)
+            await asyncio.sleep(0.2)
+
+    async def _send_again(self, raw: RawClient, entry: Entry, batch: bytes) -> None:
+        """Send an acknowledged batch to whoever leads now."""
+        with contextlib.suppress(OSError):
+            leader = await raw.leader(self._any(), TOPIC, entry.partition)
+            if leader >= 0 and not self.is_copied:
+                self.findings.counts["repeats"] += 1
+                answer = await raw.produce(f"broker-{leader}", TOPIC, batch, ACKS_ALL, 2.0, entry.partition)
+                if answer.code == ErrorCode.NONE and answer.offset != entry.offset:
+                    self.findings.violate(f"{entry} was sent again, and acknowledged at offset {answer.offset}")
 
     def _new_entry(self, transaction: Transaction, number: int) -> Entry:
         entry = Entry(self._random.choice(self._keys), b"e%d" % next(self._numbers), number)
@@ -372,13 +441,13 @@ class Ledger:
             if answer.code == ErrorCode.NONE:
                 each.entry.offset = answer.offset
                 pending.remove(each)
-                self._findings.counts["acked"] += 1
+                self.findings.counts["acked"] += 1
         first, is_overtaken = answers[0].code, any(answer.code == ErrorCode.NONE for answer in answers)
         is_by_leader = not in_transaction or first in _OF_THE_LEADER
         if first != ErrorCode.NONE and is_overtaken and sent[0].sequence == 0 and is_by_leader:
             raise GivenUpError(first, is_known=False)
         if first == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            self._findings.violate(f"{sent[0].entry} was out of order, although all before it were acknowledged")
+            self.findings.violate(f"{sent[0].entry} was out of order, although all before it were acknowledged")
         codes = [answer.code for answer in answers if answer.code != ErrorCode.NONE]
         return next(iter(codes), ErrorCode.REQUEST_TIMED_OUT) if pending else ErrorCode.NONE
 
@@ -393,7 +462,7 @@ class Ledger:
                 )
                 self._books.deleted[number] = max(self._books.deleted[number], offset)
                 answer = await raw.delete_records(f"broker-{leader}", TOPIC, offset, number)
-                self._findings.counts["deletions"] += answer.code == ErrorCode.NONE
+                self.findings.counts["deletions"] += answer.code == ErrorCode.NONE
 
     async def _until_done(self, attempt: Callable[[], Awaitable[int]]) -> None:
         """Try until it succeeds. Raises GivenUpError after an error that is final, or when patience ends."""
@@ -407,7 +476,7 @@ class Ledger:
                 return
             is_known = is_known and (code not in _RETRIABLE or code in _NOTHING_DONE)
             if code not in _RETRIABLE or world.now > gives_up_at:
-                self._findings.counts[f"given up: {ErrorCode(code).name}"] += 1
+                self.findings.counts[f"given up: {ErrorCode(code).name}"] += 1
                 raise GivenUpError(code, is_known=is_known)
             await asyncio.sleep(self._random.uniform(0.05, 0.5))
 
@@ -415,7 +484,7 @@ class Ledger:
 
     def units(self) -> int:
         """Return how many transactions have ended, as their producers know."""
-        return self._findings.counts["committed"] + self._findings.counts["aborted"]
+        return self.findings.counts["committed"] + self.findings.counts["aborted"]
 
     async def delete_all(self, raw: RawClient) -> bool:
         """Delete all records. Return whether that was done."""
@@ -446,7 +515,7 @@ class Ledger:
                 if fetched.code != ErrorCode.NONE:
                     return None
                 if not fetched.log_start_offset <= fetched.last_stable_offset <= fetched.high_watermark:
-                    self._findings.violate(f"the offsets of partition {number} are in no order: {fetched}")
+                    self.findings.violate(f"the offsets of partition {number} are in no order: {fetched}")
                 for batch in without_aborted(fetched) if committed else (fetched.records,):
                     values.update(_all_in(batch, offset))
                 if end < 0:
@@ -464,10 +533,12 @@ class Ledger:
     async def _audit(self, raw: RawClient) -> None:
         while True:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
+            if self._all_rest:
+                await self._rest()
             began, number = self._cluster.world.now, self._random.randrange(PARTITIONS)
             read = await self._read(raw, number, committed=True)
             if read is not None:
-                self._findings.counts["audits"] += 1
+                self.findings.counts["audits"] += 1
                 self._books.judge_visible(number, read, committed_before=began)
 
     async def look(self, raw: RawClient) -> str:
@@ -485,7 +556,7 @@ class Ledger:
             if found is None:
                 return f"the offset of group {group} can't be read"
             if found not in offsets:
-                self._findings.violate(f"group {group} has committed {found}, which is not one of {sorted(offsets)}")
+                self.findings.violate(f"group {group} has committed {found}, which is not one of {sorted(offsets)}")
         if self._group is not None and (missing := await self._group.look(raw)):
             return missing
         for number in range(PARTITIONS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tests.world.etcd import Etcd
@@ -14,6 +14,7 @@ from ottla_core.cluster.keys import parse_key
 from ottla_core.model import PartitionId, TopicId
 
 OnChange = Callable[[Partition | None, Partition], None]
+OnConfigs = Callable[[Mapping[str, str]], None]
 
 
 class Metadata:
@@ -38,6 +39,7 @@ class Metadata:
         self._name: Final = name
         self._note: Final = note
         self._listeners: Final[dict[str, OnChange]] = {}
+        self._of_configs: Final[dict[str, OnConfigs]] = {}
 
     def watch(self, etcd: Etcd) -> None:
         """Note what etcd has committed, and whatever it commits from now on."""
@@ -71,6 +73,10 @@ class Metadata:
         """Call `listener(before, after)` for each change of a partition of the topic."""
         self._listeners[topic] = listener
 
+    def on_configs(self, topic: str, listener: OnConfigs) -> None:
+        """Call `listener(configs)` with the configs of the topic whenever it is created or changed."""
+        self._of_configs[topic] = listener
+
     def _on_deleted(self, entry: Any) -> None:
         match parse_key(self._name, entry.key):
             case ("broker", number):
@@ -94,7 +100,10 @@ class Metadata:
             case ("controller",):
                 self.controller = decode(key, entry)
             case ("topic", name):
-                self.topics[name] = decode(key, entry).id
+                topic = decode(key, entry)
+                self.topics[name] = topic.id
+                if name in self._of_configs:
+                    self._of_configs[name](topic.configs)
             case ("partition", id_):
                 before, after = self.partitions.get(id_), decode(key, entry)
                 self.partitions[id_] = after

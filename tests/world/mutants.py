@@ -55,6 +55,13 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "T2": Mutant("ledger", ("sequence-3-before-0", "who-waited-behind-a-failed-batch-went-on")),
         "T6": Mutant("ledger", ("an-end-without-room",)),
         "T4": Mutant("ledger", ("last-stable-offset-before-the-log",)),
+        "short-copies": Mutant("closest", ("start-within-a-batch-was-never-copied",)),
+        "later-epochs": Mutant("table", ("epochs-of-a-copy-began-later",)),
+        "lost-refusals": Mutant("diverging", ("lost-refusal-taken-for-an-acceptance",)),
+        "later-starts": Mutant("closest", ("consumer-sent-before-a-followers-start",)),
+        "copies-in-place": Mutant("eligible", ("copy-put-back-in-place",)),
+        "snapshots-below": Mutant("eligible", ("snapshot-put-back-under-the-file-system",)),
+        "forgotten-at-the-start": Mutant("ledger", ("truncated-to-its-start-forgot-producers",)),
         "deleted-producers": Mutant(
             "ledger", ("deleted-segments-forgot-their-producers", "snapshot-older-than-retention")
         ),
@@ -70,8 +77,12 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "no-epoch-check",
                     "tombstones-go-at-once",
                     "truncation-by-high-watermark",
+                    "truncates-at-the-leaders-end-alone",
                     "unclean-elections-everywhere",
                 ),
+                "changing": ("min-isr-from-the-next-epoch-on",),
+                "closest": ("high-watermark-beyond-the-log",),
+                "diverging": ("joins-before-the-epoch-start",),
                 "emptying": ("emptied-follower-took-an-epoch-of-another-offset",),
                 "full": (
                     "full-disk-is-not-told",
@@ -127,6 +138,20 @@ def _remembered(original: Any, self: Any, offset: int, response: Any) -> None:
         vars(self).setdefault("fetched", []).append(offset)
 
 
+def _believed(original: Any, self: Any, high_watermark: int) -> None:
+    original(self, high_watermark)
+    self.high_watermark = max(self.high_watermark, high_watermark)
+
+
+def _ended_at_the_leader(original: Any, epochs: Any, log_end_offset: int, high_watermark: int, leader: Any) -> Any:
+    is_known = leader.start_offset >= 0
+    return (
+        min(leader.start_offset, log_end_offset)
+        if is_known
+        else original(epochs, log_end_offset, high_watermark, leader)
+    )
+
+
 def _unchecked(original: Any, records: Any, at: int) -> Any:
     return read_header(records, at)
 
@@ -154,6 +179,18 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
         "laggards-join-the-isr": instead_of(
             f"{_BROKER}.machines.partition:Leader._may_join",
             lambda original, self, follower_id, follower: self._is_eligible(follower_id, follower),
+        ),
+        "joins-before-the-epoch-start": instead_of(
+            f"{_BROKER}.machines.partition:Leader._may_join",
+            lambda original, self, follower_id, follower: (
+                follower.log_end_offset >= self.high_watermark and self._is_eligible(follower_id, follower)
+            ),
+        ),
+        "high-watermark-beyond-the-log": instead_of(
+            f"{_BROKER}.replication.replica_offsets:ReplicaOffsets.on_leader_high_watermark", _believed
+        ),
+        "truncates-at-the-leaders-end-alone": instead_of(
+            f"{_BROKER}.replication.following:find_truncation_offset", _ended_at_the_leader
         ),
         "no-minimum-isr": instead_of(f"{_BROKER}.machines.partition:Leader.has_min_isr", lambda original, self: True),
         "high-watermark-of-the-isr-alone": instead_of(

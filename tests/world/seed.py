@@ -22,6 +22,7 @@ from tests.world.fibers import StuckError, World
 from tests.world.findings import Findings, kind_of
 from tests.world.forked import ForkError, SpentError, in_a_fork
 from tests.world.growth import PRODUCERS_S, Growth
+from tests.world.in_sync import InSync
 from tests.world.ledger import Ledger
 from tests.world.limits import cluster_configs, shrink
 from tests.world.mutants import take_out
@@ -40,6 +41,11 @@ from ottla_broker.storage.log import Log
 _HEALED_S: Final = 60.0
 _JUDGED_S: Final = 700.0
 """A broker may wait for up to ten minutes before it tries to clean a log again that had no room on the disk."""
+_REST_S: Final = 1200.0
+"""This is longer than the ten minutes after which idle connections are closed and groups are looked at."""
+_AWAKE_S: Final = 10.0
+_RARE_LOOK_S: Final = 10.0
+"""While nothing happens, the world itself looks this often whether a process is dead."""
 _LOOK_S: Final = 5.0
 _STOPPED_S: Final = 20.0
 _GROWTH_SHARE: Final = 1 / 6
@@ -53,8 +59,24 @@ _INTERNAL_BYTES: Final = ("2000", "10000")
 """How large a segment of an internal topic may be."""
 _POLICIES: Final = ("compact", "compact,delete", "delete")
 _LEDGERS_POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
-PROFILES: Final = ("table", "emptying", "eligible", "full", "ledger", "restored", "misread", "silent")
-_SHARES: Final = (25, 12, 15, 10, 28, 10, 6, 6)
+PROFILES: Final = (
+    "table",
+    "emptying",
+    "eligible",
+    "full",
+    "ledger",
+    "restored",
+    "misread",
+    "silent",
+    "closest",
+    "changing",
+    "diverging",
+)
+_SHARES: Final = (22, 10, 13, 8, 26, 9, 6, 6, 8, 6, 6)
+_THREE_BROKERS: Final = ("eligible", "restored", "diverging")
+_FETCHED_BYTES: Final = ("600", "1048576")
+_SEVERAL: Final = 0.5
+"""In these tables, so many batches have more than one record, so that a deletion often ends within a batch."""
 _CROWDED: Final = 0.3
 """In this share of ledgers, the records of some transactions reach their largest size."""
 _cpu = time.process_time
@@ -177,9 +199,10 @@ def _live(
         network,
         disks,
         _configs(world, random, profile, shrunk_by, measures_growth=measures_growth),
-        brokers=3 if profile in ("eligible", "restored") else random.choice((2, 3)),
+        brokers=3 if profile in _THREE_BROKERS else random.choice((2, 3)),
         controllers=random.choice((1, 1, 2)),
         coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
+        is_spread=profile == "closest",
     )
     workload: Table | Ledger
     if profile == "ledger":
@@ -188,7 +211,11 @@ def _live(
         workload = _table(cluster, findings, random, profile, shrunk_by)
     weather = Weather(cluster, workload, profile, plan.faults)
     _watch_logs(cluster, findings)
+    InSync(cluster, findings).watch()
     _blow(cluster, workload, weather, plan.storm_s)
+    if isinstance(workload, Ledger) and workload.rests_long:
+        _rest(cluster, workload)
+        findings.counts["long rests"] += 1
     outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
     _heal(cluster, outcome)
     _judge(cluster, findings, workload, outcome, measures_growth=measures_growth)
@@ -207,6 +234,8 @@ def _configs(world: World, random: Random, profile: str, shrunk_by: int, *, meas
         "transaction.state.log.num.partitions": "2",
         "log.cleaner.io.max.bytes.per.second": world.chance("cleaner").choice(_CLEANER_BYTES_PER_S),
         **cluster_configs(shrunk_by),
+        # A follower that catches up by several small fetches knows a high watermark beyond its own log's end.
+        **({"replica.fetch.max.bytes": internal.choice(_FETCHED_BYTES)} if profile == "closest" else {}),
         "offsets.topic.segment.bytes": internal.choice(sizes),
         "transaction.state.log.segment.bytes": internal.choice(sizes),
         **({"producer.id.expiration.ms": str(int(PRODUCERS_S * 1000))} if measures_growth else {}),
@@ -227,6 +256,21 @@ def _blow(cluster: Cluster, workload: Table | Ledger, weather: Weather, storm_s:
     world.run_for(storm_s)
     weather.end()
     world.run_until(lambda: not weather.is_at_work, limit_s=_HEALED_S)
+
+
+def _rest(cluster: Cluster, ledger: Ledger) -> None:
+    """Have all clients rest for twenty minutes in a whole cluster, and then work again."""
+    world, look_s = cluster.world, cluster.network.look_s
+    for name in cluster.services:
+        cluster.start(name)
+    world.run_until(cluster.metadata.is_whole, limit_s=_HEALED_S)
+    world.note("all clients rest")
+    cluster.network.look_s = _RARE_LOOK_S
+    ledger.rest_with_groups(_REST_S)
+    world.run_for(_REST_S)
+    cluster.network.look_s = look_s
+    ledger.rest_with_groups(0.0)
+    world.run_for(_AWAKE_S)
 
 
 def _heal(cluster: Cluster, outcome: Outcome) -> None:
@@ -297,7 +341,18 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
             configs |= {"unclean.leader.election.enable": "false"}
         case "eligible":
             configs |= {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
-    batches = Batches(random, shrunk_by)
+        case "closest":
+            configs |= {
+                "cleanup.policy": random.choice(("compact,delete", "delete")),
+                "retention.bytes": random.choice(("-1", "4000", "8000")),
+            }
+        case "changing":
+            configs |= {"cleanup.policy": "delete", "retention.bytes": "-1", "unclean.leader.election.enable": "false"}
+        case "diverging":
+            configs |= {"retention.bytes": "-1"}
+            if configs["unclean.leader.election.enable"] == "true":
+                configs |= {"min.insync.replicas": "1"}
+    batches = Batches(random, shrunk_by, _SEVERAL) if profile == "closest" else Batches(random, shrunk_by)
     return Table(cluster, findings, random, configs | batches.configs, batches)
 
 

@@ -9,29 +9,33 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from random import Random
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from tests.world.batches import Batches, is_tombstone, named_records
 from tests.world.client import ACKS_ALL, RawClient
 from tests.world.cluster import Cluster, create_topic
+from tests.world.configs import Configs, Promises
 from tests.world.findings import Findings
 from tests.world.process import Process
+from tests.world.reader import Reader, Reading, Records
 from tests.world.service import Service
-from tests.world.upkeep import Retention, SegmentOnDisk, is_dirty
+from tests.world.upkeep import SegmentOnDisk, is_dirty
 
 from ottla_broker.storage.scan import sound_batches
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
 
-Records: TypeAlias = "dict[int, tuple[bytes, bytes]]"
-"""Keys and names by their offsets (module batches)."""
-
 TOPIC: Final = "table"
 _PRODUCERS: Final = 5
 _DAY_MS: Final = 86_400_000
+_NEAR: Final = 12
+"""An offset that is so near the log's end is often beyond what a follower has that was away."""
+_LOOK_UPS: Final = 5
 _CARRIED_OUT_S: Final = 10.0
 """A request whose answer is lost may still be carried out within this time."""
 
@@ -47,19 +51,12 @@ class Write:
     value: bytes
     acks: int
     at: float
+    timestamp_ms: int
     offset: int = -1
     committed_at: float = -1.0
     """The time when the record was acknowledged by acks=all, or was read by a consumer."""
     is_forgiven: bool = False
     """The record may be gone, because a replica outside the ISR and the ELR was elected without it."""
-
-
-class Reading(NamedTuple):
-    """The records that a consumer has read, from the log's `start` to `end`, the high watermark when it began."""
-
-    records: Records
-    start: int
-    end: int
 
 
 @dataclass(slots=True)
@@ -133,24 +130,20 @@ class Table:
         self._history: Final = History(delete_retention_s=int(configs["delete.retention.ms"]) / 1000)
         self._cluster: Final = cluster
         self._random: Final = random
-        self._configs: Final = configs
-        self._may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
-        self.is_compacted: Final = "compact" in configs["cleanup.policy"]
+        self.configs: Final = Configs(configs)
+        self.promises: Final = Promises(cluster, findings, TOPIC)
+        self.may_be_unclean: Final = configs["unclean.leader.election.enable"] == "true"
         self.takes_deletions: Final = "delete" in configs["cleanup.policy"]
         self.goes_by_dates: Final = int(configs["retention.ms"]) >= 0 or int(configs["delete.retention.ms"]) < _DAY_MS
         if self.goes_by_dates:
             cluster.world.let_dates_agree()
-        self._retention: Final = (
-            Retention(int(configs["retention.ms"]) / 1000, int(configs["retention.bytes"]))
-            if self.takes_deletions
-            else Retention(-1, -1)
-        )
         self._batches: Final = batches
-        self._max_message_bytes: Final = int(configs.get("max.message.bytes", 1 << 20))
+        self._reader: Final = Reader(cluster, findings, TOPIC)
         self._rests_until = 0.0
         """Producers write nothing before then."""
         self.is_created = False
         cluster.metadata.on_change(TOPIC, self._on_partition)
+        cluster.metadata.on_configs(TOPIC, self.configs.on_change)
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
@@ -158,7 +151,7 @@ class Table:
         """Create the topic, and have producers and an auditor work with it in a process of their own."""
 
         async def work(process: Process) -> None:
-            await create_topic(self._cluster, self._random, TOPIC, self._configs)
+            await create_topic(self._cluster, self._random, TOPIC, dict(self.configs.now))
             self.is_created = True
             await asyncio.gather(
                 self._audit(RawClient()), *(self._produce(process, RawClient()) for _ in range(_PRODUCERS))
@@ -172,8 +165,37 @@ class Table:
 
     def delete_records(self) -> None:
         """Delete all that is committed, soon. A topic that is only compacted refuses that."""
+        self._have_client_do(lambda: self._delete_records(RawClient(), lambda start, end: end))
+
+    def trim(self) -> None:
+        """Delete what is before some offset, soon. It may lie within a batch, and often is near the end."""
+
+        def chosen(start: int, end: int) -> int:
+            return self._random.randint(self._random.choice((start, max(start, end - _NEAR))), end)
+
+        self._have_client_do(lambda: self._delete_records(RawClient(), chosen))
+
+    def alter_configs(self, changes: dict[str, str]) -> None:
+        """Change configs of the topic soon. Nobody hears whether it was done."""
+
+        async def alter() -> None:
+            with suppress(OSError):
+                code = await RawClient().alter_configs(self._random.choice(self._cluster.brokers), TOPIC, changes)
+                self.findings.counts["alterations"] += code == ErrorCode.NONE
+
+        self._have_client_do(alter)
+
+    def create_another(self, topic: str, partitions: int) -> None:
+        """Create another topic soon, to which nobody writes."""
+        self._have_client_do(lambda: create_topic(self._cluster, self._random, topic, {}, partitions))
+
+    def _have_client_do(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         loop = self._cluster.processes["client"].loop
-        loop.call_soon_threadsafe(lambda: loop.create_task(self._delete_records(RawClient())))
+        loop.call_soon_threadsafe(lambda: loop.create_task(work()))
+
+    @property
+    def is_compacted(self) -> bool:
+        return self.configs.is_compacted
 
     def compact_offline(self, name: str) -> None:
         """Have `ottla log compact` clean the log on the disk of a broker that is down."""
@@ -193,14 +215,19 @@ class Table:
                 await asyncio.sleep(random.uniform(0.02, 0.2))
                 continue
             batch, acks = self._batches.next(), ACKS_ALL if random.random() < 0.8 else 1
-            writes = [Write(key, value, acks, self._cluster.world.now) for key, value in batch.records]
+            now, timestamp_ms = self._cluster.world.now, process.wall_ms()
+            writes = [Write(key, value, acks, now, timestamp_ms) for key, value in batch.records]
             for write in writes:
                 self._history.add(write)
+            sealed, known = batch.sealed(timestamp_ms), self.promises.known_to(leader)
             try:
-                answer = await raw.produce(f"broker-{leader}", TOPIC, batch.sealed(process.wall_ms()), acks, 2.0)
+                answer = await raw.produce(f"broker-{leader}", TOPIC, sealed, acks, 2.0)
             except OSError:
                 leader = -1
                 continue
+            self.promises.judge(
+                known, self.promises.known_to(leader), answer.code, len(sealed), acks_all=acks == ACKS_ALL
+            )
             if answer.code == ErrorCode.NONE:
                 for offset, write in enumerate(writes, start=answer.offset):
                     write.offset = offset
@@ -214,8 +241,8 @@ class Table:
                 leader = -1
             await asyncio.sleep(random.expovariate(20.0))
 
-    async def _delete_records(self, raw: RawClient) -> None:
-        """Delete all that is committed."""
+    async def _delete_records(self, raw: RawClient, choose: Callable[[int, int], int]) -> None:
+        """Delete what is before the offset that `choose` returns for the log's start and its high watermark."""
         while self.leader < 0 or not self.topic_id:
             await asyncio.sleep(0.1)
         leader = self.leader
@@ -223,15 +250,17 @@ class Table:
             found = await raw.fetch(f"broker-{leader}", TOPIC, self.topic_id, 0)
             if found.high_watermark < 0:
                 return
-            deletion = Deletion(found.high_watermark, self._cluster.world.now + _CARRIED_OUT_S)
+            offset = choose(found.log_start_offset, found.high_watermark)
+            deletion = Deletion(offset, self._cluster.world.now + _CARRIED_OUT_S)
             self._history.deletions.append(deletion)
-            self._cluster.world.note(f"{TOPIC}-0: what is before offset {found.high_watermark} is to be deleted")
-            answer = await raw.delete_records(f"broker-{leader}", TOPIC, found.high_watermark)
+            self._cluster.world.note(f"{TOPIC}-0: what is before offset {offset} is to be deleted")
+            answer = await raw.delete_records(f"broker-{leader}", TOPIC, offset)
         except OSError:
             return
         deletion.until = self._cluster.world.now
         if answer.code == ErrorCode.NONE:
             self.findings.counts["deletions"] += 1
+            self.findings.counts["trims"] += offset < found.high_watermark
         elif answer.code in (ErrorCode.POLICY_VIOLATION, ErrorCode.OFFSET_OUT_OF_RANGE):
             self._history.deletions.remove(deletion)
 
@@ -251,7 +280,7 @@ class Table:
             if new.leader not in (*old.isr, *old.elr):
                 world.note("this election is unclean")
                 self.findings.counts["unclean"] += 1
-                if not self._may_be_unclean and (old.isr or old.elr):
+                if not self.may_be_unclean and (old.isr or old.elr):
                     self.findings.violate(f"an unclean election, which the topic forbids: {old} became {new}")
                 world.after(0, lambda: self._on_unclean(old, new))
 
@@ -263,7 +292,7 @@ class Table:
         """
         logs = {name: self._records_on(name) for name in self._cluster.brokers}
         kept = logs[f"broker-{new.leader}"]
-        if not self._may_be_unclean:
+        if not self.may_be_unclean:
             for number in old.last_known_elr or old.replicas:
                 name = f"broker-{number}"
                 self._check_has_all(kept, name, logs[name], new)
@@ -274,7 +303,7 @@ class Table:
     def _check_has_all(self, kept: Records, name: str, records: Records, new: Partition) -> None:
         """Check that the log of the new leader lacks no committed record that is in that of another replica."""
         history, newest = self._history, newest_of(kept)
-        start = min(kept, default=math.inf) if self._retention.is_limited else 0
+        start = min(kept, default=math.inf) if self.configs.is_retention_limited else 0
         for offset, (key, value) in records.items():
             write = history.writes[value]
             is_lost = offset >= start and offset not in kept and newest.get(key, -1) < offset
@@ -315,34 +344,6 @@ class Table:
 
     # ---- the judge -------------------------------------------------------------------------------------------------
 
-    async def read_all(self, raw: RawClient) -> Reading | None:
-        """Read as a consumer does, from the start to the present high watermark.
-
-        Return None if that can't be done now.
-        """
-        found: Records = {}
-        offset, end, host = 0, -1, f"broker-{self.leader}"
-        try:
-            while True:
-                fetched = await raw.fetch(host, TOPIC, self.topic_id, offset)
-                if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE and offset < fetched.log_start_offset:
-                    offset = fetched.log_start_offset
-                    continue
-                if fetched.code != ErrorCode.NONE:
-                    self.findings.counts[f"not read: {ErrorCode(fetched.code).name}"] += 1
-                    return None
-                records = named_records(fetched.records)
-                found.update((each, (key, value)) for each, key, value in records if each >= offset)
-                end = fetched.high_watermark if end < 0 else end
-                following = fetched.next_offset(offset)
-                # There may be no records before the high watermark: a clean has removed those that newer records
-                # superseded, and an election has lost the newer ones.
-                if offset >= end or following == offset:
-                    return Reading(found, fetched.log_start_offset, end)
-                offset = following
-        except OSError:
-            return None
-
     async def _audit(self, raw: RawClient) -> None:
         """Read everything again and again while the weather blows.
 
@@ -353,7 +354,8 @@ class Table:
             await asyncio.sleep(self._random.uniform(0.5, 1.5))
             began, unclean = world.now, counts["unclean"]
             leader = self.leader
-            read = await self.read_all(raw) if leader >= 0 else None
+            rack = self._random.choice(self._cluster.racks) if self._cluster.racks else ""
+            read = await self._reader.read_all(raw, rack) if leader >= 0 else None
             if read is not None:
                 self.service.on_read()
             if read is not None and counts["unclean"] == unclean:
@@ -368,13 +370,22 @@ class Table:
             for name in self._cluster.brokers:
                 if overdue := self._overdue_on(name):
                     return overdue
-        reading = await self.read_all(raw)
-        if reading is None:
-            return "the topic can't be read"
-        self.judge(reading, {})
+        # The last one reads at the leader.
+        for rack in (*self._cluster.racks, ""):
+            if (reading := await self._reader.read_all(raw, rack)) is None:
+                return "the topic can't be read"
+            self.judge(reading, {})
+        assert reading is not None, "the leader was read"
+        for offset in self._random.sample(list(reading.records), min(_LOOK_UPS, len(reading.records))):
+            time_ms = self._time_of(reading.records[offset][1]) + self._random.choice((0, 0, 1))
+            if difference := await self._reader.look_up(raw, reading, self._time_of, time_ms):
+                return difference
         with self._cluster.disks.inspected():
             self.compare_disks(reading.start)
         return ""
+
+    def _time_of(self, name: bytes) -> int:
+        return self._history.writes[name].timestamp_ms
 
     def judge(
         self, reading: Reading, behind: Records, *, committed_before: float = math.inf, before: float = math.inf
@@ -402,7 +413,7 @@ class Table:
             if not (0 <= write.committed_at < committed_before and write.offset < before):
                 continue
             may_be_cleaned = self.is_compacted and history.may_be_cleaned(write, world_now)
-            has_expired = write.offset < reading.start and self._retention.may_delete(write.at, world_now)
+            has_expired = write.offset < reading.start and self.configs.may_have_expired(write.at, world_now)
             if write.is_forgiven or may_be_cleaned or history.may_be_deleted(write) or has_expired:
                 continue
             findings.counts["judged"] += 1
@@ -422,7 +433,7 @@ class Table:
         and then lost the newer one (I16). Each replica applies retention to its own segments, which cleans shrink and
         join. So logs may begin at different offsets if retention is limited.
         """
-        if self._retention.is_limited:
+        if self.configs.is_retention_limited:
             start = max(start, *(self._first_on(name) for name in self._cluster.brokers))
         logs = [(name, self._records_on(name, start, is_at_rest=True)) for name in self._cluster.brokers]
         for (first, one), (second, other) in itertools.combinations(logs, 2):
@@ -460,9 +471,10 @@ class Table:
     def _overdue_on(self, name: str) -> str:
         """Return what a broker should have done with its log by now, or an empty text."""
         segments = [self._segment(path) for path in self._cluster.segments(name, TOPIC)]
-        if self._retention.is_due(segments, self._cluster.world.now):
+        if self.configs.retention.is_due(segments, self._cluster.world.now):
             return f"{name} keeps what retention should have deleted"
-        return f"{name} has not cleaned its log" if self.is_compacted and is_dirty(segments) else ""
+        is_compacted = "compact" in self.configs.now["cleanup.policy"]
+        return f"{name} has not cleaned its log" if is_compacted and is_dirty(segments) else ""
 
     def _segment(self, path: PurePath) -> SegmentOnDisk:
         file, writes = self._cluster.disks.open_file(path), self._history.writes
@@ -487,10 +499,10 @@ class Table:
             for position, header in sound_batches(file, file.size_bytes()):
                 if is_at_rest and header.base_offset < next_offset:
                     self.findings.violate(f"offset {header.base_offset} of {name}/{path.name} is there twice")
-                if header.size_bytes > self._max_message_bytes:
+                if header.size_bytes > self.configs.max_message_bytes:
                     self.findings.violate(
                         f"the batch at offset {header.base_offset} of {name}/{path.name} has {header.size_bytes} bytes "
-                        f"and exceeds max.message.bytes, which is {self._max_message_bytes}"
+                        f"and exceeds max.message.bytes, which is {self.configs.max_message_bytes}"
                     )
                 records = named_records(file.read(position, header.size_bytes))
                 found.update((offset, (key, value)) for offset, key, value in records if offset >= start)

@@ -174,6 +174,23 @@ def test_time_is_the_worlds() -> None:
     assert 0 < abs(passed / now - 1) < 0.001
 
 
+def test_a_copy_that_is_put_back_in_place_keeps_the_inodes_of_the_files_that_are_there() -> None:
+    def work() -> list[str]:
+        made, disk = Made(), Volume("data")
+        made.disks.volumes["host"] = disk
+        kept = made.disks.open_file(DATA / "kept", write=True)
+        kept.write([b"old"], 0)
+        made.disks.open_file(DATA / "removed later", write=True)
+        disk.back_up()
+        kept.write([b"newer"], 0)
+        made.disks.remove(DATA / "removed later")
+        made.disks.open_file(DATA / "made later", write=True)
+        disk.copy_back()
+        return [kept.read(0, 9).decode(), *sorted(made.disks.names_in(DATA))]
+
+    assert in_a_fork(work) == ["old", "kept", "removed later"]
+
+
 def test_setting_the_date_of_a_host_does_not_change_its_monotonic_clock() -> None:
     def work() -> tuple[float, float]:
         made, found = Made(), list[tuple[float, float]]()

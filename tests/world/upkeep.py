@@ -15,6 +15,7 @@ from ottla_broker.compaction.candidate import Candidate, OvertakenError
 from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_config import MAX_INT64
 
 LEAST_DIRTY_RATIO: Final = 0.01
 _TIDIED_S: Final = 5.0
@@ -84,10 +85,10 @@ def watch_cleanings(findings: Findings) -> None:
                 findings.violate("a cleaning has lost its segments to something other than a truncation")
             raise
 
-    def begun(self: Candidate, settings: CleanerSettings, now_ms: int) -> CleaningJob:
+    def begun(self: Candidate, settings: CleanerSettings, now_ms: int, purge_limit: int = MAX_INT64) -> CleaningJob:
         if cleaned.get(self.log) == (self.part.end_offset, self.truncations):
             findings.violate(f"a log is cleaned up to {self.part.end_offset} for a second time")
-        return job(self, settings, now_ms)
+        return job(self, settings, now_ms, purge_limit)
 
     def ended(self: Candidate, result: CleaningResult, settings: CleanerSettings) -> None:
         cleaned[self.log] = (result.end_offset, self.truncations)

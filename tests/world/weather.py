@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from random import Random
+from types import MappingProxyType
 from typing import Final
 
 from tests.world import pretender
@@ -14,11 +15,16 @@ from tests.world.cluster import Cluster
 from tests.world.ledger import PARTITIONS, Ledger
 from tests.world.misreads import Misreads
 from tests.world.outages import Outages
+from tests.world.partings import Partings
 from tests.world.pretender import Pretender
 from tests.world.restores import Restores
 from tests.world.table import TOPIC, Table
 
 _DOWN_S: Final = (0.2, 6.0)
+_RENEWED_S: Final = (2.0, 5.0)
+"""Within this time a broker that writes has vouched for its disk again."""
+_REPORTED_S: Final = (11.5, 14.0)
+"""A broker reports every ten seconds that it has."""
 _UNVERIFIED_S: Final = (0.5, 4.0)
 """A leader asks a coordinator for about a second before it refuses a batch, and then asks for the next one."""
 _CUT_S: Final = (0.05, 4.0)
@@ -40,6 +46,16 @@ _HELD_SHARE: Final = 0.4
 _LONG_REST_S: Final = 30.0
 """Meanwhile one producer fills a segment of each partition, and what lies before it is deleted."""
 _MISREAD_S: Final = (0.5, 6.0)
+_CHANGES: Final = MappingProxyType(
+    {
+        "cleanup.policy": ("delete", "compact,delete"),
+        "max.message.bytes": ("150", "1048576"),
+        "min.insync.replicas": ("1", "2"),
+        "retention.bytes": ("-1", "4000"),
+        "segment.bytes": ("400", "4000"),
+    }
+)
+"""The values that a config of a table may get while clients work."""
 
 Fault = Callable[[], Iterator[float] | None]
 """A fault happens at once or in steps. If it has steps, it yields the time until the next one, in seconds."""
@@ -48,7 +64,7 @@ Fault = Callable[[], Iterator[float] | None]
 class Weather:
     """The weather causes a fault about once a second. Some faults take several seconds, and others happen meanwhile.
 
-    In each profile but `table` and `ledger` it repeats scripts instead. In a ledger no
+    In most profiles it repeats scripts instead. In a ledger no
     committed record may be lost, so disks lose data only while all replicas are in sync. Some scripts of a ledger need
     a whole cluster, which chance seldom leaves, so they hold it.
 
@@ -85,14 +101,15 @@ class Weather:
         )
         scripts: dict[str, list[Fault]] = {
             "emptying": [self._overtake, self._overtake, self._leave_behind],
-            "eligible": [self._lose_the_last, *self._scripts_of_deletions()],
+            "eligible": [self._lose_the_last, self._copy_back, *self._scripts_of_deletions()],
             "full": [self._fill_for_long],
             "misread": [self._misread, self._rot],
             "silent": [self._vanish_for_long],
             "restored": [self._restores.script] if self._restores else [],
+            "diverging": self._partings(),
         }
         self._scripts: Final = scripts.get(profile, [])
-        self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen()
+        self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen() + self._of(profile)
         self._only: Final = only
         # A fault has its time, whether it happens or not. A round begins when the round before it ends, so a round
         # that is left out takes no time.
@@ -117,6 +134,14 @@ class Weather:
     def _ledger(self) -> Ledger:
         assert isinstance(self._workload, Ledger), "this weather has no ledger"
         return self._workload
+
+    def _partings(self) -> list[Fault]:
+        table = self._workload
+        return (
+            list(Partings(self._cluster, lambda: self._random, table, self._kill_now).scripts)
+            if isinstance(table, Table)
+            else []
+        )
 
     def _scripts_of_deletions(self) -> list[Fault]:
         return [self._empty_the_last] if self._workload.takes_deletions else []
@@ -147,12 +172,22 @@ class Weather:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3, self._misread, self._rot]
             kinds += [self._kill_verifiers]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
+            kinds += [self._part_at_the_start] * 2 if self._workload.takes_deletions else []
             # In a compacted topic, cleaners write what is known of producers before it can be lost.
             kinds += [] if self._workload.is_compacted else [self._forget_producers]
         kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
         if len(self._cluster.controllers) > 1:
             kinds.append(self._outages.depose)
         return [kind for kind in kinds if self._random.random() < 0.6] or [self._kill]
+
+    def _of(self, profile: str) -> list[Fault]:
+        """Return the faults that only seeds of this profile have."""
+        match profile:
+            case "closest":
+                return [*[self._trim] * 4, self._lose_disk, self._kill_for_long]
+            case "changing":
+                return [*[self._change_configs] * 6, self._kill_for_long]
+        return []
 
     def begin(self) -> None:
         if self._kinds:
@@ -173,6 +208,7 @@ class Weather:
             self._workload.service.release()
         else:
             self._workload.rest(0.0)
+            self._workload.holds_repeats = False
 
     def _strike(self) -> None:
         if self._blows:
@@ -325,6 +361,41 @@ class Weather:
         for name in self._random.sample(brokers, len(brokers)):
             yield self._random.uniform(0.0, 1.0)
             self._cluster.start(name)
+
+    def _part_at_the_start(self) -> Iterator[float]:
+        """Delete all records, have a leader write what nobody else gets, and have another one lead.
+
+        The former leader has to truncate its log to exactly its start. Then it leads again.
+        """
+        uniform, cluster, ledger = self._random.uniform, self._cluster, self._ledger
+        if not (yield from self._hold()):
+            return
+        ledger.rest(_WAIT_S, everyone=True)
+        ledger.holds_repeats = True
+        yield uniform(0.3, 1.0)
+        ledger.empty()
+        yield self._random.choice((0.3, _EMPTIED_S))
+        one = f"broker-{ledger.leader(self._random.randrange(PARTITIONS))}"
+        others = [name for name in cluster.brokers if name != one]
+        for name in others:
+            cluster.network.cut(one, name, 2.0)
+        ledger.rest(0.0)
+        yield uniform(0.1, 0.6)
+        self._kill_now(one)
+        yield uniform(0.5, 2.0)
+        ledger.rest(_WAIT_S, everyone=True)
+        cluster.start(one)
+        yield from self._until(self._all_are_in_sync, _WAIT_S)
+        ledger.findings.counts["cuts to the start"] += 1
+        for name in others:
+            if not ledger.is_led_by(one):
+                self._kill_now(name)
+                yield from self._until(lambda: ledger.is_led_by(one), _NOTICED_S)
+        ledger.rest(0.0)
+        self._is_held = ledger.holds_repeats = False
+        yield uniform(0.5, 3.0)
+        for name in others:
+            cluster.start(name)
 
     def _hold(self) -> Generator[float, None, bool]:
         """Start what is down, and wait until all are in sync. Return whether the cluster is held for the script.
@@ -529,6 +600,8 @@ class Weather:
             return
         self._kill_now(name)
         self._cluster.discard_log(name, path.parent)
+        if isinstance(self._workload, Ledger):
+            self._workload.is_copied = True
         yield from self._until_copied(name)
 
     def _restart_and_end_another(self, name: str) -> Iterator[float]:
@@ -612,6 +685,17 @@ class Weather:
     def _delete_all(self) -> None:
         self._faults += 1
         self._workload.delete_records()
+
+    def _trim(self) -> None:
+        """Delete records before any offset, which may lie within a batch."""
+        self._faults += 1
+        self._table.trim()
+
+    def _change_configs(self) -> None:
+        """Change one or two configs of the table."""
+        self._faults += 1
+        names = self._random.sample(list(_CHANGES), self._random.randint(1, 2))
+        self._table.alter_configs({name: self._random.choice(_CHANGES[name]) for name in names})
 
     def _empty(self) -> Iterator[float]:
         """Kill a broker some time after all records were deleted, perhaps before others came."""
@@ -715,6 +799,34 @@ class Weather:
             yield uniform(0.0, 4.0)
             self._cluster.start(name)
         yield uniform(0.0, 4.0)
+
+    def _copy_back(self) -> Iterator[float]:
+        """Copy the files of a broker while it runs, and copy them back when it and the last other one have ended.
+
+        The copy names the broker's newest incarnation, and keeps the inodes. Or it is put back below the file system,
+        which brings all times back, too. It must not lead without the records that it lacks.
+        """
+        uniform, metadata, cluster = self._random.uniform, self._metadata, self._cluster
+        one, two, third = self._random.sample(cluster.brokers, 3)
+        for name in cluster.brokers:
+            cluster.start(name)
+        yield from self._until(metadata.is_whole)
+        # The broker has registered, and has written checkpoints.
+        yield uniform(3.0, 5.0)
+        cluster.disks.volumes[one].back_up()
+        below = self._random.random() < 0.4
+        yield uniform(*(_REPORTED_S if below else _RENEWED_S))
+        self._kill_now(third)
+        yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
+        yield uniform(0.0, 1.0)
+        for name in self._random.sample((one, two), 2):
+            self._kill_now(name)
+            yield from self._until(lambda: not self._leads(name), _WAIT_S)  # noqa: B023 it is waited for here
+        cluster.copy_back(one, below=below)
+        self._table.findings.counts["copies put back"] += 1
+        for name in (one, *self._random.sample((two, third), 2)):
+            cluster.start(name)
+            yield uniform(0.0, 4.0)
 
     def _empty_the_last(self) -> Iterator[float]:
         """Delete all records at a leader while its follower does not hear of it, and cut the power of both.

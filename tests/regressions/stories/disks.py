@@ -40,6 +40,14 @@ def _by_headers(original, self, offset):
     return next((at for at, header in batches if header.last_offset >= offset), None)
 
 
+def _in_two_reads(original, file, at, end):
+    from ottla_broker.storage.scan import crc_in_pieces
+    from ottla_core.records.batch import ATTRIBUTES_OFFSET
+
+    header, crc = original(file, at, end)
+    return header, crc and crc_in_pieces(file, at + ATTRIBUTES_OFFSET, at + header.size_bytes)
+
+
 def _unless_interrupted(original, self, file, end):
     if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
         original(self, file, end)
@@ -221,6 +229,12 @@ STORIES = (
         "A leader looked for a batch, read a header with a flipped bit, and answered with later batches. The follower "
         "took that for a gap that a clean had left, joined the ISR, led, and committed records were gone",
         instead_of(f"{_STORAGE}.segment:Segment.position_of", _by_headers),
+    ),
+    Story(
+        "header-and-crc-came-from-two-reads",
+        "A recovery took the header of a batch from a read with a flipped bit, and its CRC from another read. The log "
+        "ended within a batch of its leader, which its follower could never copy",
+        instead_of(f"{_STORAGE}.scan:_header_and_crc", _in_two_reads),
     ),
     Story(
         "flipped-header-kept-what-was-cut-off",

@@ -113,10 +113,16 @@ def _settled(file: DataFile, at: int, end: int) -> tuple[BatchHeader, int]:
 
 def _header_and_crc(file: DataFile, at: int, end: int) -> tuple[BatchHeader, int]:
     """Return the header there and the CRC of what follows it, or 0 if that can't be a batch's. The bytes are read in
-    pieces."""
-    header = read_header(file.read(at, HEADER_SIZE))
-    is_whole = _is_within(header, at, end)
-    return header, crc_in_pieces(file, at + ATTRIBUTES_OFFSET, at + header.size_bytes) if is_whole else 0
+    pieces.
+
+    The CRC is that of the returned header: another read of the header may differ from it in a flipped bit.
+    """
+    first = file.read(at, HEADER_SIZE)
+    header = read_header(first)
+    if not _is_within(header, at, end):
+        return header, 0
+    crc = extend_crc(0, first[ATTRIBUTES_OFFSET:])
+    return header, crc_in_pieces(file, at + HEADER_SIZE, at + header.size_bytes, crc)
 
 
 def _is_within(header: BatchHeader, at: int, end: int) -> bool:
@@ -164,9 +170,9 @@ def _has_batch_at(offset: int, file: DataFile, start: int, end: int) -> bool:
     return False
 
 
-def crc_in_pieces(file: DataFile, start: int, end: int) -> int:
-    """Return the CRC-32C of the bytes [start, end), with at most a megabyte in memory at a time."""
-    crc = 0
+def crc_in_pieces(file: DataFile, start: int, end: int, crc: int = 0) -> int:
+    """Return the CRC-32C of the bytes [start, end) behind others with this `crc`, with at most a megabyte in memory at
+    a time."""
     for at in range(start, end, _CHECK_CHUNK_BYTES):
         crc = extend_crc(crc, file.read(at, min(_CHECK_CHUNK_BYTES, end - at)))
     return crc

@@ -111,6 +111,21 @@ def test_a_bit_that_is_flipped_in_one_read_changes_no_settled_batch(tmp_path: Pa
                 assert list(settled_batches(file, 0, len(content))) == expected
 
 
+@pytest.mark.story("header-and-crc-came-from-two-reads")
+@pytest.mark.rule(58)
+def test_a_header_with_a_flipped_bit_does_not_pass_for_the_one_that_another_read_finds(tmp_path: Path) -> None:
+    """The first read has a flipped bit in the records, so the header is read again, and that read has another one."""
+    content = b"".join(sequence.to_bytes(8) + produced(sequence)[8:] for sequence in range(3))
+    file = written(tmp_path / "log", content)
+    expected = list(settled_batches(file, 0, len(content)))
+    begin, end = expected[1][0], expected[2][0]
+    for position in range(begin + 16, begin + HEADER_SIZE):
+        with pytest.MonkeyPatch.context() as patched:
+            flipping(patched, 1, position, 4)
+            flipping(patched, 0, end - 1, 1)
+            assert list(settled_batches(file, 0, len(content))) == expected
+
+
 @pytest.mark.rule(58)
 def test_a_batch_that_the_disk_has_damaged_is_settled_by_its_header(tmp_path: Path) -> None:
     batches = [sequence.to_bytes(8) + produced(sequence)[8:] for sequence in range(3)]
