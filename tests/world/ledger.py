@@ -41,7 +41,7 @@ _RESTLESS: Final = "w2"
 """This producer goes on while the others rest."""
 _NOTICED_S: Final = 0.02
 """Within this time the peers of a process that was killed find their connections reset."""
-_RESTING: Final = 0.1
+_RESTING: Final = 0.06
 """In this share of ledgers, all clients rest for long. Such a rest costs more than a storm."""
 _LATE_S: Final = 4.0
 """After this time, on average, a batch is sent again that was acknowledged."""
@@ -94,8 +94,8 @@ class GivenUpError(Exception):
 class Ledger:
     """This is the topic, with these `configs`.
 
-    With `is_crowded`, transactions add partitions of many other topics. With `goes_by_dates`, brokers forget producers
-    soon, so each host has to know the true date.
+    `repeats` producers send batches again that were acknowledged. With `is_crowded`, transactions add partitions of
+    many other topics. With `goes_by_dates`, brokers forget producers soon, so each host has to know the true date.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Ledger:
         *,
         is_crowded: bool,
         goes_by_dates: bool,
+        repeats: int = 0,
     ) -> None:
         self.is_created = False
         self.goes_by_dates: Final = goes_by_dates
@@ -133,7 +134,7 @@ class Ledger:
         """Producers begin nothing before then."""
         self._all_rest = False
         """Even the restless one rests."""
-        self._repeats: Final = not goes_by_dates and cluster.world.chance("repeats").random() < 0.5
+        self._repeats: Final = repeats
         self.holds_repeats = False
         """Batches are sent again later."""
         self.is_copied = False
@@ -151,7 +152,7 @@ class Ledger:
                 self._audit(RawClient()),
                 *(self._transact(process, name) for name in ("t1", "t2", "t3", "t3")),
                 *(self._write(process, name) for name in ("w1", _RESTLESS)),
-                *((self._repeat(process),) if self._repeats else ()),
+                *(self._repeat(process) for _ in range(self._repeats)),
                 *((self._group.run(),) if self._group is not None else ()),
                 *((Passing(self._cluster, self.findings, self._random).run(process),) if self._has_passing else ()),
             )

@@ -61,7 +61,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "later-starts": Mutant("closest", ("consumer-sent-before-a-followers-start",)),
         "copies-in-place": Mutant("eligible", ("copy-put-back-in-place",)),
         "snapshots-below": Mutant("eligible", ("snapshot-put-back-under-the-file-system",)),
-        "forgotten-at-the-start": Mutant("ledger", ("truncated-to-its-start-forgot-producers",)),
+        "forgotten-at-the-start": Mutant("repeated", ("truncated-to-its-start-forgot-producers",)),
         "deleted-producers": Mutant(
             "ledger", ("deleted-segments-forgot-their-producers", "snapshot-older-than-retention")
         ),

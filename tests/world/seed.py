@@ -71,8 +71,13 @@ PROFILES: Final = (
     "closest",
     "changing",
     "diverging",
+    "repeated",
 )
-_SHARES: Final = (22, 10, 13, 8, 26, 9, 6, 6, 8, 6, 6)
+_SHARES: Final = (22, 10, 13, 8, 24, 9, 6, 6, 8, 6, 6, 4)
+_LEDGERS: Final = ("ledger", "repeated")
+_DELETING: Final = ("compact,delete", "delete")
+_REPEATING: Final = 3
+"""So many producers send batches again that were acknowledged."""
 _THREE_BROKERS: Final = ("eligible", "restored", "diverging")
 _FETCHED_BYTES: Final = ("600", "1048576")
 _SEVERAL: Final = 0.5
@@ -201,12 +206,12 @@ def _live(
         _configs(world, random, profile, shrunk_by, measures_growth=measures_growth),
         brokers=3 if profile in _THREE_BROKERS else random.choice((2, 3)),
         controllers=random.choice((1, 1, 2)),
-        coordinators=random.choice((1, 2)) if profile == "ledger" else 0,
+        coordinators=random.choice((1, 2)) if profile in _LEDGERS else 0,
         is_spread=profile == "closest",
     )
     workload: Table | Ledger
-    if profile == "ledger":
-        workload = _ledger(cluster, findings, random, is_crowded=is_crowded, measures_growth=measures_growth)
+    if profile in _LEDGERS:
+        workload = _ledger(cluster, findings, random, profile, is_crowded=is_crowded, measures_growth=measures_growth)
     else:
         workload = _table(cluster, findings, random, profile, shrunk_by)
     weather = Weather(cluster, workload, profile, plan.faults)
@@ -356,16 +361,27 @@ def _table(cluster: Cluster, findings: Findings, random: Random, profile: str, s
     return Table(cluster, findings, random, configs | batches.configs, batches)
 
 
-def _ledger(cluster: Cluster, findings: Findings, random: Random, *, is_crowded: bool, measures_growth: bool) -> Ledger:
+def _ledger(
+    cluster: Cluster, findings: Findings, random: Random, profile: str, *, is_crowded: bool, measures_growth: bool
+) -> Ledger:
     """Return a ledger. Where growth is measured, producers expire soon, and the topic is not compacted."""
-    policy = random.choice(_LEDGERS_POLICIES)
+    policy = random.choice(_LEDGERS_POLICIES if profile == "ledger" else _DELETING)
     configs = {
         "cleanup.policy": "delete" if measures_growth else policy,
         "segment.bytes": random.choice(("1000", "4000")),
         "min.cleanable.dirty.ratio": str(LEAST_DIRTY_RATIO),
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
     }
-    return Ledger(cluster, findings, random, configs, is_crowded=is_crowded, goes_by_dates=measures_growth)
+    repeats = _REPEATING if profile == "repeated" else int(cluster.world.chance("repeats").random() < 0.5)
+    return Ledger(
+        cluster,
+        findings,
+        random,
+        configs,
+        is_crowded=is_crowded,
+        goes_by_dates=measures_growth,
+        repeats=0 if measures_growth else repeats,
+    )
 
 
 def _log_to(world: World, findings: Findings, *, log: bool) -> None:

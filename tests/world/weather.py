@@ -107,6 +107,7 @@ class Weather:
             "silent": [self._vanish_for_long],
             "restored": [self._restores.script] if self._restores else [],
             "diverging": self._partings(),
+            "repeated": [self._part_at_the_start],
         }
         self._scripts: Final = scripts.get(profile, [])
         self._kinds: Final[list[Fault]] = [] if self._scripts else self._chosen() + self._of(profile)
@@ -172,7 +173,6 @@ class Weather:
             kinds += [*[self._cut_power_alone] * 3, *[self._kill_coordinator] * 3, self._misread, self._rot]
             kinds += [self._kill_verifiers]
             kinds += [self._delete_all] if self._workload.takes_deletions else []
-            kinds += [self._part_at_the_start] * 2 if self._workload.takes_deletions else []
             # In a compacted topic, cleaners write what is known of producers before it can be lost.
             kinds += [] if self._workload.is_compacted else [self._forget_producers]
         kinds += [self._compact_log] * 2 if self._workload.is_compacted else []
