@@ -137,8 +137,8 @@ class Ledger:
         self._repeats: Final = repeats
         self.holds_repeats = False
         """Batches are sent again later."""
-        self.is_copied = False
-        """A replica was copied anew. Like Kafka's, it does not know the producers of deleted records."""
+        self.copied: Final[set[str]] = set()
+        """A replica of these partitions was copied anew. Like Kafka's, it forgets the producers of deleted records."""
 
     # ---- clients ---------------------------------------------------------------------------------------------------
 
@@ -375,10 +375,11 @@ class Ledger:
         """Send an acknowledged batch to whoever leads now."""
         with contextlib.suppress(OSError):
             leader = await raw.leader(self._any(), TOPIC, entry.partition)
-            if leader >= 0 and not self.is_copied:
+            if leader >= 0:
                 self.findings.counts["repeats"] += 1
                 answer = await raw.produce(f"broker-{leader}", TOPIC, batch, ACKS_ALL, 2.0, entry.partition)
-                if answer.code == ErrorCode.NONE and answer.offset != entry.offset:
+                is_known = f"{TOPIC}-{entry.partition}" not in self.copied
+                if answer.code == ErrorCode.NONE and answer.offset != entry.offset and is_known:
                     self.findings.violate(f"{entry} was sent again, and acknowledged at offset {answer.offset}")
 
     def _new_entry(self, transaction: Transaction, number: int) -> Entry:

@@ -215,7 +215,7 @@ def _live(
     else:
         workload = _table(cluster, findings, random, profile, shrunk_by)
     weather = Weather(cluster, workload, profile, plan.faults)
-    _watch_logs(cluster, findings)
+    _watch_logs(cluster, findings, workload)
     InSync(cluster, findings).watch()
     _blow(cluster, workload, weather, plan.storm_s)
     if isinstance(workload, Ledger) and workload.rests_long:
@@ -372,6 +372,9 @@ def _ledger(
         "min.cleanable.dirty.ratio": str(LEAST_DIRTY_RATIO),
         "min.insync.replicas": "1" if len(cluster.brokers) == 2 else random.choice(("1", "2")),
     }
+    if profile == "repeated":
+        # Each batch has a segment of its own. So what a leader writes behind deleted records begins a segment.
+        configs["segment.bytes"] = "100"
     repeats = _REPEATING if profile == "repeated" else int(cluster.world.chance("repeats").random() < 0.5)
     return Ledger(
         cluster,
@@ -403,8 +406,8 @@ def _log_to(world: World, findings: Findings, *, log: bool) -> None:
     logging.getLogger().setLevel(logging.INFO)
 
 
-def _watch_logs(cluster: Cluster, findings: Findings) -> None:
-    truncate = Log.truncate_to
+def _watch_logs(cluster: Cluster, findings: Findings, workload: Table | Ledger) -> None:
+    truncate, begin = Log.truncate_to, Log.truncate_fully_and_start_at
 
     def truncated(self: Log, offset: int) -> int:
         if offset < self.log_end_offset:
@@ -413,5 +416,14 @@ def _watch_logs(cluster: Cluster, findings: Findings) -> None:
             cluster.world.note(f"{broker} cuts {log} from {self.log_end_offset} to {offset}")
         return truncate(self, offset)
 
+    def begun_anew(self: Log, offset: int) -> None:
+        findings.counts["begun anew"] += 1
+        log = cluster.metadata.name_of(self.directory.name)
+        cluster.world.note(f"{self.directory.parts[1]} copies {log} anew from {offset} on")
+        if isinstance(workload, Ledger):
+            workload.copied.add(log)
+        begin(self, offset)
+
     put_in_place(Log, "truncate_to", truncated)
+    put_in_place(Log, "truncate_fully_and_start_at", begun_anew)
     watch_cleanings(findings)

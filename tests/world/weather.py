@@ -601,7 +601,7 @@ class Weather:
         self._kill_now(name)
         self._cluster.discard_log(name, path.parent)
         if isinstance(self._workload, Ledger):
-            self._workload.is_copied = True
+            self._workload.copied.add(self._metadata.name_of(path.parent.name))
         yield from self._until_copied(name)
 
     def _restart_and_end_another(self, name: str) -> Iterator[float]:
